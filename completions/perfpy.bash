@@ -111,8 +111,8 @@ _perfpy_value()
     "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff --symfs" | "diff =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script -i" | "script --input" | "script =--input") _perfpy_recordings ;;
+    "script --jobs" | "script =--jobs" | "script --time" | "script =--time" | "script --max-stack" | "script =--max-stack" | "script --max-blocks" | "script =--max-blocks" | "script --stop-bt" | "script =--stop-bt" | "script -C" | "script --cpu" | "script =--cpu" | "script -c" | "script --comms" | "script =--comms" | "script --pid" | "script =--pid" | "script --tid" | "script =--tid" | "script -S" | "script --symbols" | "script =--symbols" | "script --addr-range" | "script =--addr-range" | "script --dsos" | "script =--dsos" | "script -s" | "script --script" | "script =--script" | "script -g" | "script --gen-script" | "script =--gen-script") : ;;
     "script -F" | "script --fields" | "script =--fields") _perfpy_offer "," comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr ;;
-    "script --time" | "script =--time" | "script --max-stack" | "script =--max-stack" | "script --max-blocks" | "script =--max-blocks" | "script --stop-bt" | "script =--stop-bt" | "script -C" | "script --cpu" | "script =--cpu" | "script -c" | "script --comms" | "script =--comms" | "script --pid" | "script =--pid" | "script --tid" | "script =--tid" | "script -S" | "script --symbols" | "script =--symbols" | "script --addr-range" | "script =--addr-range" | "script --dsos" | "script =--dsos" | "script -s" | "script --script" | "script =--script" | "script -g" | "script --gen-script" | "script =--gen-script") : ;;
     "script --switch-on" | "script =--switch-on" | "script --switch-off" | "script =--switch-off") _perfpy_ask "," events ;;
     "script --symfs" | "script =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux" | "script --py" | "script =--py") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -126,9 +126,13 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "inject --symfs" | "inject =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
+    "export --symfs" | "export =--symfs" | "export --parquet" | "export =--parquet") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
     esac
     return 0
@@ -141,7 +145,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -167,7 +171,7 @@ _perfpy()
         options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --fail-above --noise --stdio --json --flamegraph --html --all --ignore-comm --whole-names -f --force --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
         ;;
     script)
-        options="-i --input -f --force -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --max-blocks --stop-bt --full-source-path --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script --py -g --gen-script -l --list -a --all-cpus --inline --help"
+        options="-i --input -f --force --jobs -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --max-blocks --stop-bt --full-source-path --show-kernel-path --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script --py -g --gen-script -l --list -a --all-cpus --inline --help"
         workload="yes"
         ;;
     list)
@@ -183,13 +187,16 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose --help"
         ;;
     archive)
         options="--unpack -f --force --help"
         ;;
     data)
         options="-i --input --to-json -f --force --time --help"
+        ;;
+    export)
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --parquet -i --input -f --force --help"
         ;;
     config)
         options="-l --list --system --user --help"
@@ -201,7 +208,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help
         return
         ;;
     esac

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.analysis.samples.sample_view import DeliveryOrder
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class FirstDelivery:
         if size > len(self._key):
             self._grow(max(size, 2 * len(self._key)))
         key, time, ordinal = when
-        rows = np.flatnonzero(key <= self._key[ids])
+        rows = rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
         if not len(rows):
             return

@@ -250,7 +250,7 @@ class PerfData:
         return self.records.batches(_with(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
         return self.records.batch_of(span, _with(fields, more), self._change(fields, more))
 
     def stored(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.equal_times import EqualTimes
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.scans import RecordScans
@@ -216,13 +217,14 @@ class PerfData:
         """The passes over the records, of which survey, side_band, batches and stored are the usual ones."""
         # numpy is loaded for the records, not for the header
         from perfpy.perfdata.records.scans import RecordScans
-        from perfpy.perfdata.records.stream import RecordStream, chunk_size
+        from perfpy.perfdata.records.stream import CHUNK_SIZE, RecordStream, chunk_size
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
-        size = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
-        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, chunk_size=size, unpack_limit=limit)
-        threads = [RecordStream(source, 0, source.size, self.endian, chunk_size=size, unpack_limit=limit) for source in self._sources[1:]]
+        wanted = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
+        size = {} if wanted == CHUNK_SIZE else {"chunk_size": wanted}
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
+        threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
         return RecordScans(
             [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_decoded
         )
@@ -257,6 +259,10 @@ class PerfData:
         more: makes further columns of others, which need not be among the fields.
         """
         return self.records.batches(self._read(fields, more), self._change(fields, more))
+
+    def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
+        """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None

@@ -162,6 +162,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -l max-size -x -d 'st
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l timestamp-filename -f -d 'put the time after the files name'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l timestamp-boundary -f -d 'note the times of the first and the last sample'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s z -l compression-level -d 'compress with zstd'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -l kcore -f -d 'copy the code of the kernel and its modules beside the recording, which is a folder then'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s N -l no-buildid-cache -f -d 'keep no copies of the recorded programs'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s B -l no-buildid -f -d 'note no build-ids'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l buildid-all -f -d 'note the build-ids of all files, hit or not'

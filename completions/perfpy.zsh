@@ -238,6 +238,7 @@ _perfpy() {
                 '*--timestamp-boundary[note the times of the first and the last sample]' \
                 '*-z-[compress with zstd]::value: ' \
                 '*--compression-level=-[compress with zstd]::value: ' \
+                '*--kcore[copy the code of the kernel and its modules beside the recording, which is a folder then]' \
                 '*-N[keep no copies of the recorded programs]' \
                 '*--no-buildid-cache[keep no copies of the recorded programs]' \
                 '*-B[note no build-ids]' \

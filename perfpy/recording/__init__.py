@@ -247,14 +247,17 @@ class Recording(RecordingContents):
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.views.page.code_data import code_data
+        from perfpy.views.page.code_data import code_data, file_data
         from perfpy.views.page.page import PageText, render
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(hot) if code else [])
+        if not code:
+            return render(parts, text)
+        files = self.source_files(sample_filter=sample_filter, symbols=symbols)
+        return render(parts, text, code=code_data(hot), files=file_data(files))
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None

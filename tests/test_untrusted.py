@@ -92,6 +92,9 @@ WRITERS = {
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
+    "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
+    "views/parquet/export.py": "the folder that the user names, and a fixed name in it",
+    "views/parquet/tables.py": "in the folder that the user names; fixed names, component() of the host, a day, a number",
     "capture/sampling/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
     "cli/line/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
@@ -128,6 +131,11 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "perfdata/skeleton.py": "a new temporary folder, and fixed names",
+    "perfdata/tables_folder.py": "a folder that the user names; fixed names, and those that listdir gave",
+    "recording/exported.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
+    "views/parquet/export.py": "a folder that the user names, and a fixed name",
+    "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
     "events/machine.py": "the root of /sys, and a fixed name",

@@ -1,6 +1,6 @@
 /* Lanes of load over time on a canvas, and the brush that selects a range of it. */
 
-import { lanesOf } from "./loads.js";
+import { MOST_LANES, lanesOf } from "./loads.js";
 import { duration } from "./words.js";
 
 const LANE = 24, RULER = 18, FEW = 12;
@@ -67,7 +67,7 @@ export class Timeline {
   arrange() {
     this.shown = this.every ? this.lanes : this.lanes.slice(0, FEW);
     this.more.hidden = this.lanes.length <= FEW;
-    this.more.textContent = this.every ? `The ${FEW} with most only` : `All ${this.lanes.length}`;
+    this.more.textContent = this.every ? `The ${FEW} with most only` : this.lanes.length < MOST_LANES ? `All ${this.lanes.length}` : `The ${MOST_LANES} with most`;
     const ruler = document.createElement("div"), picked = this.told.picked(this.by);
     this.names.replaceChildren(ruler, ...this.shown.map(lane => {
       const button = document.createElement("button");

@@ -28,7 +28,7 @@ function weights(tables, masks, by, changes) {
   return [...found].sort((a, b) => b[1] - a[1]).slice(0, MOST_LANES);
 }
 
-/* The lanes that samples are in, CPUs by number, threads with most first: [{lane, recording, on, off, weight}], with shares of
+/* The lanes that samples are in, CPUs by number, threads with most first: [{lane, recording, on, off, weight, seconds}], with shares of
    each bin's time, or of the most that a bin of any lane has. by: "cpu" or "thread"; range: in ticks; count: of bins. */
 export function lanesOf(profile, choice, by, range, count) {
   const masks = masksOf(profile, choice), width = (range[1] - range[0]) / count || 1, changes = profile.recordings > 1;
@@ -48,7 +48,10 @@ export function lanesOf(profile, choice, by, range, count) {
   const seconds = tables.every(({ samples }) => samples.seconds);
   const lanes = [...found.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
   const most = seconds ? width * profile.tick : Math.max(1, ...lanes.map(lane => lane.on.reduce((a, b) => Math.max(a, b), 0)));
-  for (const lane of lanes) for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
+  for (const lane of lanes) {
+    lane.seconds = seconds;
+    for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
+  }
   return lanes;
 }
 

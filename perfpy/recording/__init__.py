@@ -244,6 +244,12 @@ class Recording(RecordingContents):
 
         stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
         objdump is run, and lines of source files.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     page = recording.where(comm="busy").page(code=False)
+        >>> page[:15]
+        '<!doctype html>'
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
@@ -262,7 +268,12 @@ class Recording(RecordingContents):
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
     ) -> str:
-        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching)."""
+        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching).
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
+        ...     page = before.page_of_changes(after)
+        """
         from perfpy.views.page.page import PageText, render
 
         both = (self, after)

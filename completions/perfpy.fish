@@ -247,6 +247,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l demangle-kernel -f
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s m -l modules -f -d 'load symbols of modules'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-vmlinux -f -d 'do not look for a vmlinux'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l jobs -x -d 'read large files with at most so many processes'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l inline -f -d 'show inlined calls'
@@ -457,6 +458,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l buildid-all -f -d 
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s B -l mmap2-buildids -f -d 'put build-ids into the mappings of files that samples hit, drop all other mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all -f -d 'put build-ids into all mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'build-ids to believe  path id,..., or a file of such lines'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l convert-callchain -f -d 'unwind copies of stacks into callchains, and leave them out'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l symfs -x -a '(__fish_complete_directories)' -d 'look for the files that ran below this directory'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 

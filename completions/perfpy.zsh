@@ -355,6 +355,7 @@ _perfpy() {
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*--jobs=[read large files with at most so many processes]:value: ' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \
@@ -666,6 +667,8 @@ _perfpy() {
                 '*--mmap2-buildids[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
                 '*--known-build-ids=[build-ids to believe  path id,..., or a file of such lines]:value: ' \
+                '*--convert-callchain[unwind copies of stacks into callchains, and leave them out]' \
+                '*--symfs=[look for the files that ran below this directory]:directory: _files -/' \
                 '*-v[say what was done]' \
                 '*--verbose[say what was done]' \
                 '*--help[show this text]' \

@@ -140,6 +140,17 @@ def test_the_options_of_readme_s_examples_exist(words):
     Parser(command.options, stops_at_word=command.runs_workload).parse(words[1:])
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_readme_says_why_options_of_perf_are_not_there(name):
+    """Of several with one reason, one of them; what perf has dropped, too, needs none."""
+    reasons: dict[str, bool] = {}
+    for one in load(name).options:
+        if one.kind.lacking and "perf has dropped it" not in one.kind.lacking:
+            named = any(re.search(re.escape(spelling) + r"(?![\w-])", README) for spelling in one.spellings)
+            reasons[one.kind.lacking] = reasons.get(one.kind.lacking, False) or named
+    assert [reason for reason, named in reasons.items() if not named] == []
+
+
 def test_readme_s_python_examples_are_python():
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks

@@ -139,7 +139,6 @@ JOINS = {
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
     "events/machine.py": "the root of /sys, and a fixed name",
-    "kernel/hwmon.py": "names that listdir of a folder of the kernel gave, or that the kernel gives its files",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
@@ -154,6 +153,7 @@ JOINS = {
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
     "events/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
 }
@@ -210,6 +210,7 @@ READERS = {
     "kernel/sysfs.py": "/sys",
     "kernel/tracefs.py": "tracefs",
     "untrusted/folders.py": "folders",
+    "perfdata/container/writer.py": "a recording that we began, no link",
 }
 OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
 

@@ -28,6 +28,15 @@ def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple
     return index, offsets
 
 
+def rows_where(mask: NDArray[Any]) -> NDArray[np.intp]:
+    """Where a mask is true, or numbers are not 0. (np.flatnonzero takes a microsecond for itself.)
+
+    >>> rows_where(np.array([False, True])).tolist()
+    [1]
+    """
+    return mask.nonzero()[0]
+
+
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """The different values, ascending. (np.unique without more results imports numpy.ma, which takes as long as a small file.)
 

@@ -120,14 +120,14 @@ class Recording(RecordingContents):
         options: ReportOptions | None = None,
         symbols: SymbolOptions | None = None,
         progress: Callable[[float], None] | None = None,
+        jobs: int = 1,
     ) -> Report:
         """A histogram of the samples, for each event.
 
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text
-        with commas (default: "comm,dso,symbol"); callers: count callers, too, and keep call trees;
-        options: everything that perf report can be asked, instead of these;
-        symbols: where to look for symbols; progress: called with the share of
-        the file that has been read. Raises UsageError for unknown keys. The report is a sequence of rows, has
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text with commas (default: "comm,dso,symbol"); callers: count
+        callers, too, and keep call trees; options: everything that perf report can be asked, instead of these; symbols: where to look
+        for symbols; progress: called with the share of the file that has been read; jobs: how many processes may be forked for large
+        files (0: as many as CPUs). Raises UsageError for unknown keys. The report is a sequence of rows, has
         to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
 
         >>> import perfpy
@@ -149,7 +149,7 @@ class Recording(RecordingContents):
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self._new_symbolizer(timeline, symbols)
-        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress)
+        report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
 
@@ -216,11 +216,12 @@ class Recording(RecordingContents):
         latency: bool = False,
         sites: bool = False,
         payloads: bool = False,
+        jobs: int = 1,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
         timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
-        payloads: with the data of tracepoints for the single samples.
+        payloads: with the data of tracepoints for the single samples; jobs: as for report.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
@@ -228,7 +229,8 @@ class Recording(RecordingContents):
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self._new_symbolizer(timeline, symbols)
         wanted = self._narrowed(sample_filter or SampleFilter())
-        return make_stacks(self.data, timeline, symbolizer, wanted, timed=timed, latency=latency, sites=sites, payloads=payloads)
+        more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
+        return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
 
     def page(
         self,
@@ -245,14 +247,17 @@ class Recording(RecordingContents):
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.views.page.code_data import code_data
+        from perfpy.views.page.code_data import code_data, file_data
         from perfpy.views.page.page import PageText, render
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(hot) if code else [])
+        if not code:
+            return render(parts, text)
+        files = self.source_files(sample_filter=sample_filter, symbols=symbols)
+        return render(parts, text, code=code_data(hot), files=file_data(files))
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfpy.abi.columns import rows_where
+
 Keys = NDArray[np.uint64]
 Ids = NDArray[np.int32]
 
@@ -83,7 +85,7 @@ class IdTable:
             return ids, missing
         unknown = keys[missing]
         if len(unknown) > self._count:  # many of these may be repetitions: room is made for what is new only
-            first = np.flatnonzero(first_occurrences(unknown))
+            first = rows_where(first_occurrences(unknown))
             self._reserve(self._count + len(first))
             self._add(unknown[first], self._slots(unknown[first]))
             ids[missing] = self._find(unknown)[0]
@@ -101,19 +103,19 @@ class IdTable:
     def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
         """Ids of the known keys, the positions of the unknown ones, and the free slots at which the search for these ended."""
         slots = self._slots(keys)
-        ids = self._slot_ids[slots]
-        pending = np.flatnonzero((self._slot_keys[slots] != keys) & (ids != _EMPTY))
+        ids = self._slot_ids.take(slots)
+        pending = rows_where((self._slot_keys.take(slots) != keys) & (ids != _EMPTY))
         index = slots[pending]
         mask = len(self._slot_ids) - 1
         # linear probing: few keys collide, and each round looks only at those that still do
         while len(pending):
             index = index + 1 & mask
-            probed = self._slot_ids[index]
+            probed = self._slot_ids.take(index)
             ids[pending] = probed
             slots[pending] = index
-            still = np.flatnonzero((self._slot_keys[index] != keys[pending]) & (probed != _EMPTY))
+            still = rows_where((self._slot_keys[index] != keys[pending]) & (probed != _EMPTY))
             pending, index = pending[still], index[still]
-        missing = np.flatnonzero(ids == _EMPTY)
+        missing = rows_where(ids == _EMPTY)
         return ids, missing, slots[missing]
 
     def _add(self, keys: Keys, slots: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
@@ -126,16 +128,16 @@ class IdTable:
         pending, index = np.arange(len(keys)), slots.copy()
         while len(pending):
             # where several want one slot the first is written last; free slots hold what they wait for as numbers below _EMPTY
-            free = np.flatnonzero(self._slot_ids[index] == _EMPTY)[::-1]
+            free = rows_where(self._slot_ids[index] == _EMPTY)[::-1]
             self._slot_ids[index[free]] = _WAITS - pending[free]
             winner = _WAITS - self._slot_ids[index]
             mine = winner >= 0
             mine[mine] = keys[winner[mine]] == keys[pending[mine]]
             holder[pending[mine]] = winner[mine]
             slots[pending[mine]] = index[mine]
-            rest = np.flatnonzero(~mine)
+            rest = rows_where(~mine)
             pending, index = pending[rest], index[rest] + 1 & mask
-        first = np.flatnonzero(holder == np.arange(len(keys)))
+        first = rows_where(holder == np.arange(len(keys)))
         fresh = np.arange(self._count, self._count + len(first), dtype=np.int32)
         self._slot_ids[slots[first]], self._slot_keys[slots[first]] = fresh, keys[first]
         self._found.append(keys[first])

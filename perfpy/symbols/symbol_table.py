@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.columns import distinct, rows_where, slices_index
 from perfpy.symbols.demangling.demangle import Demangle, plain
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class SymbolTable:
             return np.full(len(address), -1, np.int64)
         last = np.searchsorted(self._sorted.start, address, side="right") - 1
         row = self._best_of(last)
-        missed = np.flatnonzero((last >= 0) & ~self._holds(row, address))
+        missed = rows_where((last >= 0) & ~self._holds(row, address))
         row[missed] = -1
         missed = missed[self._reach[last[missed]] > address[missed]] if len(missed) else missed
         row[missed] = [self._enclosing(index, where) for index, where in zip(last[missed].tolist(), address[missed].tolist(), strict=True)]
@@ -184,13 +184,13 @@ class SymbolTable:
     def _last_reaching(self, before: int, address: int) -> int:
         """The last row before one that ends beyond an address, -1 where there is none; looks at blocks, then into one."""
         end, within = self._sorted.end, before - before % _BLOCK
-        rows = np.flatnonzero(end[within:before] > address)
+        rows = rows_where(end[within:before] > address)
         if not len(rows):
-            blocks = np.flatnonzero(self._block_ends[: within // _BLOCK] > address)
+            blocks = rows_where(self._block_ends[: within // _BLOCK] > address)
             if not len(blocks):
                 return -1
             within = int(blocks[-1]) * _BLOCK
-            rows = np.flatnonzero(end[within : within + _BLOCK] > address)
+            rows = rows_where(end[within : within + _BLOCK] > address)
         return within + int(rows[-1])
 
     @cached_property
@@ -208,7 +208,7 @@ class SymbolTable:
         """The last row of several at one start -> the row that perf would choose among them; -1 stays."""
         start = self._sorted.start
         result = last.copy()
-        several = np.flatnonzero((last > 0) & (start[last] == start[np.maximum(last - 1, 0)]))
+        several = rows_where((last > 0) & (start[last] == start[np.maximum(last - 1, 0)]))
         if len(several):
             groups = distinct(last[several])
             self._choose([row for row in groups.tolist() if row not in self._chosen])

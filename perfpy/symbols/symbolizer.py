@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, distinct
+from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
+_UNMIX: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NEVER: Final = -1
 _NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
@@ -56,6 +57,13 @@ class UserScenes(NamedTuple):
 
     scene: NDArray[np.uint64]
     rank: NDArray[np.int32]
+
+
+class FrameOrigins(NamedTuple):
+    """What frames are made of: the scene and the address of each, of which they are the only ones."""
+
+    scene: NDArray[np.uint64]
+    ip: NDArray[np.uint64]
 
 
 class Symbolizer:
@@ -112,6 +120,15 @@ class Symbolizer:
             rank = _spread(rank, counts)
         return self._frames_at_rank(scene, rank, ip)
 
+    def learnt(self, known: int) -> FrameOrigins:
+        """What the frames after the first `known` ones were made of: what another symbolizer of the recording makes the same of."""
+        ip = self.frames.ip[known:]
+        return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
+
+    def learn(self, origins: FrameOrigins) -> Ids:
+        """The frames of such, new ones in their order."""
+        return self._intern(*origins)
+
     def companion(self) -> Symbolizer:
         """Another one, with frames of its own, that has the same files."""
         return Symbolizer(self._timeline, self._options, self._loader)
@@ -148,7 +165,7 @@ class Symbolizer:
         ids = self._intern(scene, ip)
         if not len(ids) or int(rank.min()) >= self.last_born:
             return ids
-        early = np.flatnonzero(rank < self._born.values[ids])
+        early = rows_where(rank < self._born.values[ids])
         if len(early):  # the mapping came later than the sample: what was there before it?
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
         return ids
@@ -184,7 +201,7 @@ class Symbolizer:
         for dso in distinct(frames.dso[done:]).tolist():
             table = self._loader.table(dso) if dso >= 0 else None
             if table is not None and len(table):
-                rows = np.flatnonzero(frames.dso[done:] == dso)
+                rows = rows_where(frames.dso[done:] == dso)
                 address = frames.address[done:][rows]
                 row = table.find(address)
                 hit = row >= 0
@@ -208,7 +225,7 @@ class Symbolizer:
     def in_memory(self, number: int, address: int) -> int:
         """An address within a dso as one of memory: where it was mapped first."""
         spaces = self._timeline.spaces
-        mapped = np.flatnonzero(spaces.dso == number)
+        mapped = rows_where(spaces.dso == number)
         return (address - int(spaces.bias[mapped[0]])) % (1 << 64) if len(mapped) else address
 
     def running_kernel(self) -> int | None:
@@ -271,7 +288,7 @@ class Symbolizer:
         counts[: len(samples)] = samples
         lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
         totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
-        found = [self._missing_of(number, int(totals[number])) for number in np.flatnonzero(totals).tolist()]
+        found = [self._missing_of(number, int(totals[number])) for number in rows_where(totals).tolist()]
         if self._timeline.kernel_dso < 0:  # nothing that a kernel frame could be in
             hidden = int(counts[(frames.symbol < 0) & (frames.dso < 0) & (frames.level == _KERNEL_LEVEL)].sum())
             found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []

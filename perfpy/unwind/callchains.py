@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import Columns, Ragged, Slices, distinct, slices_index
+from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
 from perfpy.unwind.architectures import architecture
 from perfpy.unwind.caller_rules import UserStacks
 from perfpy.unwind.cut_stacks import CutStacks
 from perfpy.unwind.stepper import Stepper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.code_rules import RuntimeCode
 
 _NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
@@ -39,14 +40,21 @@ class UserCallchains:
     """Extends the callchains of samples by what their stacks tell.
 
     attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
-    part, and of the kernel's. symbolizer: knows what is mapped where.
+    part, and of the kernel's. symbolizer: knows what is mapped where; runtime_code: knows how code is unwound that runs now.
     """
 
     #: the sample columns that it is made of
     fields = frozenset({"callchain", "user_regs", "user_regs_abi", "user_stack", "pid"})
 
     def __init__(
-        self, attrs: Sequence[EventAttr], machine: str, symbolizer: Symbolizer, *, endian: str = "<", max_stack: int = 127
+        self,
+        attrs: Sequence[EventAttr],
+        machine: str,
+        symbolizer: Symbolizer,
+        *,
+        endian: str = "<",
+        max_stack: int = 127,
+        runtime_code: RuntimeCode | None = None,
     ) -> None:
         self._attrs = attrs
         self._has = np.array([has_user_stacks(attr) for attr in attrs], bool)
@@ -54,6 +62,7 @@ class UserCallchains:
         self._symbolizer = symbolizer
         self._endian = endian
         self._max_stack = max_stack
+        self._runtime_code = runtime_code
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
         self._left_out = 0
@@ -67,6 +76,24 @@ class UserCallchains:
         """What was cut so far, by the size of the copies, smallest first; and what was not unwound."""
         cut = [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
         return [*cut, CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else cut
+
+    def taken(self) -> list[CutStacks]:
+        """What is counted so far, to be added to what another process counts; this one begins anew."""
+        counted = [CutStacks(cut, stacks, size) for size, (cut, stacks) in self._counts.items()]
+        counted += [CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
+        self._counts.clear()
+        self._left_out = 0
+        return counted
+
+    def add(self, counted: Iterable[CutStacks]) -> None:
+        """Count what another process took."""
+        for cut, stacks, size, machine in counted:
+            if machine:
+                self._left_out += stacks
+            else:
+                counts = self._counts.setdefault(size, [0, 0])
+                counts[0] += cut
+                counts[1] += stacks
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """The same samples, each with its whole callchain. key: the delivery keys."""
@@ -90,14 +117,20 @@ class UserCallchains:
         for number in distinct(event[wanted]).tolist():
             mine = wanted & (event == number)
             for abi in distinct(abis[mine]).tolist():
-                yield np.flatnonzero(mine & (abis == abi)), self._attrs[number], abi
+                yield rows_where(mine & (abis == abi)), self._attrs[number], abi
 
     def _stepper(self, abi: int) -> Stepper | None:
         if abi not in self._steppers:
             found = architecture(self._machine, abi)
             made = None
             if found is not None:
-                made = Stepper(found, self._symbolizer.companion(), endian=self._endian, max_stack=self._max_stack)
+                made = Stepper(
+                    found,
+                    self._symbolizer.companion(),
+                    endian=self._endian,
+                    max_stack=self._max_stack,
+                    runtime_code=self._runtime_code,
+                )
             self._steppers[abi] = made
         return self._steppers[abi]
 

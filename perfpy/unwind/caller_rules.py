@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.known_callers import ELSEWHERE, KEPT
 from perfpy.unwind.memory import StackMemory
@@ -66,7 +66,7 @@ class CallerRules:
         self._count = len(stacks)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
         # as in perf: where no file of a process is here, nothing of it is shown
-        self._alive = np.flatnonzero(symbolizer.has_files(self._scenes))
+        self._alive = rows_where(symbolizer.has_files(self._scenes))
         self._table.update()
         self._tracked = list(self._table.tracked)
         self._initial = {number: self._sampled(stacks, index) for number, index in enumerate(architecture.registers)}
@@ -110,7 +110,7 @@ class CallerRules:
         table = self._table
         values, known = self._registers[0], np.ones(len(rules), bool)
         row = table.cfa_row[rules]
-        others = np.flatnonzero(row)
+        others = rows_where(row)
         if len(others):
             values = values.copy()
             for one in distinct(row[others]).tolist():
@@ -119,14 +119,14 @@ class CallerRules:
                 values[mine] = self._value(one, mine)
         cfa = values + table.cfa_offset[rules] & self._mask
         if special & CFA_EXPRESSION:
-            self._expressions(np.flatnonzero(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
+            self._expressions(rows_where(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
         return cfa, known
 
     def _caller(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, NDArray[np.bool_]]:
         """A register of the callers, and whether it is known."""
         columns = self._table.registers[number]
         kind, value = columns.kind[rules], columns.value[rules].view(np.uint64)
-        rows = np.flatnonzero(kind == OFFSET)
+        rows = rows_where(kind == OFFSET)
         if len(rows) == len(rules):
             return self._load(self._alive, cfa + value & self._mask)
         values, known = self._value(number, np.arange(len(cfa))), np.ones(len(cfa), bool)
@@ -145,12 +145,12 @@ class CallerRules:
         values, known = found
         lost = kind == UNDEFINED
         values[lost], known[lost] = 0, False
-        moved = np.flatnonzero(kind == REGISTER)
+        moved = rows_where(kind == REGISTER)
         sources = self._table.registers[number].value[rules[moved]]
         for source in distinct(sources).tolist():
             rows = moved[sources == source]
             values[rows] = self._value(source, rows)
-        self._expressions(np.flatnonzero(kind >= EXPRESSION), rules, number, found, cfa)
+        self._expressions(rows_where(kind >= EXPRESSION), rules, number, found, cfa)
 
     def _expressions(
         self, rows: Rows, rules: NDArray[np.int32], number: int | None, found: tuple[Values, NDArray[np.bool_]], cfa: Values | None
@@ -193,7 +193,7 @@ class CallerRules:
         """Words of copied stacks; where they have none, of the files that are mapped there."""
         values, known = self._memory.load(samples, addresses)
         if not known.all():
-            missing = np.flatnonzero(~known)
+            missing = rows_where(~known)
             ids = self._symbolizer.frames_in(self._scenes, addresses[missing], samples[missing])
             values[missing], known[missing] = self._code.words(ids, self.word)
         return values, known

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, distinct, slices_index
+from perfpy.abi.columns import Ragged, distinct, rows_where, slices_index
 from perfpy.unwind.known_callers import KEPT, NOTHING, SAMPLED, UNKNOWN
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Followed:
         lengths = np.minimum(paths.states.lengths[path], self._most - waiting.depth)
         index, offsets = slices_index(paths.states.offsets[:-1][path], lengths)
         states, row = paths.states.values[index], np.repeat(np.arange(len(path)), lengths)
-        wrong = np.flatnonzero(~self._is_right(waiting, row, states, [values[index] for values in paths.locations], last_born))
+        wrong = rows_where(~self._is_right(waiting, row, states, [values[index] for values in paths.locations], last_born))
         if not len(wrong):
             return Went(waiting.samples, Ragged(self._known.address.take(states), offsets), waiting.take(wrong))
         rows, first = _first_of_rows(row[wrong])
@@ -137,7 +137,7 @@ class Followed:
         right &= following != UNKNOWN
         register = known.base_register.take(states)
         for number, sampled in enumerate(self._sampled, 1):
-            rows = np.flatnonzero(register == number)
+            rows = rows_where(register == number)
             if len(rows):
                 (where,) = _from([locations[number - 1][rows]], [waiting.locations[number - 1][row[rows]]])
                 values, there = self._held(sampled, where, samples[rows])
@@ -171,5 +171,5 @@ def _carried(moved: Values, paths: Ragged) -> Values:
 
 def _first_of_rows(rows: Rows) -> tuple[Rows, Rows]:
     """(the different ones of ascending rows, where each stands first)."""
-    first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
+    first = rows_where(np.concatenate([[True], rows[1:] != rows[:-1]]))
     return rows[first], first

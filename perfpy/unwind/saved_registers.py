@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.unwind.known_callers import ELSEWHERE, KEPT, SAMPLED
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class SavedRegisters:
         """A register of some rows, which are chains of these samples; what cannot be read is 0. load: words at addresses of samples."""
         locations = self.locations[number][rows]
         found = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
-        saved = np.flatnonzero(locations < KEPT)
+        saved = rows_where(locations < KEPT)
         if len(saved):
             found[saved] = load(samples[saved], locations[saved])[0]
         return found

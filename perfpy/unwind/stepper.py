@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, slices_index
+from perfpy.abi.columns import Ragged, rows_where, slices_index
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
-from perfpy.unwind.code_rules import CodeRules
+from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.followed import Followed, Waiting, together
 from perfpy.unwind.known_callers import ELSEWHERE, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.rules import (
@@ -58,12 +58,20 @@ class Stepper:
     symbolizer: its frames are the addresses that were met (see Symbolizer.companion); endian: of the recording.
     """
 
-    def __init__(self, architecture: Architecture, symbolizer: Symbolizer, *, endian: str = "<", max_stack: int = 127) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        symbolizer: Symbolizer,
+        *,
+        endian: str = "<",
+        max_stack: int = 127,
+        runtime_code: RuntimeCode | None = None,
+    ) -> None:
         self._architecture = architecture
         self._symbolizer = symbolizer
         self._endian = endian
         self._max_stack = max_stack
-        self._code = CodeRules(architecture, symbolizer)
+        self._code = CodeRules(architecture, symbolizer, runtime_code)
         self._known: KnownCallers | None = None
 
     def unwind(self, stacks: UserStacks) -> Unwound:
@@ -143,7 +151,7 @@ class _StepperRun(CallerRules):
             self._note_ends(ends)
         elif not is_full.any():
             return rules, flags
-        rows = np.flatnonzero(~(ends | is_full))
+        rows = rows_where(~(ends | is_full))
         self._keep(rows)
         return rules[rows], flags[rows]
 
@@ -162,16 +170,16 @@ class _StepperRun(CallerRules):
         self._state = self._states(known, ids)
         if self._step_before is not None:
             before, found = self._step_before
-            rows = np.flatnonzero((before >= 0) & (self._state >= 0))
+            rows = rows_where((before >= 0) & (self._state >= 0))
             known.note(before[rows], self._state[rows], found.take(rows))
             self._step_before = None
         if self._rounds < _ROUNDS_MOST:
             goes = self._goes_ahead(known)
-            rows = np.flatnonzero(~goes)
+            rows = rows_where(~goes)
             if len(rows):
                 locations = [values[rows] for values in self._saved.locations]
                 self._waiting.append(Waiting(self._alive[rows], self._state[rows], self._depth[rows], locations))
-                rows = np.flatnonzero(goes)
+                rows = rows_where(goes)
                 self._keep(rows)
                 ids = ids[rows]
         if len(ids) or not self._waiting:
@@ -186,7 +194,7 @@ class _StepperRun(CallerRules):
     def _goes_ahead(self, known: KnownCallers) -> NDArray[np.bool_]:
         """Which chains are the first that come to where they are, or may be the only ones."""
         goes = self._state < 0
-        rows = np.flatnonzero(~goes)
+        rows = rows_where(~goes)
         new = rows[known.following[self._state[rows]] == UNKNOWN][::-1]
         states = self._state[new]
         first = np.empty(len(known), np.int64)
@@ -198,7 +206,7 @@ class _StepperRun(CallerRules):
         """The states of all chains, UNKNOWN for those that others cannot be in."""
         address, born = self._pc - self._back, self._symbolizer.born(ids)
         fits, found = (born >= 0) & (address != 0), self._saved.are_found
-        rows = np.flatnonzero(fits if found is None else fits & found)
+        rows = rows_where(fits if found is None else fits & found)
         states = np.full(len(ids), UNKNOWN, np.int32)
         scene = self._scenes.scene[self._alive[rows]]
         states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows]))
@@ -218,7 +226,7 @@ class _StepperRun(CallerRules):
     def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """The rules of the frames that were sampled."""
         rules = self._code.of_frames(ids)
-        silent = np.flatnonzero((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
+        silent = rows_where((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
         if len(silent):
             returns = self._registers[1][silent] & self._code_mask
             callers = self._symbolizer.frames_in(self._scenes, returns - _ONE, silent)
@@ -231,12 +239,12 @@ class _StepperRun(CallerRules):
         if address.all():
             self._found.append((self._alive, address))
         else:
-            rows = np.flatnonzero(address)
+            rows = rows_where(address)
             self._found.append((self._alive[rows], address[rows]))
 
     def _believed_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
         """End chains whose last caller was found by a frame pointer, but is no code; the others' rows."""
-        rows = np.flatnonzero(~guessed | self._code.is_code(ids))
+        rows = rows_where(~guessed | self._code.is_code(ids))
         self._keep(rows)
         return rows
 
@@ -278,7 +286,7 @@ class _StepperRun(CallerRules):
         pc, loaded = self._caller(1, rules, cfa)
         lost = known & (~loaded | (pc == 0))
         if lost.any():
-            self._note_lost(np.flatnonzero(lost), rules, cfa)
+            self._note_lost(rows_where(lost), rules, cfa)
         moved = [self._moved(number, rules, cfa) for number in range(2, len(self._tracked))]
         callers = [cfa, pc]
         if special & MOVES_STACK_POINTER:
@@ -286,7 +294,7 @@ class _StepperRun(CallerRules):
         if special & RETURNS_ELSEWHERE:
             pc = self._returned_to(rules, cfa, callers)
         words, pc = pc, pc & self._code_mask
-        going = np.flatnonzero(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
+        going = rows_where(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
         if self._known is not None:
             self._note_step(rules, cfa, words, [locations for locations, _ in moved])
         self._saved.move(moved)

@@ -8,10 +8,11 @@ though nobody put the samples in order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.analysis.samples.sample_view import DeliveryOrder
 
 if TYPE_CHECKING:
@@ -31,17 +32,21 @@ class FirstDelivery:
 
     def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
         """See a batch: the row of each sample, `size` rows being known. Its ordinals come after those of the batches before."""
+        self.add_moments(ids, size, samples.delivery, samples.column("tid"))
+
+    def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
+        """The same of moments, and the thread of each."""
         if size > len(self._key):
             self._grow(max(size, 2 * len(self._key)))
-        key, time, ordinal = samples.delivery
-        rows = np.flatnonzero(key <= self._key[ids])
+        key, time, ordinal = when
+        rows = rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
         if not len(rows):
             return
         rows = rows[np.lexsort((time[rows], key[rows]))[::-1]]  # backwards: the first one is written last
         where = ids[rows]
         self._key[where], self._time[where], self._ordinal[where] = key[rows], time[rows], ordinal[rows]
-        self._tid[where] = samples.column("tid")[rows]
+        self._tid[where] = tid[rows]
 
     def _grow(self, size: int) -> None:
         more = size - len(self._key)

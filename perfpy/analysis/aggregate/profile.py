@@ -17,6 +17,7 @@ from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MI
 from perfpy.abi.startup import dataclass, replace
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
+from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProfile
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.samples.dimensions import DIMENSIONS, PayloadTable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
+    from perfpy.symbols.symbolizer import Symbolizer
 
 _MODES = {
     "period_sys": MISC_KERNEL,
@@ -177,17 +179,61 @@ class Profile:
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self.chains is not None:
             frames, counts = frames_of(samples.chains().gathered(), samples.column("pid"), samples.key, samples.symbolizer)
-            numbers.append(self.chains.add(self._told_apart(frames, samples), counts))
+            numbers.append(self.chains.add(self._told_apart(frames, samples.symbolizer), counts))
         return numbers
 
     def _dimension(self, name: str, samples: SampleView) -> NDArray[Any]:
         if name == "raw":
             return self.raw.ids(samples.payloads())
         numbers = DIMENSIONS[name].read(samples)
-        return self._told_apart(numbers, samples) if name == "frame" else numbers
+        return self._told_apart(numbers, samples.symbolizer) if name == "frame" else numbers
 
-    def _told_apart(self, frames: NDArray[np.int32], samples: SampleView) -> NDArray[np.int32]:
-        return frames if self._functions is None else self._functions.first_frames(frames, samples.symbolizer)
+    def _told_apart(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
+        return frames if self._functions is None else self._functions.first_frames(frames, symbolizer)
+
+    def partial(self, names: LearntNames, warnings: list[str]) -> PartialProfile:
+        """What was folded, for another process. names: what was met meanwhile; warnings: what was said."""
+        size = len(self._rows)
+        frames, offsets = self.chains.chains() if self.chains is not None else (np.zeros(0, np.int32), np.zeros(1, np.int64))
+        when, tid = self._first.found(size)
+        measures = {name: measures.totals(size) for name, measures in self._measures.items()}
+        totals = self._period.totals(size), self._count.totals(size), measures
+        return PartialProfile(self._rows.columns(), frames, np.diff(offsets), self.raw.payloads, names, when, tid, *totals, warnings)
+
+    def merge(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> None:
+        """Take in what another process folded of the samples that come next in the file. maps: what its numbers are here."""
+        rows = self._rows.ids_and_new(self._columns_here(part, maps, symbolizer))[0]
+        size = len(self._rows)
+        self._first.add_moments(rows, size, part.when, part.tid)
+        self._count.add(rows, part.samples, size)
+        self._period.add(rows, part.period, size)
+        for name, measures in self._measures.items():
+            measures.add(rows, part.measures[name], size)
+
+    def _columns_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> list[NDArray[Any]]:
+        """What the rows of a part are told apart by, in numbers of this profile."""
+        event, mark, *rest = part.columns
+        chains = [] if self.chains is None else [self._chains_here(part, maps, symbolizer)[rest.pop()]]
+        columns: list[NDArray[Any]] = [event, mark]
+        for name, numbers in zip(self._recipe.dimensions, rest, strict=True):
+            if name == "raw":
+                columns.append(self.raw.ids_of(part.payloads)[numbers])
+            elif name == "frame":
+                columns.append(self._told_apart(maps.frame[numbers], symbolizer))
+            else:
+                columns.append(maps.here(name, numbers))
+        return columns + chains
+
+    def _chains_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> NDArray[np.int32]:
+        """The number that each chain of a part has here."""
+        assert self.chains is not None
+        lengths, found = part.chain_lengths, [np.zeros(0, np.int32)]
+        ends = np.cumsum(lengths)
+        for rows in _parts(np.arange(len(lengths)), lengths):
+            begin, end = int(ends[rows[0]] - lengths[rows[0]]), int(ends[rows[-1]])
+            frames = self._told_apart(maps.frame[part.chain_frames[begin:end]], symbolizer)
+            found.append(self.chains.add(frames, lengths[rows]))
+        return np.concatenate(found)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -235,6 +281,8 @@ _FRAMES_AT_ONCE = 1 << 16
 
 def _parts(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """The rows in some parts, none of which has very many frames; lengths: of the chains of all rows."""
+    if not len(rows):
+        return
     reach = np.cumsum(lengths[rows])
     begin, total = 0, int(reach[-1])
     while begin < len(rows):

@@ -11,21 +11,26 @@ about the next (counter readings, switches of events).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.flags import SampleType
 from perfpy.abi.startup import dataclass
+from perfpy.analysis.aggregate.partial import KnownNames, name_maps
 from perfpy.analysis.aggregate.profile import Profile
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
+from perfpy.workers.forked import ForkedWorkers
+from perfpy.workers.jobs import SAMPLES_EACH, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.analysis.aggregate.partial import PartialProfile
     from perfpy.analysis.aggregate.profile import Recipe
     from perfpy.analysis.samples.lbr_callchains import CallStacks
     from perfpy.perfdata.reader import PerfData
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 #: told which share of the file has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
 
+_ORDINAL_BITS: Final = 32  # more than a turn has samples
 _MODE_FIELDS = {Mode.BRANCH: {"branch_stack", "pid"}, Mode.MEMORY: {"weight"}}
 
 
@@ -52,7 +58,7 @@ class SampleScan:
     """How the samples of a recording are read and folded.
 
     mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns;
-    max_stack: frames of a callchain that are looked at.
+    max_stack: frames of a callchain that are looked at; jobs: how many processes may share the work (0: as many as there are CPUs).
     """
 
     data: PerfData
@@ -64,14 +70,38 @@ class SampleScan:
     grain: int = 1
     progress: Progress | None = None
     max_stack: int = 127
+    jobs: int = 1
 
     def profile(self) -> Profile:
         """Fold everything."""
         profile = Profile(self.recipe)
-        needs_order = self._has_readings or self.recipe.sample_filter.switch is not None
-        for samples in self.delivered() if needs_order else self._stored():
-            profile.add(samples)
+        if self._has_readings or self.recipe.sample_filter.switch is not None:
+            for samples in self.delivered():
+                profile.add(samples)
+            return profile
+        mine, *others = self._ranges()
+        with ForkedWorkers(others, self._folded, len(others)) as workers:
+            for samples in self._stored(mine):
+                profile.add(samples)
+            for part in workers.results():
+                self.data.warnings += [text for text in part.warnings if text not in self.data.warnings]
+                profile.merge(part, name_maps(part.names, self.symbolizer, self.timeline), self.symbolizer)
         return profile
+
+    def _ranges(self) -> list[range]:
+        """The turns of the survey, in one range for each process that reads some of them."""
+        turns = len(self.data.survey.turns)
+        alone = self.unwinding is not None
+        jobs = 1 if alone or self.jobs == 1 else min(jobs_for(self.jobs, self.data.survey.events.total(), SAMPLES_EACH), max(turns, 1))
+        borders = [turns * number // jobs for number in range(jobs + 1)]
+        return [range(begin, end) for begin, end in pairwise(borders)]
+
+    def _folded(self, turns: range) -> PartialProfile:
+        """Some of the samples, folded by another process."""
+        profile, known, said = Profile(self.recipe), KnownNames(self.symbolizer, self.timeline), len(self.data.warnings)
+        for samples in self._stored(turns):
+            profile.add(samples)
+        return profile.partial(known.learnt(), self.data.warnings[said:])
 
     @cached_property
     def _attrs(self) -> list[EventAttr]:
@@ -110,10 +140,10 @@ class SampleScan:
         fields = self.recipe.fields | _MODE_FIELDS.get(self.mode, set()) | ({"read"} if self._has_readings else set())
         return sorted(fields if self._callstacks is None else fields | {self._callstacks.field})
 
-    def _stored(self) -> Iterator[SampleView]:
-        """The samples wanted, in the order of the file."""
-        ordinal, turns = 0, len(self.data.survey.turns)
-        for number, batch in enumerate(self.data.stored(self._fields(), more=self.unwinding)):
+    def _stored(self, turns: range) -> Iterator[SampleView]:
+        """The samples of some turns of the survey that are wanted, in the order of the file."""
+        ordinal = turns.start << _ORDINAL_BITS  # after those of the turns before
+        for number, batch in enumerate(self.data.stored(self._fields(), turns, more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
@@ -121,7 +151,7 @@ class SampleScan:
                 order = DeliveryOrder(key, batch.time, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
                 yield from self._selected(samples)
-            self._tell(number / turns)
+            self._tell(number / len(turns))
 
     def delivered(self, fields: Collection[str] = ()) -> Iterator[SampleView]:
         """The samples wanted, in order of delivery. fields: further columns."""

@@ -172,8 +172,10 @@ def make_report(
     payloads: Payloads | None = None,
     memory: MemoryWords | None = None,
     progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Report:
-    """The report of a recording; payloads, memory: what words tracepoints' data and data_src; progress: told how far it is.
+    """The report of a recording; payloads, memory: what words tracepoints' data and data_src; progress: told how far it is;
+    jobs: how many processes may share the work (0: as many as there are CPUs).
 
     Whether there are callchains at all is the recording's to say: asked for
     callers, a recording without callchains gives a report without them.
@@ -183,7 +185,7 @@ def make_report(
     namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
     more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
     grain, most = options.time_quantum, options.max_stack
-    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, max_stack=most)
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, jobs)
     profile = scan.profile()
     drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
     listed = [entry.filename for entry in data.features.get("build_id", ())]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import rows_where, slices_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def frames_of(
         left_out, values = is_marker & ~lost, np.where(lost, _LAST_ADDRESS, values)
     if int(modes.max(initial=0)) == _CORRUPT:
         broken = np.zeros(len(lengths), np.bool_)
-        broken[_chain_of(np.flatnonzero(modes == _CORRUPT), starts)] = True
+        broken[_chain_of(rows_where(modes == _CORRUPT), starts)] = True
         left_out = left_out | np.repeat(broken, lengths)
-    counts = lengths - np.bincount(_chain_of(np.flatnonzero(left_out), starts), minlength=len(lengths))
-    kept = np.flatnonzero(~left_out)
+    counts = lengths - np.bincount(_chain_of(rows_where(left_out), starts), minlength=len(lengths))
+    kept = rows_where(~left_out)
     ids = symbolizer.frame_ids(pid, values.take(kept), key, modes.take(kept), counts)
     return symbolizer.folded(ids, counts)
 
@@ -77,7 +77,7 @@ def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: 
         return np.zeros(0, np.uint8)
     breaks = is_marker.copy()
     breaks[starts] = True
-    where = np.flatnonzero(breaks)
+    where = rows_where(breaks)
     # a chain that begins without a marker is as one that begins with the user's
     markers = IdTable()
     of_break = markers.ids(np.where(is_marker[where], values[where], np.uint64(flags.CONTEXT_USER)))

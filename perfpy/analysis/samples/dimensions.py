@@ -46,13 +46,15 @@ class Dimension(NamedTuple):
     """One respect in which samples can be alike.
 
     fields: the columns that it reads; fingerprints: what it depends on (perfpy.analysis.samples.fingerprints);
-    read: the number of each sample; dense: whether these are small ids already (of frames, comms, events).
+    read: the number of each sample; dense: whether these are small ids already (of frames, comms, events);
+    table: "frame" or "comm" where they are ids of the symbolizer's frames, or of the timeline's comms.
     """
 
     fields: tuple[str, ...]
     fingerprints: tuple[str, ...]
     read: Callable[[SampleView], NDArray[Any]]
     dense: bool = False
+    table: str = ""
 
 
 def _field(name: str) -> Dimension:
@@ -70,16 +72,21 @@ def _branch_end(name: str) -> Dimension:
 
         return branch_frames(samples, name)
 
-    return Dimension(("branch_stack", "pid"), (name, "space"), read, dense=True)
+    return Dimension(("branch_stack", "pid"), (name, "space"), read, dense=True, table="frame")
 
 
 DIMENSIONS: dict[str, Dimension] = {
-    "comm": Dimension(("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True),
+    "comm": Dimension(
+        ("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True, table="comm"
+    ),
     "frame": Dimension(
-        ("pid", "tid", "ip", "cpumode"), ("ip", "cpumode", "mode_space"), lambda samples: samples.frames_at("ip"), dense=True
+        ("pid", "tid", "ip", "cpumode"), ("ip", "cpumode", "mode_space"), lambda samples: samples.frames_at("ip"), dense=True, table="frame"
     ),
     "data": Dimension(
-        ("pid", "tid", "addr", "cpumode"), ("addr", "cpumode", "mode_space"), lambda samples: samples.frames_at("addr"), dense=True
+        *(("pid", "tid", "addr", "cpumode"), ("addr", "cpumode", "mode_space")),
+        lambda samples: samples.frames_at("addr"),
+        dense=True,
+        table="frame",
     ),
     "cgroup_id": _added("cgroup_id", "tid"),
     "parallelism": _added("parallelism"),
@@ -102,8 +109,11 @@ class PayloadTable:
     def ids(self, raw: Ragged) -> NDArray[np.int32]:
         """The id of each row's bytes."""
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
-        found = [self._id(data[start:end]) for start, end in pairwise(bounds)]
-        return np.array(found, np.int32)
+        return self.ids_of([data[start:end] for start, end in pairwise(bounds)])
+
+    def ids_of(self, payloads: list[bytes]) -> NDArray[np.int32]:
+        """The id of each payload."""
+        return np.array([self._id(payload) for payload in payloads], np.int32)
 
     def _id(self, payload: bytes) -> int:
         number = self._ids.setdefault(payload, len(self.payloads))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.columns import Growing
+from perfpy.abi.columns import Growing, rows_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Functions:
         fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame.values))
         self._first_of_symbol.append(np.full(symbols - len(self._first_of_symbol.values), -1, np.int32))
         first_of = self._first_of_symbol.values
-        named = np.flatnonzero(symbol >= 0)
+        named = rows_where(symbol >= 0)
         opening = named[first_of[symbol[named]] < 0][::-1]  # backwards: the first is written last
         first_of[symbol[opening]] = fresh[opening]
         first = fresh.copy()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.symbols.demangling.managed_names import without_tier
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Locations:
         """Symbol -> the first one of code that was made of the same function; NOWHERE, the last, stays. made: what each DSO is part of."""
         first = np.append(np.arange(len(self.symbols), dtype=np.int32), np.int32(NOWHERE))
         known: dict[tuple[str, str], int] = {}
-        for number in np.flatnonzero(np.array(list(map(bool, made)))[self._symbol_dso]).tolist():
+        for number in rows_where(np.array(list(map(bool, made)))[self._symbol_dso]).tolist():
             function = made[self._symbol_dso[number]], without_tier(self.symbols.name(number))
             first[number] = known.setdefault(function, number)
         return first
@@ -131,7 +131,7 @@ class Locations:
         bounds = self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]
         of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1]), 0)
         found: Int64 = of_symbol[symbol]
-        unnamed = np.flatnonzero(symbol < 0)
+        unnamed = rows_where(symbol < 0)
         bare = self.shown_address(locations[unnamed]).view(np.int64)
         found[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
         return found
@@ -140,7 +140,7 @@ class Locations:
     def _inlined_ranks(self) -> Int64:
         """For every symbol: 0, or of inlined functions the rank of their names among those, from 1 on."""
         found = np.zeros(len(self.inlined), np.int64)
-        numbers = np.flatnonzero(self.inlined)
+        numbers = rows_where(self.inlined)
         found[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
         return found
 
@@ -149,7 +149,7 @@ class Locations:
         symbol = self.symbol[locations >> ROLE_BITS]
         present = np.zeros(len(self.symbols) + 1, np.bool_)
         present[symbol] = True
-        numbers = np.flatnonzero(present[:-1])
+        numbers = rows_where(present[:-1])
         rank = np.full(len(present), len(numbers), np.int64)
         rank[numbers] = name_ranks([self.symbols.name(number) for number in numbers.tolist()])
         found: Int64 = rank[symbol]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import MISC_KERNEL
 from perfpy.symbols.interning import IdTable
 
@@ -34,7 +35,7 @@ class TaskStates:
         # samples of one task often follow each other
         fresh = np.ones(len(moment), np.bool_)
         np.not_equal(moment[1:], moment[:-1], out=fresh[1:])
-        begins = np.flatnonzero(fresh)
+        begins = rows_where(fresh)
         ids, new = IdTable().ids_and_new(moment[begins])
         self._of_sample = np.repeat(ids, np.diff(np.append(begins, len(moment))))
         first = begins[new]

@@ -50,15 +50,17 @@ def make_stacks(
     latency: bool = False,
     sites: bool = False,
     payloads: bool = False,
+    jobs: int = 1,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
     their shares of the wall clock (perfpy.analysis.samples.parallelism); sites: told apart by addresses, with these and their lines.
-    payloads: with the data of tracepoints for single samples.
+    payloads: with the data of tracepoints for single samples; jobs: how many processes may share the work (0: as many as there are
+    CPUs), unless single samples are wanted.
     """
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
-    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, payloads=raw)
+    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, payloads=raw, jobs=jobs)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
@@ -75,6 +77,7 @@ class _Builder:
         latency: bool,
         sites: bool,
         payloads: bool,
+        jobs: int,
     ) -> None:
         self._events = data.events
         self._comms = timeline.comms
@@ -83,7 +86,7 @@ class _Builder:
         dimensions = ("comm", "frame", *(("state",) if self._has_waits else ()), *(("raw",) if payloads else ()))
         recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
         more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-        scan = SampleScan(data, timeline, symbolizer, recipe, more=more)
+        scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
         self._by_site = sites
         self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in data.events)
         self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None

@@ -6,7 +6,7 @@ what -e and --filter say together.
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.kinds import Counted, Flag, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option
 from perfpy.errors import UsageError
 
@@ -46,6 +46,14 @@ class QuietOptions(CommandOptions):
     """Whether warnings are left out."""
 
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
+
+
+class JobOptions(CommandOptions):
+    """How many processes share the work."""
+
+    jobs: int = option(
+        "--jobs", Value(unsigned, default=0), "read large files with at most so many processes (default: all CPUs)", metavar="<n>"
+    )
 
 
 class StdioOptions(CommandOptions):

@@ -73,7 +73,7 @@ class _WantedStacks:
         """Those of functions, and with single samples for the page; shares of the wall clock are of stacks."""
         wanted = self._asked
         timed = wanted.flamegraph is not None and not wanted.latency
-        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency)
+        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
 
     @cached_property
     def with_sites(self) -> list[Stacks]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, word
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class ReportCommandOptions(
     ReportMetadataOptions,
     SymbolFileOptions,
     ReportModuleOptions,
+    JobOptions,
     VerboseOptions,
     QuietOptions,
     lacks=_LACKING,

@@ -93,7 +93,7 @@ class ReportRun:
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
             symbols = self._request.symbol_options(plain=self._plain)
-            report = self._recording.report(options=options, symbols=symbols, progress=progress)
+            report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._asked.jobs)
         self._introduce(report, options)
         is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
         if is_empty:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
-    "--dlfilter": "filters written in C are not loaded",
-    "--dlarg": "filters written in C are not loaded",
-    "--list-dlfilters": "filters written in C are not loaded",
+    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
@@ -128,6 +126,7 @@ class ScriptProgramOptions(CommandOptions):
 
 class ScriptCommandOptions(
     InputOptions,
+    JobOptions,
     ScriptLineOptions,
     ScriptSideBandOptions,
     ScriptFilterOptions,

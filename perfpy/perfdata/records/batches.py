@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from perfpy.abi.columns import Columns
+from perfpy.abi.columns import Columns, rows_where
 from perfpy.perfdata.records.delivery_order import delivery_order
 from perfpy.perfdata.records.survey import NO_KEY
 
@@ -170,10 +170,10 @@ def _decode_by_layout(
     late: bool,
 ) -> tuple[Columns, NDArray[np.intp] | None]:
     """(columns of all samples, or of the rows given): each layout's samples decoded at once, then put back in place."""
-    known = np.flatnonzero(events >= 0) if len(events) and int(events.min()) < 0 else None
+    known = rows_where(events >= 0) if len(events) and int(events.min()) < 0 else None
     if known is not None:
         starts, events = starts[known], events[known]
-    present = np.flatnonzero(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
+    present = rows_where(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
     layouts = {id(table.layouts[event]): table.layouts[event] for event in present}
     if len(layouts) == 1:
         (layout,) = layouts.values()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.sample_cursor import realigned
 from perfpy.abi.startup import dataclass
@@ -61,7 +62,7 @@ class Chunk:
     @cached_property
     def others(self) -> NDArray[np.intp]:
         """The rows of the records that are no samples."""
-        return np.flatnonzero(self.types != _SAMPLE)
+        return rows_where(self.types != _SAMPLE)
 
     def holds(self, types: Iterable[int]) -> bool:
         """Whether any of the records is of one of these types, of which SAMPLE is none."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.perfdata.records.delivery_order import Numbers, Rounds
 from perfpy.perfdata.records.event_table import UNKNOWN_EVENT
@@ -61,12 +62,12 @@ class DeliveryKeys:
 
     def ordered(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """A chunk with keys. number: of the chunk; order: as the chunk before has left it."""
-        rows = np.flatnonzero(chunk.types == RecordType.SAMPLE)
+        rows = rows_where(chunk.types == RecordType.SAMPLE)
         samples = chunk.rows(rows) if len(chunk.others) else chunk
         events = self._events(samples)
         other_events = np.zeros(len(chunk.others), np.int32)
         times = self._times(chunk, rows, samples, events, other_events)
-        rounds = np.flatnonzero(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
+        rounds = rows_where(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
         keys = order.keys(times, rounds)
         if number + 1 == len(self._orders):
             self._orders.append(copy(order))

@@ -28,14 +28,19 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
+# in a file there are so many chunks, at least, up to a size: each costs the same array operations, however many samples it has
+_CHUNKS: Final = 16
+_CHUNK_MOST: Final = 1 << 22
+_CHUNKS_OF_STACKS: Final = 2
 _STACKS_CHUNK_MOST: Final = 1 << 27
-_CHUNKS_OF_STACKS: Final = 2  # in a file, at least; each costs the same array operations, however many samples it has
 _MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
 
 
-def stacks_chunk_size(size: int) -> int:
-    """The chunks to read a file in whose samples have copies of stacks; size: the file's."""
-    return max(STACKS_CHUNK_SIZE, min(size // _CHUNKS_OF_STACKS, _STACKS_CHUNK_MOST))
+def chunk_size(size: int, *, has_stacks: bool) -> int:
+    """The chunks to read a file in; size: the file's; has_stacks: whether its samples have copies of stacks."""
+    if has_stacks:
+        return max(STACKS_CHUNK_SIZE, min(size // _CHUNKS_OF_STACKS, _STACKS_CHUNK_MOST) & ~7)
+    return max(CHUNK_SIZE, min(size // _CHUNKS, _CHUNK_MOST) & ~7)
 
 
 class Damage(NamedTuple):
@@ -74,6 +79,11 @@ class RecordStream:
         self._chunk_size = chunk_size
         self._unpack_limit = unpack_limit
         self._known: list[_KnownChunk] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any chunk can be read without those before it: an earlier run has found them all, and none is compressed."""
+        return self._known is not None
 
     def chunks(self, first: int = 0) -> Iterator[Chunk]:
         """Every record from the first to the last whole one; may be called again, and then from any chunk on."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.byteorder import as_number
+from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
 
@@ -153,14 +154,14 @@ class _Runs(NamedTuple):
 
 def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], index: int) -> _Runs:
     """The runs of marked words, from word `at` on."""
-    heads = np.flatnonzero(marks[index:]) + index
+    heads = rows_where(marks[index:]) + index
     lengths = sizes[heads]
     plausible = lengths >= HEADER_SIZE  # the number 9 in a word of its own is no header
     if not plausible.all():
         heads, lengths = heads[plausible], lengths[plausible]
     ends = heads + (lengths >> 3)
     # the last one of each run: its end is not the beginning of the next one
-    return _Runs(heads, ends, np.append(np.flatnonzero((ends[:-1] != heads[1:]) | (lengths[:-1] & 7 != 0)), len(heads) - 1))
+    return _Runs(heads, ends, np.append(rows_where((ends[:-1] != heads[1:]) | (lengths[:-1] & 7 != 0)), len(heads) - 1))
 
 
 def _loop(sizes: NDArray[np.uint16], index: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from perfpy.abi.columns import rows_where
 from perfpy.symbols.dso import DsoTable, is_module
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.mapping_intervals import FOREVER
@@ -84,10 +85,10 @@ class TaskTimeline:
     def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The comm of each thread at each key, as numbers into `comms`; a thread that nothing named is ":TID"."""
         found = self._comm_history.find(tid, self.ranks(key), NOBODY)
-        unknown = np.flatnonzero(found < 0)
+        unknown = rows_where(found < 0)
         if len(unknown):
             strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
-            numbers = [self._comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
+            numbers = [self.comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
             found[unknown] = np.array(numbers, np.int32)[which.ravel()]
         return found
 
@@ -117,7 +118,8 @@ class TaskTimeline:
         """As space_states, of the kernel's address space."""
         return self._changes.find(np.full(len(rank), KERNEL_PID), rank, 0)
 
-    def _comm_number(self, comm: str) -> int:
+    def comm_number(self, comm: str) -> int:
+        """The number of a comm; a new one the first time."""
         number = self._comm_numbers.get(comm)
         if number is None:
             number = self._comm_numbers[comm] = len(self.comms)
@@ -135,7 +137,7 @@ class TaskTimeline:
         order = np.lexsort((first_rank, space))
         space, first_rank = space[order], first_rank[order]
         last_rank = np.full(len(space), FOREVER - 1, np.int32)
-        cut = np.flatnonzero(space[1:] == space[:-1])
+        cut = rows_where(space[1:] == space[:-1])
         last_rank[cut] = first_rank[cut + 1] - 1
         self._view_history = ValueHistory(pid[space], first_rank, np.arange(1, len(space) + 1))
         # view 0 is NO_SPACE

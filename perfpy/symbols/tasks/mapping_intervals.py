@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ class SpaceBuilder:
         inserted = np.array(self._inserted, np.uint64).reshape(-1, _INSERTED)
         start, end, bias, dso, space, rank = inserted.T
         self._replay_contested(space, start, end)
-        alone = np.flatnonzero(~np.isin(space, list(self._replayed)))
+        alone = rows_where(~np.isin(space, list(self._replayed)))
         rows = np.array(self._rows, np.uint64).reshape(-1, 5)
         died = np.full(len(rows) + len(alone), FOREVER, np.int32)
         died[list(self._died)] = list(self._died.values())
@@ -162,7 +162,7 @@ class SpaceBuilder:
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
         fresh = [number for number in contested.tolist() if number not in self._replayed]
         self._replayed.update((number, _Space()) for number in fresh)
-        for number in np.flatnonzero(np.isin(space, fresh)).tolist():
+        for number in rows_where(np.isin(space, fresh)).tolist():
             self._replay(number)
 
     def _replay(self, number: int) -> None:
@@ -317,7 +317,7 @@ class AddressSpaces:
         born = np.zeros(len(space), np.int32)
         if not len(self._entries):
             return found, born
-        todo = np.flatnonzero(space >= 0)
+        todo = rows_where(space >= 0)
         space, address, rank = space[todo], address[todo], rank[todo]
         bound = np.searchsorted(self._bounds, address, side="right") - 1
         first_try = True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.symbols.dso import DsoKind, user_kind
 from perfpy.symbols.interning import IdTable
@@ -113,7 +113,7 @@ class TaskReplay:
         """Who mapped each Dso."""
         pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
         dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
-        first_rows = np.flatnonzero(np.diff(dsos, prepend=-1)).tolist()
+        first_rows = rows_where(np.diff(dsos, prepend=-1)).tolist()
         for first, end in pairwise([*first_rows, len(pairs)]):
             self._dso_table.dsos[int(dsos[first])].pids.update(pids[first:end].tolist())
 

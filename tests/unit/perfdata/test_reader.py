@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.delivery_order import delivery_order
-from perfpy.perfdata.records.stream import RecordStream
 from tests.builders.perfdata import USUAL, PerfDataBuilder, header_of, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ def test_without_sample_id_all_a_file_is_delivered_as_it_stands(tmp_path: Path) 
 
 
 def test_batches_of_a_long_file_are_whole_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     rng = np.random.default_rng(1)
     times = rng.permutation(20_000) + 1
     built = PerfDataBuilder()
@@ -317,7 +315,7 @@ def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:
 @pytest.fixture(params=["plain", "compressed", "threads", "little memory"])
 def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
     """Samples of two sizes, in rounds, through many chunks; "little memory": too little to keep where all of them are."""
-    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     if request.param == "little memory":
         monkeypatch.setattr("perfpy.perfdata.records.stream._MEMORY_FOR_OFFSETS", 3000)
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -369,7 +367,7 @@ def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData
 
 
 def test_what_has_to_wait_long_is_not_sorted_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     sorted_rows = []
 
     def watched(keys: Any, times: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,6 @@ from perfpy.abi.framing import with_header
 from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.side_band import BULK
-from perfpy.perfdata.records.stream import RecordStream
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
     """Switches and names of two CPUs, each in order, through many chunks and rounds."""
-    monkeypatch.setattr("perfpy.perfdata.records.stream.RecordStream", partial(RecordStream, chunk_size=1 << 16))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     built = PerfDataBuilder()
     for block in range(40):
         for cpu in range(2):

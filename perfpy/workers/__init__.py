@@ -1,0 +1,1 @@
+"""Work on all cores: processes that do parts of a task, and how many of them pay."""

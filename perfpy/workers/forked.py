@@ -1,0 +1,182 @@
+"""Parts of a task, done by processes that are forked off this one.
+
+What enters: the parts, what to do with each, how many processes. What leaves:
+the results, in the order of the parts. Whatever was read and made before stands
+in the memory of the processes, too; what they give back is pickled.
+
+None of them outlives this process, however it ends: the kernel sends each
+SIGIO, which ends it, when the other end of a pipe that it holds is closed.
+A part that a process could not do, as it failed or was killed, is done here:
+there the error comes up as if there had been no other process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from io import BufferedReader, FileIO
+    from types import TracebackType
+
+PartT = TypeVar("PartT")
+ResultT = TypeVar("ResultT")
+
+#: results are at most as far ahead of whoever takes them as the kernel's pipes are long
+_PIPE_SIZE: Final = 1 << 20
+_LENGTH_BYTES: Final = 8
+
+
+def can_fork() -> bool:
+    """Whether processes can be forked off this one: on other systems, and beside other threads, it is one process."""
+    if not hasattr(os, "fork") or not hasattr(fcntl, "F_SETOWN"):
+        return False
+    threading = sys.modules.get("threading")
+    return threading is None or threading.active_count() == 1
+
+
+class ForkedWorkers(Generic[PartT, ResultT]):
+    """Processes that begin with their parts at once: the first takes the first part, and each count-th after it, and so on.
+
+    To be used in a `with` statement, at whose end none of them is left.
+    """
+
+    def __init__(self, parts: Sequence[PartT], work: Callable[[PartT], ResultT], count: int) -> None:
+        self._parts, self._work = parts, work
+        self._count = min(count, len(parts))
+        self._pids: list[int] = []
+        self._results: list[BufferedReader | None] = []
+        self._lifelines: list[int] = []
+
+    def __enter__(self) -> ForkedWorkers[PartT, ResultT]:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number in range(self._count):
+                self._start(number)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
+
+    def results(self) -> Iterator[ResultT]:
+        """The result of each part, one after the other; to be called once."""
+        for index, part in enumerate(self._parts):
+            number = index % self._count
+            stream = self._results[number]
+            found = None if stream is None else _received(stream)
+            if found is not None:
+                yield found[0]
+                continue
+            if stream is not None:  # what it would have done next is done here, too
+                stream.close()
+                self._results[number] = None
+            yield self._work(part)
+
+    def _start(self, number: int) -> None:
+        held, lifeline = os.pipe()  # one each: of a pipe that several hold, one is sent the signal
+        self._lifelines.append(lifeline)
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(writing)
+            os.close(held)
+            self._pids.append(pid)
+            self._results.append(os.fdopen(reading, "rb"))
+            return
+        status = 1
+        try:
+            os.close(reading)
+            for other in self._lifelines:
+                os.close(other)
+            _die_with(held)
+            _widen(writing)
+            with os.fdopen(writing, "wb", 0) as stream:
+                for part in self._parts[number :: self._count]:
+                    _send(stream, self._work(part))
+            status = 0
+        finally:  # nothing of this process's is to be flushed, closed or told twice
+            os._exit(status)
+
+    def _end(self) -> None:
+        """End every process, and wait for it."""
+        for stream in self._results:
+            if stream is not None:
+                stream.close()
+        self._results.clear()
+        while self._lifelines:
+            os.close(self._lifelines.pop())
+        while self._pids:
+            pid = self._pids.pop()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _die_with(held: int) -> None:
+    """This process ends when the other end of a pipe is closed; Ctrl-C ends it without a word: whoever started it says one."""
+    for number in (signal.SIGIO, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    fcntl.fcntl(held, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(held, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    if select.select([held], [], [], 0)[0]:  # it was closed before the kernel was told
+        os._exit(1)
+
+
+def _widen(pipe: int) -> None:
+    """Room for results that nobody takes yet; where the kernel gives no more, what there is will do."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        except OSError:
+            return
+
+
+def _send(stream: FileIO, result: object) -> None:
+    """Write a result: the lengths of what follows, its pickle, then its arrays as they are."""
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
+    views = [buffer.raw() for buffer in buffers]
+    lengths = pickle.dumps([view.nbytes for view in views])
+    head = b"".join(len(part).to_bytes(_LENGTH_BYTES, "little") for part in (pickled, lengths))
+    parts: list[bytes | memoryview] = [head, lengths, pickled, *views]
+    for part in parts:
+        _write_all(stream, part)
+
+
+def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
+    done = 0
+    while done < len(data):
+        done += stream.write(data[done:])
+
+
+def _received(stream: BufferedReader) -> tuple[Any] | None:
+    """A result, in a tuple; None where the process ended before it."""
+    try:
+        pickled, lengths = (int.from_bytes(_read(stream, _LENGTH_BYTES), "little") for _ in range(2))
+        sizes = pickle.loads(_read(stream, lengths))
+        data = _read(stream, pickled)
+        return (pickle.loads(data, buffers=[_read(stream, size) for size in sizes]),)
+    except EOFError:
+        return None
+
+
+def _read(stream: BufferedReader, size: int) -> bytearray:
+    """So many bytes. Raises EOFError where there are fewer."""
+    data = bytearray(size)
+    view, done = memoryview(data), 0
+    while done < size:
+        count = stream.readinto(view[done:])
+        if not count:
+            raise EOFError
+        done += count
+    return data

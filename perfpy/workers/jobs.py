@@ -1,0 +1,28 @@
+"""How many processes a task is given.
+
+What enters: what --jobs says, and how large the task is. What leaves: a number
+of processes, this one among them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from perfpy.workers.forked import can_fork
+
+#: a process is given at least so many samples to fold: making it, and taking what it found, costs as much as some 100,000
+SAMPLES_EACH: Final = 250_000
+
+
+def available_cores() -> int:
+    """The CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def jobs_for(asked: int, size: int, each: int) -> int:
+    """How many processes pay for a task of some size, of which each should have at least so much; asked: at most so many (0: all cores)."""
+    most = asked or available_cores()
+    return max(1, min(most, size // each)) if most > 1 and size >= 2 * each and can_fork() else 1

@@ -1,0 +1,108 @@
+"""A recording of which several processes fold a part each is reported as by one: same rows, same order, same text."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import signal
+
+import pytest
+
+from perfpy.analysis.aggregate import scan
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.perfdata.records.stream import RecordStream
+from perfpy.recording import Recording
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import report_lines
+from perfpy.views.stacks.exports import folded
+from tests.builders.own_corpus import RECORDINGS
+
+NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec lost several arm64-chains".split()
+GRAPH = CallGraph(order="caller")
+ASKED = {
+    "default": ReportOptions(),
+    "callers": ReportOptions(call_graph=GRAPH, children=True),
+    "tasks": ReportOptions(wanted=Wanted(sort="comm,dso,sym,pid,cpu"), verbose=True),
+    "times": ReportOptions(wanted=Wanted(sort="time,sym"), time_quantum=1000),
+    "tiers": ReportOptions(wanted=Wanted(sort="sym"), call_graph=GRAPH, tiers_as_one=True),
+}
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Small files are split, too; a list of how many processes each report was given."""
+    counts = []
+    ranges = scan.SampleScan._ranges
+
+    def counted(self):
+        found = ranges(self)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
+    monkeypatch.setattr("perfpy.workers.jobs.can_fork", lambda: True)
+    return counts
+
+
+@pytest.fixture(params=NAMES)
+def path(request, tmp_path, monkeypatch):
+    """A recording, read in chunks so small that there are several; compressed records are up to 64 KB."""
+    unpacked = tmp_path / "perf.data"
+    size = unpacked.write_bytes(lzma.decompress((RECORDINGS / f"{request.param}.data.xz").read_bytes()))
+    monkeypatch.setitem(
+        RecordStream.__init__.__kwdefaults__, "chunk_size", 1 << 16 if "zstd" in request.param else max(512, size // 8 & ~7)
+    )
+    return unpacked
+
+
+def text(path, options, jobs):
+    with Recording(path) as recording:
+        report = recording.report(options=options, jobs=jobs)
+        lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
+        missing = [(item.dso.name, item.samples) for item in report.missing]
+        return lines, missing, report.notes, recording.warnings
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_reports_are_the_same(path, asked, parts):
+    assert text(path, ASKED[asked], 3) == text(path, ASKED[asked], 1)
+    assert 1 < parts[0] <= 3
+    assert parts[1] == 1
+
+
+def test_stacks_are_the_same(path, parts):
+    def lines(jobs):
+        with Recording(path) as recording:
+            return [list(folded(part)) for part in recording.stacks(jobs=jobs)]
+
+    assert lines(3) == lines(1)
+    assert parts[0] > 1
+
+
+@pytest.mark.parametrize("path", ["sched"], indirect=True)
+def test_payloads_are_the_same(path, parts):
+    options = ReportOptions(wanted=Wanted(sort="trace"))
+    assert text(path, options, 3) == text(path, options, 1)
+    assert parts[0] > 1
+
+
+def test_small_recordings_have_one_process(path, parts, monkeypatch):
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1_000_000)
+    text(path, ReportOptions(), 0)
+    assert parts == [1]
+
+
+def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch):
+
+    here, stored = os.getpid(), scan.SampleScan._stored
+    alone = text(path, ReportOptions(), 1)
+
+    def killed(self, turns):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return stored(self, turns)
+
+    monkeypatch.setattr(scan.SampleScan, "_stored", killed)
+    assert text(path, ReportOptions(), 3) == alone

@@ -346,6 +346,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from diff' -f -a '(__perfpy_record
 complete -c perfpy -n __fish_use_subcommand -f -a script -d 'read perf.data and print every sample'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file name'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s f -l force -f -d 'read the file although somebody else owns it'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -l jobs -x -d 'read large files with at most so many processes'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s F -l fields -x -a '(__perfpy_list comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr)' -d 'fields to print'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s D -l dump-raw-trace -f -d 'print every record as bytes and as text'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l dump-unsorted-raw-trace -f -d 'the same in the order of the file, not of time'

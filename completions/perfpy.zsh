@@ -500,6 +500,7 @@ _perfpy() {
                 '*--input=[input file name]:recording:_perfpy_recordings' \
                 '*-f[read the file although somebody else owns it]' \
                 '*--force[read the file although somebody else owns it]' \
+                '*--jobs=[read large files with at most so many processes]:value: ' \
                 '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*-D[print every record as bytes and as text]' \

@@ -257,7 +257,7 @@ class PerfData:
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
         """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
-        return self.records.batch_of(span, _with(fields, more), self._change(fields, more))
+        return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None

@@ -279,7 +279,7 @@ def compare(
     and its bounds. Raises PerfError where a run fails, and what stat() raises.
 
     >>> import perfpy
-    >>> perfpy.compare(["true"], ["sleep", "0.1"], events="page-faults:u", repeat=6).slower(by=0.5)
+    >>> perfpy.compare(["true"], ["sleep", "0.3"], events="page-faults:u", repeat=6).slower(by=0.5)
     True
     """
     from perfpy.measuring import compare_programs

@@ -42,7 +42,7 @@ def folded_by_cluster(
     client = _client(address)
     with client:
         level = client.map(folded_group, groups, request=request, retries=_RETRIES, pure=False)
-        _tell(level, progress)
+        _tell(level, client, progress)
         while len(level) > 1:
             level = [
                 client.submit(merged_groups, level[begin : begin + _FAN_IN], retries=_RETRIES, pure=False)
@@ -63,10 +63,10 @@ def _client(address: str) -> Any:
         raise PerfError(f"no cluster at {address}: {error}") from None
 
 
-def _tell(futures: Sequence[Any], progress: Callable[[float], None] | None) -> None:
+def _tell(futures: Sequence[Any], client: Any, progress: Callable[[float], None] | None) -> None:
     """How many groups are done, as they are."""
     if progress is None:
         return
     distributed: Any = import_module("distributed")
-    for done, _ in enumerate(distributed.as_completed(futures), 1):
+    for done, _ in enumerate(distributed.as_completed(futures, loop=client.loop), 1):
         progress(done / len(futures))

@@ -125,9 +125,13 @@ _perfpy_value()
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
+    "inject --symfs" | "inject =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
+    "export --symfs" | "export =--symfs" | "export --parquet" | "export =--parquet") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
     esac
     return 0
@@ -140,7 +144,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help --help --version
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -182,13 +186,16 @@ _perfpy()
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose --help"
         ;;
     archive)
         options="--unpack -f --force --help"
         ;;
     data)
         options="-i --input --to-json -f --force --time --help"
+        ;;
+    export)
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --parquet -i --input -f --force --help"
         ;;
     config)
         options="-l --list --system --user --help"
@@ -200,7 +207,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help
+        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help
         return
         ;;
     esac

@@ -459,6 +459,8 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -l buildid-all -f -d 
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s B -l mmap2-buildids -f -d 'put build-ids into the mappings of files that samples hit, drop all other mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all -f -d 'put build-ids into all mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'build-ids to believe  path id,..., or a file of such lines'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l convert-callchain -f -d 'unwind copies of stacks into callchains, and leave them out'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l symfs -x -a '(__fish_complete_directories)' -d 'look for the files that ran below this directory'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'say what was done'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
@@ -473,6 +475,19 @@ complete -c perfpy -n '__fish_seen_subcommand_from data' -l to-json -r -F -d 'wr
 complete -c perfpy -n '__fish_seen_subcommand_from data' -s f -l force -f -d 'overwrite a file, and read a recording although somebody else owns it'
 complete -c perfpy -n '__fish_seen_subcommand_from data' -l time -x -d 'only this time  start,stop, 10%-20%, 10%/2'
 complete -c perfpy -n '__fish_seen_subcommand_from data' -l help -f -d 'show this text'
+
+complete -c perfpy -n __fish_use_subcommand -f -a export -d 'write recordings as tables (Parquet) for databases'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l symfs -x -a '(__fish_complete_directories)' -d 'look for files with symbols below this directory'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l kallsyms -r -F -d 'read the kernels symbols from this copy of /proc/kallsyms'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -s k -l vmlinux -r -F -d 'read the kernels symbols from this ELF file'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l demangle -f -d 'demangle C++ and Rust names'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l demangle-kernel -f -d 'demangle the kernels names too'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l fold-interpreters -f -d 'leave the frames of interpreters out where they named their functions'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -s q -l quiet -f -d 'print no warnings or messages'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l parquet -x -a '(__fish_complete_directories)' -d 'add the recordings to the tables in this folder'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file name'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -s f -l force -f -d 'read a file although somebody else owns it'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a config -d 'show or change what is set in perfs configuration files'
 complete -c perfpy -n '__fish_seen_subcommand_from config' -s l -l list -f -d 'show all settings'
@@ -491,4 +506,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help'

@@ -36,6 +36,7 @@ _perfpy() {
         'inject:add code of JIT compilers, or build-ids, to a perf.data'
         'archive:put the files that a recording needs into one, for another machine'
         'data:convert a perf.data into JSON'
+        'export:write recordings as tables (Parquet) for databases'
         'config:show or change what is set in perfs configuration files'
         'check:tell whether a feature of perf is there'
         'version:show the version, and which parts are there'
@@ -667,6 +668,8 @@ _perfpy() {
                 '*--mmap2-buildids[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
                 '*--known-build-ids=[build-ids to believe  path id,..., or a file of such lines]:value: ' \
+                '*--convert-callchain[unwind copies of stacks into callchains, and leave them out]' \
+                '*--symfs=[look for the files that ran below this directory]:directory: _files -/' \
                 '*-v[say what was done]' \
                 '*--verbose[say what was done]' \
                 '*--help[show this text]' \
@@ -688,6 +691,25 @@ _perfpy() {
                 '*-f[overwrite a file, and read a recording although somebody else owns it]' \
                 '*--force[overwrite a file, and read a recording although somebody else owns it]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
+        export)
+            _arguments -s -S \
+                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
+                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle the kernels names too]' \
+                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--parquet=[add the recordings to the tables in this folder]:directory: _files -/' \
+                '*-i+[input file name]:recording:_perfpy_recordings' \
+                '*--input=[input file name]:recording:_perfpy_recordings' \
+                '*-f[read a file although somebody else owns it]' \
+                '*--force[read a file although somebody else owns it]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -718,7 +740,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data config check version help)'
+                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help)'
             ;;
         esac
         ;;

@@ -58,6 +58,8 @@ __all__ = [
     "disable_all", "enable_all", "errors", "list_events", "open", "parse_events", "profile", "record", "stat", "watch",
 ]  # fmt: skip
 
+#: names that were public in the release before -> what they are called now
+_FORMER: dict[str, str] = {}
 _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
@@ -244,7 +246,7 @@ def watch(
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
-    ...     pages = bytearray(1 << 22)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     sample = next(faults)
     >>> sample.event, sample.pid == os.getpid()
     ('page-faults:u', True)
@@ -365,7 +367,12 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
 
 
 def __getattr__(name: str) -> Any:
-    """The public names of other modules, loaded when they are first asked for."""
+    """The public names of other modules, loaded when they are first asked for; names that were public warn."""
+    if name in _FORMER:
+        import warnings
+
+        warnings.warn(f"perfpy.{name} is perfpy.{_FORMER[name]} now", DeprecationWarning, stacklevel=2)
+        return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
     if name in _HOMES:
         import importlib
 

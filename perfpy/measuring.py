@@ -153,7 +153,7 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import DEFAULT_COMPRESSION, RecordOptions
+    from perfpy.capture.record_options import RecordOptions, compression_of_unwound
     from perfpy.capture.sampling.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
@@ -167,7 +167,7 @@ def record_program(
         unwind=unwind,
         off_cpu=off_cpu,
         max_cpu=max_cpu or 0.0,
-        compression_level=DEFAULT_COMPRESSION if unwind else 0,
+        compression_level=compression_of_unwound() if unwind else 0,
         output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,

@@ -75,6 +75,18 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = perfpy.utils
 
 
+@pytest.mark.parametrize("now", ["list_events", "Recording"])
+def test_a_name_that_was_public_warns_and_works(now: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(perfpy._FORMER, "former", now)
+    with pytest.warns(DeprecationWarning, match=f"perfpy.former is perfpy.{now} now"):
+        assert perfpy.former is getattr(perfpy, now)
+
+
+def test_no_former_name_is_public() -> None:
+    assert not set(perfpy._FORMER) & set(perfpy.__all__)
+    assert set(perfpy._FORMER.values()) <= set(perfpy.__all__)
+
+
 @pytest.mark.parametrize("name", [name for name, value in vars(perfpy.errors).items() if inspect.isclass(value)])
 def test_every_error_is_in_the_tree_that_errors_draws(name):
     error = getattr(perfpy.errors, name)

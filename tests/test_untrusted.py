@@ -92,6 +92,9 @@ WRITERS = {
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
+    "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
+    "views/parquet/export.py": "the folder that the user names, and a fixed name in it",
+    "views/parquet/tables.py": "in the folder that the user names; fixed names, component() of the host, a day, a number",
     "capture/sampling/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
     "cli/line/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
@@ -128,10 +131,13 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "perfdata/skeleton.py": "a new temporary folder, and fixed names",
+    "perfdata/tables_folder.py": "a folder that the user names; fixed names, and those that listdir gave",
+    "recording/exported.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
+    "views/parquet/export.py": "a folder that the user names, and a fixed name",
+    "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
-    "events/machine.py": "the root of /sys, and a fixed name",
-    "kernel/hwmon.py": "names that listdir of a folder of the kernel gave, or that the kernel gives its files",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
@@ -146,6 +152,7 @@ JOINS = {
     "cli/line/perfconfig.py": "HOME",
     "events/event_files.py": "the user's folder of event files",
     "events/sdt.py": "the cache's index, whose names listdir gave",
+    "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
 }
@@ -202,6 +209,7 @@ READERS = {
     "kernel/sysfs.py": "/sys",
     "kernel/tracefs.py": "tracefs",
     "untrusted/folders.py": "folders",
+    "perfdata/container/writer.py": "a recording that we began, no link",
 }
 OPENERS = ("open", "os.open", "io.open", "gzip.open", "lzma.open", "np.fromfile", "np.memmap")
 

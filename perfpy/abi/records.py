@@ -20,6 +20,8 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_BUILD_ID_SIZE = 20
+
 
 class Mmap(NamedTuple):
     """{ u32 pid, tid; u64 addr, len, pgoff; char filename[]; }"""
@@ -335,11 +337,20 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     return record
 
 
+def holds_build_id(body: bytes | memoryview) -> bool:
+    """Whether an MMAP2 that is marked to have a build-id has one: { u8 size, 3 bytes of 0, u8 build_id[20] }, 0 beyond its size.
+
+    Linux 6.18 leaves the mark in records that have none, where another recording asked for build-ids at the same time.
+    """
+    size = body[32]
+    return size <= 20 and not any(body[33:36]) and not any(body[36 + size : 56])
+
+
 def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
     """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
-    if not misc & MISC_MMAP_BUILD_ID:
-        return Mmap2._make((misc, *values, b"", sample_id))
-    build_id = body[36 : 36 + min(body[32], 20)]
+    if not misc & MISC_MMAP_BUILD_ID or not holds_build_id(body):
+        return Mmap2._make((misc & ~MISC_MMAP_BUILD_ID, *values, b"", sample_id))
+    build_id = body[36 : 36 + body[32]]
     return Mmap2._make((misc, *values[:5], 0, 0, 0, 0, *values[9:], build_id, sample_id))
 
 

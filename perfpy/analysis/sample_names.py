@@ -30,7 +30,7 @@ MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     "stack": ("pid", "callchain"),
 }
 _AT_ADDRESS: Final = ("dso", "symbol", "srcline")
-_UNKNOWN: Final = "[unknown]"
+UNKNOWN: Final = "[unknown]"
 
 
 class Naming(NamedTuple):
@@ -95,7 +95,7 @@ class _AtAddress:
 
     def _dsos(self, frames: NDArray[np.int32]) -> list[str]:
         table, dsos = self._symbolizer.resolve(), self._symbolizer.dsos
-        return [dsos[number].short_name if number >= 0 else _UNKNOWN for number in table.dso[frames].tolist()]
+        return [dsos[number].short_name if number >= 0 else UNKNOWN for number in table.dso[frames].tolist()]
 
     def _symbols(self, frames: NDArray[np.int32]) -> list[str]:
         return function_names(self._symbolizer, frames)
@@ -104,7 +104,7 @@ class _AtAddress:
         from perfpy.analysis.samples.source_texts import SourceTexts  # debug information is read for lines alone
 
         self._symbolizer.resolve()
-        return [text or _UNKNOWN for text in SourceTexts(self._symbolizer).in_files(frames.astype(np.int64))]
+        return [text or UNKNOWN for text in SourceTexts(self._symbolizer).in_files(frames.astype(np.int64))]
 
 
 class _Stacks:
@@ -133,7 +133,7 @@ class _Stacks:
 def function_names(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> list[str]:
     """The function of each frame."""
     table, symbols = symbolizer.resolve(), symbolizer.symbols
-    return [symbols.name(number) if number >= 0 else _UNKNOWN for number in table.symbol[frames].tolist()]
+    return [symbols.name(number) if number >= 0 else UNKNOWN for number in table.symbol[frames].tolist()]
 
 
 def _objects(values: Collection[Any]) -> NDArray[np.object_]:

@@ -17,7 +17,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.records import Fork, Mmap, Mmap2, decode
+from perfpy.abi.records import Fork, Mmap, Mmap2, decode, holds_build_id
 from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.equal_samples import EqualSamples
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
@@ -54,13 +54,18 @@ class HitDso:
 
 
 class DsoHits:
-    """The result of scan(). dsos: by name, in the order in which they were mapped; samples; first_time, last_time."""
+    """The result of scan(). dsos: by name, in the order in which they were mapped; samples; first_time, last_time.
+
+    without_build_id: mappings of the last piece that say that they tell a build-id, and do not: where they are, and what
+    they ought to say. Linux 6.18 leaves that mark in the mappings that others see while somebody records with build-ids in them.
+    """
 
     def __init__(self, attrs: Sequence[EventAttr]) -> None:
         self.dsos: dict[str, HitDso] = {}
         self.samples = 0
         self.first_time = 0
         self.last_time = 0
+        self.without_build_id: list[tuple[int, int]] = []
         self._layout, self._front, self._has_time = _layout(attrs)
         self._beginning = struct.Struct(f"=4xH2x{max(8 * self._front - 24, 0)}xQI4x")
         self._maps: dict[int, list[tuple[int, int, HitDso]]] = {}  # pid -> first page, page after the last, file
@@ -101,7 +106,7 @@ class DsoHits:
                 if time > last:  # noqa: PLR1730  # as above
                     last = time
             else:
-                size = self._look_at_other(kind, misc, data[offset : offset + size])
+                size = self._look_at_other(kind, misc, data[offset : offset + size], offset)
             if size < 8:
                 break
             offset += size
@@ -118,9 +123,11 @@ class DsoHits:
             else:
                 add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
 
-    def _look_at_other(self, kind: int, misc: int, record: memoryview) -> int:
+    def _look_at_other(self, kind: int, misc: int, record: memoryview, offset: int) -> int:
         """What is no sample. Returns where the next record begins."""
         if kind in _MAPS:
+            if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID and not holds_build_id(record[8:]):
+                self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
             self._map(kind, misc, bytes(record[8:]))
         elif kind == RecordType.AUXTRACE:
             return len(record) + int(_WORD.unpack_from(record, 8)[0])
@@ -139,7 +146,7 @@ class DsoHits:
         name = KERNEL_NAME if is_kernel and is_kernel_name(record.filename) else record.filename
         dso = self.dsos.setdefault(name, HitDso(name, is_kernel=is_kernel))
         dso.pid = record.pid
-        if isinstance(record, Mmap2) and record.misc & MISC_MMAP_BUILD_ID:
+        if isinstance(record, Mmap2) and record.build_id:
             dso.build_id = record.build_id
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))

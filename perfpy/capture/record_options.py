@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfpy.capture.option_values import Callchain, SwitchOutput
 
 DEFAULT_FREQ: Final = 4000
-DEFAULT_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
+_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
 MAX_FREQ: Final = -1  # --freq max
 STANDARD_OUTPUT: Final = "-"
 ANYWHERE: Final = "sys"  # --affinity
@@ -26,6 +26,17 @@ SYNTH_TASK: Final = "task"
 SYNTH_MMAP: Final = "mmap"
 SYNTH_CGROUP: Final = "cgroup"
 SYNTH_ALL: Final = frozenset((SYNTH_TASK, SYNTH_MMAP, SYNTH_CGROUP))
+
+
+def compression_of_unwound() -> int:
+    """The level that records of unwound stacks are compressed with unless it is said; 0 where zstd is not installed."""
+    from perfpy.untrusted.expansion import ExpansionError, zstd_library  # few recordings need it
+
+    try:
+        zstd_library()
+    except ExpansionError:
+        return 0
+    return _COMPRESSION
 
 
 class RecordOptions(NamedTuple):

@@ -32,13 +32,18 @@ def api_lines() -> Iterator[str]:
         if inspect.isclass(thing):
             yield ""
             yield from _entry(f"  {name}", thing)
-            if issubclass(thing, tuple) and hasattr(thing, "_fields"):
-                yield f"    {', '.join(thing._fields)}"
+            if fields := _fields(thing):
+                yield f"    {', '.join(fields)}"
             for member, value in _members(thing):
                 yield from _entry(f"    .{member}", value)
     yield "\nErrors, in perfpy.errors\n"
     tree = inspect.getdoc(perfpy.errors) or ""
     yield from (line for line in tree.splitlines() if line.startswith("    "))
+
+
+def _fields(thing: Any) -> tuple[str, ...]:
+    """Those of a named tuple."""
+    return tuple(thing._fields) if issubclass(thing, tuple) and hasattr(thing, "_fields") else ()
 
 
 def _entry(name: str, thing: Any) -> Iterator[str]:
@@ -59,7 +64,7 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
     for name, value in vars(thing).items():
         if (
             not name.startswith("_")
-            and name not in getattr(thing, "_fields", ())
+            and name not in _fields(thing)
             and (callable(value) or isinstance(value, (property, classmethod)) or hasattr(value, "__get__"))
         ):
             described = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value

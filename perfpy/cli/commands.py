@@ -42,6 +42,7 @@ COMMANDS = {
     "inject": Entry("perfpy.cli.inject", "add code of JIT compilers, or build-ids, to a perf.data"),
     "archive": Entry("perfpy.cli.archive", "put the files that a recording needs into one, for another machine"),
     "data": Entry("perfpy.cli.data", "convert a perf.data into JSON"),
+    "export": Entry("perfpy.cli.export", "write recordings as tables (Parquet) for databases"),
     "config": Entry("perfpy.cli.config", "show or change what is set in perf's configuration files"),
     "check": Entry("perfpy.cli.check", "tell whether a feature of perf is there"),
     "version": Entry("perfpy.cli.version", "show the version, and which parts are there"),

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import PerfCommand, fail, option
 from perfpy.cli.line.shared import InputOptions
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailed, PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.sampling.converting import CallchainConverter
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
@@ -33,7 +34,6 @@ _LACKING: Final = {
     "--guestmount": "it merges the recording of a guest",
     "--strip": "it belongs to --itrace",
     "--vm-time-correlation": "it belongs to --itrace",
-    "--convert-callchain": "record --unwind does it while it records",
     "--aslr": "it hides where code lay, and perfpy keeps what was recorded",
 }
 
@@ -52,6 +52,8 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
     known_build_ids: str = option(
         "--known-build-ids", Value(default=""), "build-ids to believe: 'path id,...', or a file of such lines", metavar="<list or @file>"
     )
+    convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, and leave them out")
+    symfs: str = option("--symfs", Value(default=""), "look for the files that ran below this directory", metavar="<directory>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     kallsyms: str = option("--kallsyms", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "symbols of the kernel are not needed here", hidden=True)
@@ -73,9 +75,12 @@ def run(options: InjectCommandOptions) -> None:
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
     from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject
+    from perfpy.cli.line.notes import tell
     from perfpy.cli.line.perfconfig import load
+    from perfpy.unwind.cut_stacks import note
 
     injector = entries = mapper = None
+    converter = _converter(recording, options)
     if options.jit:
         injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
     if options.build_ids or options.buildid_all:
@@ -85,10 +90,27 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
         build_ids = {dso.name: _build_id(dso, known) for dso in _dsos(recording, every=every)}
         mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
     with _result(output, recording.data.path) as unfinished:
-        inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper)
+        inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
+    if converter is not None:
+        tell(note(converter.cut), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
         print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
+
+
+def _converter(recording: Recording, options: InjectCommandOptions) -> CallchainConverter | None:
+    if not options.convert_callchain:
+        return None
+    if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
+        fail("--convert-callchain changes samples, -j and -B mappings: one after the other")
+    from perfpy.analysis.samples.user_callchains import user_callchains
+    from perfpy.capture.sampling.converting import CallchainConverter  # loads what unwinds
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+    callchains = user_callchains(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
+    if callchains is None:
+        raise PerfError(f"{recording.path}: it has no copies of stacks to be unwound: record with --call-graph dwarf")
+    return CallchainConverter(recording.data, callchains)
 
 
 def _known_build_ids(text: str) -> dict[str, bytes]:

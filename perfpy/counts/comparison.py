@@ -81,6 +81,11 @@ class Comparison(NamedTuple):
     """counts: what both sides counted; uncounted: counter -> why it is missing.
 
     confidence: of all intervals together, 0 to 1; least_change: what matters, as a part of A.
+
+    >>> import perfpy
+    >>> result = perfpy.compare(["true"], ["sleep", "0.1"], repeat=6)
+    >>> result.slower(by=0.5), result.faster(), result.elapsed.name
+    (True, False, 'elapsed')
     """
 
     a_name: str

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from perfpy.disassembly.objdump import CodeStyle
 
 _HOW: Final = "install objdump (binutils; of another machine binutils-multiarch), or pip install 'perfpy[annotate]'"
+_ARM: Final = 40
+_WORD: Final = 4
+#: how data of so many bytes begin
+_DIRECTIVES: Final = {1: ".byte", 2: ".short", 3: ".byte", 4: ".word"}
 #: e_machine -> names of capstone's constants: the architecture, and what its mode is made of
 _MACHINES: Final = {
     3: ("ARCH_X86", ("MODE_32",)),
@@ -33,16 +37,18 @@ _MACHINES: Final = {
 
 def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
     """The instructions of a function."""
-    reader = _reader(code, style)
     data = code_bytes(code)
-    lines = list(_instructions(reader, data, code, style))
+    if code.file.machine == _ARM:
+        lines = list(_of_arm(data, code, style))
+    else:
+        lines = list(_instructions(_reader(code, style), data, code.start, code, style))
     if not lines:
         raise NoCode(code.name, f"capstone finds no instructions in {code.file.path}")
     heading = ("", "", "", "Disassembly of section .text:", "", f"{code.start:016x} <{code.name}>:")
     return [*(AsmLine(NOT_CODE, text) for text in heading), *lines]
 
 
-def _reader(code: FunctionCode, style: CodeStyle) -> Any:
+def _reader(code: FunctionCode, style: CodeStyle, more: str = "") -> Any:
     try:
         import capstone
     except ModuleNotFoundError:
@@ -51,7 +57,7 @@ def _reader(code: FunctionCode, style: CodeStyle) -> Any:
         raise NoCode(code.name, f"capstone does not know ELF machine {code.file.machine}")
     architecture, modes = _MACHINES[code.file.machine]
     mode = capstone.CS_MODE_BIG_ENDIAN if code.file.endian == ">" else 0
-    for name in modes:
+    for name in (*modes, *([more] if more else ())):
         mode |= getattr(capstone, f"CS_{name}")
     reader = capstone.Cs(getattr(capstone, f"CS_{architecture}"), mode)
     reader.skipdata = True
@@ -60,10 +66,27 @@ def _reader(code: FunctionCode, style: CodeStyle) -> Any:
     return reader
 
 
-def _instructions(reader: Any, data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
-    for address, size, name, operands in reader.disasm_lite(data, code.start):
-        offset = address - code.start
-        raw = f"{data[offset : offset + size].hex(' '):<22}" if style.raw else ""
-        # as wide as objdump's text behind the address
-        blank = " " * (8 - (len(f"{address:x}") + 1) % 8)
-        yield AsmLine(offset, f"{blank}{raw}{name:<6} {operands}".rstrip())
+def _instructions(reader: Any, data: bytes, start: int, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
+    for address, size, name, operands in reader.disasm_lite(data, start):
+        yield _line(address, data[address - start : address - start + size], f"{name:<6} {operands}", code, style)
+
+
+def _of_arm(data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
+    from perfpy.disassembly.arm_states import DATA, THUMB, pieces  # few have code of it
+
+    for start, end, kind in pieces(code.file, code.start, code.start + len(data)):
+        part = data[start - code.start : end - code.start]
+        if kind != DATA:
+            yield from _instructions(_reader(code, style, "MODE_THUMB" if kind == THUMB else ""), part, start, code, style)
+            continue
+        for first in range(0, len(part), _WORD):
+            word = part[first : first + _WORD]
+            number = int.from_bytes(word, "big" if code.file.endian == ">" else "little")
+            yield _line(start + first, word, f"{_DIRECTIVES[len(word)]:<6} {number:#0{2 + 2 * len(word)}x}", code, style)
+
+
+def _line(address: int, data: bytes, text: str, code: FunctionCode, style: CodeStyle) -> AsmLine:
+    raw = f"{data.hex(' '):<22}" if style.raw else ""
+    # as wide as objdump's text behind the address
+    blank = " " * (8 - (len(f"{address:x}") + 1) % 8)
+    return AsmLine(address - code.start, f"{blank}{raw}{text}".rstrip())

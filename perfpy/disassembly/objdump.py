@@ -36,6 +36,8 @@ _PREFIXES: Final = {
     243: ("riscv64-linux-gnu-",),
     258: ("loongarch64-linux-gnu-",),
 }
+#: machines of which perf shows the bytes, too: POWER
+_RAW_ALWAYS: Final = (20, 21)
 #: e_machine of this machine
 _OWN: Final = {"x86_64": 62, "i686": 3, "aarch64": 183, "ppc64le": 21, "ppc64": 21, "s390x": 22, "riscv64": 243, "armv7l": 40}
 
@@ -118,7 +120,7 @@ def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list
     """As perf calls it."""
     command = [path, *(("-M", style.syntax) if style.syntax else ())]
     command += [f"--start-address={code.start:#018x}", f"--stop-address={code.end:#018x}", "-d"]
-    command += [] if style.raw else ["--no-show-raw-insn"]
+    command += [] if style.raw or code.file.machine in _RAW_ALWAYS else ["--no-show-raw-insn"]
     command += ["-S"] if style.source else []
     command += [f"--prefix={style.prefix}"] if style.prefix else []
     command += [f"--prefix-strip={style.prefix_strip}"] if style.prefix_strip else []

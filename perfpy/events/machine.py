@@ -176,7 +176,7 @@ class Machine:
         """What hardware monitors tell, which no PMU counts."""
         from perfpy.kernel.hwmon import sensors  # only for names that no PMU has, and for lists
 
-        return sensors(os.path.join(self.sysfs.root, "class/hwmon"))
+        return sensors(self.sysfs.root)
 
     def _no_pmu(self, name: str) -> str:
         return f"no PMU of this machine is called {name!r}; there are {', '.join(pmu.name for pmu in self.pmus)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-ROOT: Final = "/sys/class/hwmon"
+_MONITORS: Final = "class/hwmon"
 _MILLI: Final = 1e-3
 _MICRO: Final = 1e-6
 #: how files begin -> what they tell, its unit, and what a reading times that is in
@@ -62,23 +62,24 @@ class Sensor:
         return monitor in (self.pmu, self.folder)
 
 
-def sensors(root: str = ROOT) -> list[Sensor]:
+def sensors(root: str = "/sys") -> list[Sensor]:
     """All of a machine, in the order of monitors and names."""
+    monitors = os.path.join(root, _MONITORS)
     try:
-        folders = os.listdir(root)
+        folders = os.listdir(monitors)
     except OSError:
         return []
-    found = [sensor for folder in folders for sensor in _of_monitor(root, folder)]
+    found = [sensor for folder in folders for sensor in _of_monitor(monitors, folder)]
     return sorted(found, key=lambda sensor: (sensor.pmu, sensor.alias or sensor.name, sensor.folder))
 
 
-def reading(location: str, root: str = ROOT) -> int:
+def reading(location: str, root: str = "/sys") -> int:
     """What a sensor says; 0 where it says nothing."""
-    return _number(os.path.join(root, location.rstrip("/") + _INPUT)) or 0
+    return _number(os.path.join(root, _MONITORS, location.rstrip("/") + _INPUT)) or 0
 
 
-def _of_monitor(root: str, folder: str) -> Iterator[Sensor]:
-    path = os.path.join(root, folder)
+def _of_monitor(monitors: str, folder: str) -> Iterator[Sensor]:
+    path = os.path.join(monitors, folder)
     chip = _as_name(read_text(os.path.join(path, "name")) or "")
     try:
         files = os.listdir(path)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.records.survey import Survey
+    from perfpy.perfdata.thread_rates import ThreadRates
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
 _MAIN_FILE = "data"
@@ -76,6 +77,7 @@ class PerfData:
             self.events: list[FileEvent] = make_events(preamble, self.tracing)
             self.attr_records = preamble.attr_records
             self._joined: dict[int, int] = {}  # index of an event -> of the one that its samples count for
+            self._rates: ThreadRates | None = None
         except BaseException:
             self.close()
             raise
@@ -107,9 +109,13 @@ class PerfData:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
 
-    def join(self, event: FileEvent, into: FileEvent) -> None:
-        """From here on the samples of one event are another's: both measure the same, in the same unit."""
+    def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
+        """From here on the samples of one event are another's: both measure the same, in the same unit.
+
+        rates: what turns the periods of the other into that unit, where they have not got it.
+        """
         self._joined[event.index] = into.index
+        self._rates = rates
         into.name = f"{into.name} + {event.name}"
 
     def has(self, field: int) -> bool:
@@ -247,11 +253,11 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
         more: makes further columns of others, which need not be among the fields.
         """
-        return self.records.batches(_with(fields, more), self._change(fields, more))
+        return self.records.batches(self._read(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
         """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
-        return self.records.batch_of(span, _with(fields, more), self._change(fields, more))
+        return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None
@@ -262,7 +268,14 @@ class PerfData:
         again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
         the next batch is asked for. more: as for batches.
         """
-        return self.records.stored(_with(fields, more), turns, self._change(fields, more))
+        return self.records.stored(self._read(fields, more), turns, self._change(fields, more))
+
+    def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
+        """The fields that are read."""
+        if fields is None:
+            return None
+        wanted = {*fields, *(more.fields if more else ())}
+        return wanted | {"tid"} if self._rates and "period" in wanted else wanted
 
     def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
         """What adds columns to decoded samples, and leaves out what was read for it alone; and joins events."""
@@ -275,6 +288,8 @@ class PerfData:
 
         def change(samples: StoredBatch) -> StoredBatch:
             samples = added(samples) if added else samples
+            if self._rates:
+                self._rates.change(samples.columns, samples.event)
             return samples._replace(event=np.where(samples.event < 0, samples.event, owners[samples.event]))
 
         return change
@@ -292,8 +307,3 @@ class PerfData:
             return samples._replace(columns=columns)
 
         return change
-
-
-def _with(fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
-    """The fields that are read."""
-    return fields if fields is None or more is None else {*fields, *more.fields}

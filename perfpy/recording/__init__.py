@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.parquet.export import Exported
     from perfpy.views.script.payloads import PayloadTexts
 
 
@@ -246,14 +247,17 @@ class Recording(RecordingContents):
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
-        from perfpy.views.page.code_data import code_data
+        from perfpy.views.page.code_data import code_data, file_data
         from perfpy.views.page.page import PageText, render
         from perfpy.views.page.verdict import verdict
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
-        return render(parts, text, code=code_data(hot) if code else [])
+        if not code:
+            return render(parts, text)
+        files = self.source_files(sample_filter=sample_filter, symbols=symbols)
+        return render(parts, text, code=code_data(hot), files=file_data(files))
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -282,6 +286,21 @@ class Recording(RecordingContents):
                 file.write(page.encode(errors="replace"))
         except OSError as error:
             raise OutputFailed(fspath(path), error.strerror or str(error)) from None
+
+    def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
+        """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
+
+        symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
+        written. A recording that is there already is written anew. Raises PerfError, OutputFailed.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     recording.to_parquet("tables").samples
+        10
+        """
+        from perfpy.views.parquet.export import export
+
+        return export(self, fspath(folder), symbols)
 
     def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""

@@ -6,15 +6,19 @@ leaves: values, and batches of numpy columns.
 
 from __future__ import annotations
 
+import os
+
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import NamedTuple, cached_property
+from perfpy.errors import BadPerfData
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.tables_folder import recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, BinaryIO, Self
 
     from perfpy.analysis.filters.time_ranges import RecordedTimes
     from perfpy.auxtrace.recorded_pmcu import PmcuTrace
@@ -51,9 +55,26 @@ class RecordingContents:
     """What a perf.data file holds, as it was recorded: see perfpy.Recording, which adds what can be made of it."""
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
-        self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
+        exported = recordings_in(origin)
+        self._file: BinaryIO | None = None  #: without a name, where it was exported
+        self._unwound = False  #: whether its callchains were made of copies of stacks that are no longer there
+        if exported:
+            self.data = self._of_tables(exported)
+        else:
+            self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
         self.symbol_options = symbols  #: where to look where a method is not told
         self._symbolizers: list[Symbolizer] = []
+
+    def _of_tables(self, exported: list[str]) -> PerfData:
+        """One that was exported: its records stand in order of delivery."""
+        from perfpy.recording.exported import open_exported  # needs pyarrow
+
+        if len(exported) > 1:
+            raise BadPerfData(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")
+        self._file, self._unwound = open_exported(exported[0])
+        data = PerfData(self._file, as_stored=True)
+        data.path = exported[0]
+        return data
 
     def __enter__(self) -> Self:
         return self
@@ -64,6 +85,8 @@ class RecordingContents:
     def close(self) -> None:
         """Close the file; arrays and records already handed out stay valid."""
         self.data.close()
+        if self._file is not None:
+            self._file.close()
 
     @property
     def path(self) -> str:
@@ -202,7 +225,7 @@ class RecordingContents:
 
         symbolizer = Symbolizer(timeline, options or self.symbol_options, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
-        unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
+        unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
             from perfpy.debuginfo.inlined_frames import give_inlined
 

@@ -85,6 +85,18 @@ def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
     raise ExpansionError(f"{kind} data of more than {_PARTS} parts")
 
 
+def zstd_library() -> Any:
+    """The standard library's zstd, or before Python 3.14 its backport. Raises ExpansionError where that is not installed."""
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError:
+        raise ExpansionError("zstd is not here: install backports.zstd (part of Python from 3.14 on)") from None
+    return zstd
+
+
 def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]]:
     """A new decompressor, and the error that it raises."""
     if kind in {"zlib", "gzip"}:
@@ -95,10 +107,7 @@ def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]
         import lzma
 
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), lzma.LZMAError
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
+    zstd = zstd_library()
     least, most = _ZSTD_WINDOW_LOG
     window_log = min(max(limit.bit_length(), least), most)
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log}), zstd.ZstdError

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.code_rules import RuntimeCode
 
 _NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
@@ -39,14 +40,21 @@ class UserCallchains:
     """Extends the callchains of samples by what their stacks tell.
 
     attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
-    part, and of the kernel's. symbolizer: knows what is mapped where.
+    part, and of the kernel's. symbolizer: knows what is mapped where; runtime_code: knows how code is unwound that runs now.
     """
 
     #: the sample columns that it is made of
     fields = frozenset({"callchain", "user_regs", "user_regs_abi", "user_stack", "pid"})
 
     def __init__(
-        self, attrs: Sequence[EventAttr], machine: str, symbolizer: Symbolizer, *, endian: str = "<", max_stack: int = 127
+        self,
+        attrs: Sequence[EventAttr],
+        machine: str,
+        symbolizer: Symbolizer,
+        *,
+        endian: str = "<",
+        max_stack: int = 127,
+        runtime_code: RuntimeCode | None = None,
     ) -> None:
         self._attrs = attrs
         self._has = np.array([has_user_stacks(attr) for attr in attrs], bool)
@@ -54,6 +62,7 @@ class UserCallchains:
         self._symbolizer = symbolizer
         self._endian = endian
         self._max_stack = max_stack
+        self._runtime_code = runtime_code
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
         self._left_out = 0
@@ -115,7 +124,13 @@ class UserCallchains:
             found = architecture(self._machine, abi)
             made = None
             if found is not None:
-                made = Stepper(found, self._symbolizer.companion(), endian=self._endian, max_stack=self._max_stack)
+                made = Stepper(
+                    found,
+                    self._symbolizer.companion(),
+                    endian=self._endian,
+                    max_stack=self._max_stack,
+                    runtime_code=self._runtime_code,
+                )
             self._steppers[abi] = made
         return self._steppers[abi]
 

@@ -9,18 +9,20 @@ gives up; here a frame pointer is believed if its return address is code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frames import CallFrames
-from perfpy.unwind.rules import END, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
+from perfpy.unwind.rules import END, FrameRules, RuleTable, by_frame_pointer, by_record, of_leaf, of_signal, of_stub
 from perfpy.unwind.trampolines import in_trampolines, of_trampoline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.debug_files import Found
@@ -32,10 +34,18 @@ _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
 
 
-class CodeRules:
-    """The rules of all code that frames of a symbolizer lie in."""
+class RuntimeCode(Protocol):
+    """What knows how to unwind code that processes made (perfpy.capture.runtimes.hotspot)."""
 
-    def __init__(self, architecture: Architecture, symbolizer: Symbolizer) -> None:
+    def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
+        """The rules at addresses of a process's code; None where it does not know them."""
+
+
+class CodeRules:
+    """The rules of all code that frames of a symbolizer lie in. runtime_code: asked for code that has no file."""
+
+    def __init__(self, architecture: Architecture, symbolizer: Symbolizer, runtime_code: RuntimeCode | None = None) -> None:
+        self._runtime_code = runtime_code
         self._architecture = architecture
         self.table = RuleTable(architecture)
         self._symbolizer = symbolizer
@@ -124,6 +134,11 @@ class CodeRules:
         numbers = np.full(len(offsets), silent, np.int32)
         if self._trampoline != END:
             numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
+        pid = perf_map_pid(self._symbolizer.dsos[dso].name)
+        if self._runtime_code is not None and pid is not None:
+            for row, rules in enumerate(self._runtime_code.rules(pid, offsets.tolist())):
+                if rules is not None:
+                    numbers[row] = self.table.number(rules)
         return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:

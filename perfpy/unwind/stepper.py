@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged, rows_where, slices_index
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
-from perfpy.unwind.code_rules import CodeRules
+from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.followed import Followed, Waiting, together
 from perfpy.unwind.known_callers import ELSEWHERE, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.rules import (
@@ -58,12 +58,20 @@ class Stepper:
     symbolizer: its frames are the addresses that were met (see Symbolizer.companion); endian: of the recording.
     """
 
-    def __init__(self, architecture: Architecture, symbolizer: Symbolizer, *, endian: str = "<", max_stack: int = 127) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        symbolizer: Symbolizer,
+        *,
+        endian: str = "<",
+        max_stack: int = 127,
+        runtime_code: RuntimeCode | None = None,
+    ) -> None:
         self._architecture = architecture
         self._symbolizer = symbolizer
         self._endian = endian
         self._max_stack = max_stack
-        self._code = CodeRules(architecture, symbolizer)
+        self._code = CodeRules(architecture, symbolizer, runtime_code)
         self._known: KnownCallers | None = None
 
     def unwind(self, stacks: UserStacks) -> Unwound:

@@ -60,15 +60,15 @@ LINES = line_section(
 )
 
 
-def program(machine: int = 62) -> Elf:
-    """ELF with spin and rest; the same bytes whatever machine it says it is for."""
+def program(machine: int = 62, above: int = 0) -> Elf:
+    """ELF with spin and rest, so far above where they are in the file; the same bytes whatever machine it says it is for."""
     code = bytes(16) + SPIN + bytes(9) + b"\xc3" * 16
     elf = (
         Elf(machine=machine)
-        .section(".text", code, flags=ALLOC | EXEC, addr=0x1000, offset=0x1000, size=0x1000)
-        .segment(0x1000, 0x1000, 0x1000)
+        .section(".text", code, flags=ALLOC | EXEC, addr=above + 0x1000, offset=0x1000, size=0x1000)
+        .segment(above + 0x1000, 0x1000, 0x1000)
     )
-    return elf.symbol("spin", 0x1010, len(SPIN)).symbol("rest", 0x1020, 16)
+    return elf.symbol("spin", above + 0x1010, len(SPIN)).symbol("rest", above + 0x1020, 16)
 
 
 def recording(events: int = 1, path: str = "/bin/spin") -> bytes:

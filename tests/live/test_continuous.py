@@ -1,4 +1,4 @@
-"""The worked example of docs/continuous.md, as it stands there: a recorder, a store, a job at night."""
+"""The worked example of man/continuous.md, as it stands there: a recorder, a store, a job at night."""
 
 from __future__ import annotations
 
@@ -50,13 +50,8 @@ def host(tmp_path):
 
 
 def test_the_page_names_five_files():
-    assert [*FILES] == [
-        UNITS + "perfpy-record.service",
-        SCRIPTS + "perfpy-ship",
-        UNITS + "perfpy-ship.service",
-        UNITS + "perfpy-ship.timer",
-        SCRIPTS + "perfpy-nightly",
-    ]
+    record, *ship = (f"{UNITS}perfpy-{name}" for name in ("record.service", "ship.service", "ship.timer"))
+    assert [*FILES] == [record, f"{SCRIPTS}perfpy-ship", *ship, f"{SCRIPTS}perfpy-nightly"]
 
 
 def test_systemd_takes_the_units(tmp_path):

@@ -227,6 +227,15 @@ def test_build_ids_are_those_of_the_files_hit(tmp_path):
     assert hit < mapped
 
 
+@pytest.mark.parametrize("options", [["-z"], ["-z", "--buildid-all", "--switch-output=1h"]])
+def test_compressed_recordings_and_those_that_are_switched_have_build_ids_too(tmp_path, options):
+    record(tmp_path, *options)
+    (path,) = tmp_path.glob("perf.data*")
+    with PerfData(str(path)) as data:
+        assert {len(entry.build_id) for entry in data.features["build_id"]} >= {20}
+        assert data.features["sample_time"].first > 0
+
+
 def test_without_build_ids_there_is_no_table(tmp_path):
     record(tmp_path, "-B")
     with PerfData(str(tmp_path / "perf.data")) as data:

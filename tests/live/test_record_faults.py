@@ -42,10 +42,10 @@ def samples_now(path: Path) -> int:
         return 0
 
 
-def perf_reads(path: Path, *, but: int = 0) -> None:
-    """perf prints as many samples as we find, `but` for that many at most."""
+def perf_reads(path: Path, *, but: int = 0, more: tuple[str, ...] = ()) -> None:
+    """perf prints as many samples as we find, `but` for that many at most. more: options that let it print one line each."""
     if shutil.which("perf"):
-        done = subprocess.run(["perf", "script", "-F", "ip", "-i", path], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(["perf", "script", "-F", "ip", *more, "-i", path], capture_output=True, text=True, timeout=60, check=True)
         assert 0 <= samples(path) - len(done.stdout.split()) <= but
 
 
@@ -87,6 +87,30 @@ def test_a_killed_recorder_of_few_samples_has_written_them_too(tmp_path):
         target.kill()
     assert samples(path) > 20
     perf_reads(path, but=1000)
+
+
+@pytest.mark.parametrize("more", [["--call-graph", "dwarf", "--unwind"], ["--off-cpu"]])
+def test_what_another_process_has_in_hand_is_in_the_file_of_a_killed_recorder(tmp_path, more):
+    """That process completes the file: with all features, so that perf reads it, compressed or not."""
+    path = tmp_path / "perf.data"
+    program = [sys.executable, "-S", "-c", "import time\nwhile True:\n sum(range(20000)); time.sleep(0.0001)"]
+    with subprocess.Popen(program) as target:
+        line_ = line("-e", "task-clock", *more, "-p", str(target.pid))
+        with subprocess.Popen(line_, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as recorder:
+            until(lambda: path.exists() and samples_now(path) > 20)
+            before = samples_now(path)
+            time.sleep(0.5)  # of which nothing need be in the file yet
+            recorder.kill()
+            recorder.wait()
+        until(lambda: has_features(path))
+        target.kill()
+    assert samples(path) > before
+    perf_reads(path, more=("-G",))
+
+
+def has_features(path: Path) -> bool:
+    with PerfData(str(path)) as data:
+        return "hostname" in data.features
 
 
 def test_a_full_disk_keeps_what_there_was_room_for(tmp_path):

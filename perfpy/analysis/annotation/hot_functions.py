@@ -15,12 +15,13 @@ from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.samples.locations import Locations
 
 #: what the rows of such a report are by
 BY_FUNCTION = Wanted(sort="dso,symbol")
@@ -30,7 +31,8 @@ class Hits(NamedTuple):
     """The samples of one event in one function.
 
     offset: where they are, from the function's beginning, in order; samples, period: how many and how much, before each
-    offset and after the last, added up. of_all_samples, of_all_periods: of the event.
+    offset and after the last, added up. of_all_samples, of_all_periods: of the event, or where functions were asked for by name
+    (perf's annotate reads nothing else then) of these.
     """
 
     offset: NDArray[np.int64]
@@ -78,11 +80,18 @@ def hot_functions(report: Report, histogram: Histogram) -> Iterator[HotFunction]
 class _Samples:
     """The addresses of one event, those of a function together."""
 
-    def __init__(self, symbol: NDArray[np.int64], offset: NDArray[np.int64], samples: NDArray[np.int64], period: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        symbol: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        samples: NDArray[np.int64],
+        period: NDArray[np.int64],
+        of_all: tuple[int, int],
+    ) -> None:
         order = np.lexsort((offset, symbol))
         self._symbol, self._offset = symbol[order], offset[order]
         self._samples, self._period = samples[order], period[order]
-        self._of_all = int(samples.sum()), int(period.sum())
+        self._of_all = of_all
 
     @classmethod
     def of(cls, report: Report, histogram: Histogram, member: int) -> _Samples:
@@ -93,7 +102,9 @@ class _Samples:
         symbol = known.symbol[frames].astype(np.int64)
         start = known.symbol_bounds(symbol)[0]
         offset = (known.address[frames] - start).astype(np.int64)
-        return cls(symbol, offset, folded.count[rows], folded.period[rows])
+        samples, period = folded.count[rows], folded.period[rows]
+        counted = _are_named(report.options.sample_filter.symbols, symbol, known)
+        return cls(symbol, offset, samples, period, (int(samples[counted].sum()), int(period[counted].sum())))
 
     def within(self, symbol: int) -> Hits:
         """Those in a function."""
@@ -102,3 +113,11 @@ class _Samples:
         columns = (sum_by(which.ravel(), values[first:last], len(offset)) for values in (self._samples, self._period))
         samples, period = (np.concatenate([np.zeros(1, np.int64), np.cumsum(column)]) for column in columns)
         return Hits(offset, samples, period, *self._of_all)
+
+
+def _are_named(names: Collection[str] | None, symbol: NDArray[np.int64], known: Locations) -> NDArray[np.bool_]:
+    """Which samples are in functions of these names; None: all."""
+    if names is None:
+        return np.ones(len(symbol), np.bool_)
+    named = [number for number in range(len(known.symbols)) if known.symbols.name(number) in names]
+    return np.isin(symbol, named)

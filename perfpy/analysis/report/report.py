@@ -50,6 +50,12 @@ class Report:
     note_chains: what makes `missing` and `notes`, which few readers ask for; display: what words it where Python shows it.
 
     It is a sequence of the rows (ReportRow) of the first event that has samples; report["cycles"] is another event's Histogram.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as recording:
+    ...     report = recording.report(by="comm")
+    >>> len(report), report[0].texts["comm"], report.samples
+    (1, 'busy', 10)
     """
 
     histograms: list[Histogram]

@@ -45,7 +45,8 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
         said = column.text(i)
         return said if known.dso[frames[i]] >= 0 else f"[X]{said[3:]}"
 
-    return column._replace(text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
+    rank = ranks(known.dso[frames].astype(np.int64), column.same)  # files have lines at equal offsets
+    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(known.symbol[frames[i]] >= 0))
 
 
 def _by_address(texts: KeyTexts, frames: Int64, shown: Callable[[int], int]) -> KeyColumn:

@@ -32,13 +32,16 @@ def runtime_of_process(pid: int) -> LanguageRuntime | None:
         return None
 
 
-def lacks(pid: int) -> str:
-    """What a running process does not tell, in one line; "" where it does, or is no runtime."""
+def lacks(pid: int, *, unwinds: bool = False) -> str:
+    """What a running process does not tell, in one line; "" where it does, or is no runtime.
+
+    unwinds: its stacks are unwound while they are recorded, with what its memory tells (perfpy.capture.runtimes.hotspot).
+    """
     runtime = runtime_of_process(pid)
     if runtime is None or runtime.attach == REMOTE_EXEC:
         return ""
     if runtime.attach == JCMD:
-        told = _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
+        told = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if told else f"process {pid} is {runtime.name}: call chains need -XX:+PreserveFramePointer from its start"
     if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""

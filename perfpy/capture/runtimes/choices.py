@@ -47,9 +47,14 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
 
 def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
     """Whether frame pointers do not lead from a runtime's frames to their callers."""
-    if os.uname().machine != "x86_64":  # elsewhere compilers keep frame pointers unless told not to
+    if not reads_frames():  # elsewhere compilers keep frame pointers unless told not to
         return False
     return (runtime or PYTHON).stacks == "dwarf" and not _has_frame_pointers(find_program(program))
+
+
+def reads_frames() -> bool:
+    """Whether frames that a runtime's memory describes can be read on this machine (perfpy.capture.runtimes.hotspot)."""
+    return os.uname().machine == "x86_64"
 
 
 def _has_frame_pointers(path: str) -> bool:

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
-from perfpy.capture.runtimes.choices import chosen
+from perfpy.capture.runtimes.choices import chosen, reads_frames
 from perfpy.capture.runtimes.cpython.attach import attach_all
 from perfpy.capture.runtimes.environment import environment_for, told, writes_dumps
 from perfpy.errors import PerfError
@@ -55,8 +55,9 @@ class RuntimeNames:
         if self.options.output == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there")
         self._switched, refused = attach_all(self._pids)
+        lacking = [lacks(pid, unwinds=self.options.unwind and reads_frames()) for pid in self._pids]
         late = [f"process {one.pid} waits; it names its Python functions when it runs again" for one in self._switched if one.late]
-        for hint in (*self._environment.hints, *filter(None, map(lacks, self._pids)), *map(str, refused), *late):
+        for hint in (*self._environment.hints, *filter(None, lacking), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
     def _stacks(self) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from perfpy.kernel.procfs import ProcFs
     from perfpy.perfdata.container.compression import Packer
 
+_MISC: Final = struct.Struct("=H")
+_MISC_AT: Final = 4  # in a record's header
 _PIECE = 1 << 16  # synthesized records are written in pieces of about this size
 
 
@@ -180,6 +183,10 @@ class DataFile:
             self._write(self._synthesized())
         self._output.finish(self._final_features())
 
+    def early_features(self) -> dict[int, bytes]:
+        """The features as far as they are known before the first sample."""
+        return self._collect() | self._room_for_names()
+
     def _final_features(self) -> dict[int, bytes]:
         if self._output.is_pipe:
             return {}
@@ -216,7 +223,7 @@ class DataFile:
             hits = DsoHits.from_told(self._output.hits)
             self.samples = hits.samples
             return hits
-        if not isinstance(writer, FileWriter) or self._packer or options.buildid_mmap:
+        if not isinstance(writer, FileWriter) or options.buildid_mmap:
             return None
         if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
             return None
@@ -226,13 +233,13 @@ class DataFile:
         try:
             with ExitStack() as stack:
                 parts = [(stack.enter_context(_mapped(part)), part) for part in self._output.parts() if part.end > part.begin]
-                for data, _ in parts:
-                    hits.scan(data)
                 for data, part in parts:
+                    scan_part(data, part, hits, packed=self._packer is not None)
+                for data, part in parts if not self._packer else ():
                     self._judge_chains(data, hits, [start - part.begin for start in part.starts])
         except OSError:  # a device such as /dev/null
             return None
-        if options.buildids and not options.buildid_all:
+        if options.buildids and not (options.buildid_all or self._packer):  # as perf tells it
             self.samples = hits.samples
         return hits
 
@@ -257,6 +264,20 @@ class DataFile:
 
     def _longest_piece(self) -> int:
         return max((ring.size for ring in self._counters.rings), default=0)
+
+
+def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool) -> None:
+    """Look through a part of a finished file; mappings without a build-id are no longer said to have one, which perf would believe."""
+    if packed:
+        from perfpy.capture.sampling.unpacked import unpacked  # few recordings are compressed
+
+        for piece in unpacked(data):
+            hits.scan(piece)
+        return
+    hits.scan(data)
+    for offset, misc in hits.without_build_id:
+        os.pwrite(part.fd, _MISC.pack(misc), part.begin + offset + _MISC_AT)
+    hits.without_build_id.clear()
 
 
 @contextmanager

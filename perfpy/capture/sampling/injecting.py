@@ -21,9 +21,9 @@ from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
 from perfpy.abi.user_records import encode
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailed, PerfError
-from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, encode_feature, key_of
-from perfpy.perfdata.container.kept_files import KEPT_FILES
+from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
+from perfpy.perfdata.copied_features import features_of
 from perfpy.symbols.files.build_id_cache import BuildIdCache
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
 from perfpy.symbols.providers import jitdump
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.sampling.converting import CallchainConverter
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.writer import RecordWriter
     from perfpy.perfdata.reader import PerfData
@@ -44,7 +45,6 @@ _MAPPING: Final = (records.Mmap, records.Mmap2)
 _STDOUT_FD: Final = 1
 _PROT_READ_EXEC: Final = 5
 _MAP_PRIVATE: Final = 2
-_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
 
 
 class _Mapped(NamedTuple):
@@ -205,11 +205,13 @@ def inject(
     jit: JitInjector | None = None,
     build_ids: Collection[HeaderBuildId] | None = None,
     mapper: BuildIdMapper | None = None,
+    converter: CallchainConverter | None = None,
 ) -> None:
     """Write a copy of a recording with what is to be added.
 
     path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
-    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings. Raises PerfError and OutputFailed.
+    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains
+    of stacks (alone or with build_ids). Raises PerfError and OutputFailed.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
@@ -218,15 +220,18 @@ def inject(
     _first_event(data)  # before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
-    features = _features(data, build_ids)
+    features = features_of(data, build_ids) | _changed_events(data, converter)
     try:
-        writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], features)
+        writer.begin(_events(data, converter), features)
         known = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
         for entry in known if build_ids is not None or path == STANDARD_OUTPUT else ():
             writer.write(encode(entry, data.endian))
         for record in added:
             writer.write(record)
-        _copy_records(data, writer, jit, mapper)
+        if converter is None:
+            _copy_records(data, writer, jit, mapper)
+        else:
+            _convert_records(data, writer, converter)
         writer.finish(features)
     finally:
         writer.close()
@@ -248,16 +253,22 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
                     writer.write(record)
 
 
-def _features(data: PerfData, build_ids: Collection[HeaderBuildId] | None) -> dict[int, bytes]:
-    features: dict[int, bytes] = {
-        feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
-        for feature in FEATURE_NAMES
-        if key_of(feature) in data.features and feature not in _OWN_FEATURES
-    }
-    if key_of(Feature.TRACING_DATA) in data.features:
-        features[Feature.TRACING_DATA] = data.features[key_of(Feature.TRACING_DATA)]
-    if KEPT_FILES in data.feature_sections:
-        features[KEPT_FILES] = data.section(KEPT_FILES)
-    if build_ids is not None:
-        features[Feature.BUILD_ID] = encode_feature(Feature.BUILD_ID, tuple(build_ids), data.endian)
-    return features
+def _convert_records(data: PerfData, writer: RecordWriter, converter: CallchainConverter) -> None:
+    for stream in data.records.chunks():
+        for ordered in stream:
+            for part in converter.converted(ordered):
+                writer.write(part)
+
+
+def _events(data: PerfData, converter: CallchainConverter | None) -> list[WrittenEvent]:
+    attrs = [event.attr if converter is None else converter.attr(event.attr) for event in data.events]
+    return [WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)]
+
+
+def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
+    """The feature that describes events, where what they sample is another thing now."""
+    described = data.features.get(key_of(Feature.EVENT_DESC))
+    if converter is None or not described:
+        return {}
+    changed = tuple(one._replace(attr=converter.attr(one.attr)) for one in described)
+    return {Feature.EVENT_DESC: encode_feature(Feature.EVENT_DESC, changed, data.endian)}

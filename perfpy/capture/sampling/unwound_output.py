@@ -23,7 +23,8 @@ from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.process import UnwindingProcess
 from perfpy.capture.unwinding.side_band_log import SideBandLog
-from perfpy.capture.unwinding.spool import Spool
+from perfpy.capture.unwinding.spool import Extent, Spool
+from perfpy.perfdata.container.writer import FileWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import Slice
 
-    Serve = Callable[[int, int, tuple[int, int]], None]
+    Serve = Callable[[int, int, tuple[int, int, int]], None]
 
 _PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
 _FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
@@ -97,15 +98,23 @@ class UnwoundOutput(RecordOutput):
 
     # before the recording
 
-    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]]) -> None:
-        """Tell the other process what samples look like. events: their attrs and ids."""
+    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]], features: Mapping[int, bytes] | None = None) -> None:
+        """Tell the other process what samples look like. events: their attrs and ids.
+
+        features: of the file, should that process have to complete it.
+        """
         self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
         self._process.ask(messages.EVENTS, self._spool.close_piece())
+        if features:
+            self._spool.write([messages.packed_features(features)])
+            self._process.ask(messages.FEATURES, self._spool.close_piece())
 
     def write(self, *slices: Slice) -> None:
         """Append records as they are; those of what runs already are news to the other process."""
         super().write(*slices)
-        if self._knows:
+        if not self._knows:  # in front of the samples of one more file
+            self.writer.mark()
+        else:
             self._spool.write(slices)
             self._side_band.append(b"".join(slices))
 
@@ -113,6 +122,7 @@ class UnwoundOutput(RecordOutput):
         """The recording begins: wait until the other process can."""
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
+        self.writer.mark()
         end = time.monotonic() + _PATIENCE
         while self._process.alive and not self._ready and (left := end - time.monotonic()) > 0:
             self._process.wait(left)
@@ -158,8 +168,8 @@ class UnwoundOutput(RecordOutput):
         for kind, data in self._process.take():
             if kind == messages.READY:
                 self._ready = True
-                self._spool.done()
-                self._spool.done()
+                while len(self._spool):  # nothing was sent after what it is ready with
+                    self._spool.done()
             elif kind == messages.SIDE_BAND:
                 self._side_band.append(data)
             elif kind == messages.RECORDS:
@@ -191,8 +201,13 @@ class UnwoundOutput(RecordOutput):
             if part is None:
                 super().end_round()
                 self._has_rounds = True
+                self._tell_written()
             else:
                 super().write_ring([part])
+
+    def _tell_written(self) -> None:
+        if isinstance(self.writer, FileWriter):
+            self._process.ask(messages.WRITTEN, [Extent(os.fstat(self.writer.fd).st_ino, 0, self.writer.size)])
 
     @property
     def _is_full(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.sampling.data_file import DataFile
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.stack_file import StackFile
@@ -41,18 +42,22 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options.jit), tell=tell, keep_stacks=options.keep_stacks)
+    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options), tell=tell, keep_stacks=options.keep_stacks)
     output.most = options.max_size
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
 
 
-def _serve(plan: WaitPlan | None, only: Collection[int] | None, jit: bool, requests: int, answers: int, stores: tuple[int, int]) -> None:
+def _serve(
+    plan: WaitPlan | None, only: Collection[int] | None, options: RecordOptions, requests: int, answers: int, stores: tuple[int, int, int]
+) -> None:
     """What the other process does: numpy is for it alone."""
+    from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 
-    serve(requests, answers, stores, plan=plan, only=only, jit=jit)
+    rescue = None if options.output == STANDARD_OUTPUT else Rescue(options.output)
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, rescue=rescue)
 
 
 def open_file(
@@ -74,7 +79,7 @@ def open_file(
     output.stack_file = stack_file
     attrs, shown = _in_file(counters, options, plan)
     file = DataFile(output, shown, options, procfs, workload=workload, packer=packer, attrs=attrs)
-    output.expect((event.attr, counters.ids(event)) for event in counters.events)
+    output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
         from perfpy.capture.off_cpu.limit import SwitchLimit  # not asked for by all
 

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.unwinding.spool import Extent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-#: requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; there are no more
+#: requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; there are no more;
+#: the features of the file; the oldest piece is in the file (told by one extent: inode, 0, end)
 EVENTS: Final = 1
 KNOWN: Final = 2
 PIECE: Final = 3
 END: Final = 4
+FEATURES: Final = 5
+WRITTEN: Final = 6
 
 #: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
 #: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text)
@@ -37,6 +40,7 @@ NAMES: Final = 18
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")
 _ANSWER: Final = struct.Struct("=IIQ")
+_FEATURE: Final = struct.Struct("=IQ")
 _PID: Final = struct.Struct("=Q")
 
 
@@ -48,6 +52,22 @@ def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
 def answer(kind: int, data: bytes = b"") -> bytes:
     """An answer."""
     return _ANSWER.pack(kind, 0, len(data)) + data
+
+
+def packed_features(features: Mapping[int, bytes]) -> bytes:
+    """What FEATURES speaks of."""
+    return b"".join(_FEATURE.pack(number, len(data)) + data for number, data in features.items())
+
+
+def unpacked_features(data: bytes) -> dict[int, bytes]:
+    """The mirror of packed_features()."""
+    found, offset = {}, 0
+    while offset < len(data):
+        number, size = _FEATURE.unpack_from(data, offset)
+        offset += _FEATURE.size
+        found[number] = data[offset : offset + size]
+        offset += size
+    return found
 
 
 def names(pid: int, lines: str) -> bytes:

@@ -36,7 +36,7 @@ class UnwindingProcess:
     serve: what it does, with the two ends of the pipes and the spool's stores.
     """
 
-    def __init__(self, spool: Spool, serve: Callable[[int, int, tuple[int, int]], None]) -> None:
+    def __init__(self, spool: Spool, serve: Callable[[int, int, tuple[int, int, int]], None]) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self._incoming = messages.Incoming()
@@ -44,7 +44,7 @@ class UnwindingProcess:
         self.alive = True
         self.pid = os.fork()
         if self.pid == 0:
-            _run_child(request_end, answer_end, (spool.memory, spool.disk), serve)
+            _run_child(request_end, answer_end, (spool.memory, spool.disk, spool.open_piece), serve)
         os.close(request_end)
         os.close(answer_end)
         for fd in (self._requests, self.answers):
@@ -103,7 +103,7 @@ class UnwindingProcess:
             os.waitpid(self.pid, 0)
 
 
-def _run_child(requests: int, answers: int, stores: tuple[int, int], serve: Callable[[int, int, tuple[int, int]], None]) -> None:
+def _run_child(requests: int, answers: int, stores: tuple[int, int, int], serve: Callable[[int, int, tuple[int, int, int]], None]) -> None:
     """The other side. Never returns."""
     status = 1
     try:

@@ -19,7 +19,7 @@ import numpy as np
 from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.unwinding import messages
-from perfpy.capture.unwinding.spool import MEMORY
+from perfpy.capture.unwinding.spool import MEMORY, PublishedExtents
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.perfdata.records.chunk import Chunk
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.spool import Extent
 
 _READ: Final = 1 << 16
@@ -39,16 +40,28 @@ _READ: Final = 1 << 16
 def serve(
     requests: int,
     answers: int,
-    stores: tuple[int, int],
+    stores: tuple[int, int, int],
     *,
     plan: WaitPlan | None = None,
     only: Collection[int] | None = None,
     jit: bool = False,
+    rescue: Rescue | None = None,
 ) -> None:
-    """Serve until there is nothing more to do, or nobody there. plan, only, jit: as PieceUnwinder has them."""
+    """Serve until there is nothing more to do, or nobody there. plan, only, jit: as PieceUnwinder has them.
+
+    rescue: completes the file where the recorder is gone before its time; None where there is no file.
+    """
+    service = _Service(_Stores(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit), rescue)
     try:
-        for answer in _answers(_Stores(stores), _requests(requests), partial(PieceUnwinder, plan=plan, only=only, jit=jit)):
-            _write(answers, answer)
+        for answer in service.answers(_requests(requests)):
+            try:
+                _write(answers, answer)
+            except BrokenPipeError:  # nobody is there; but what was asked before is still to come
+                if rescue is None:
+                    raise
+                service.is_alone = True
+        if rescue and service.is_alone:
+            rescue.finish(service.left())
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:  # whatever it is, the recorder goes on without this process, and says why
@@ -70,37 +83,68 @@ def _write(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _answers(
-    stores: _Stores, requests: Iterator[tuple[int, list[Extent]]], new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder]
-) -> Iterator[bytes]:
-    unwinder: PieceUnwinder | None = None
-    for kind, extents in requests:
-        data = stores.bytes_of(extents)
-        if kind == messages.EVENTS:
-            unwinder = new_unwinder(events_of(data))
-            continue
-        if unwinder is None:
+class _Service:
+    """Answers requests. is_alone: the recorder has ended before it said that it would."""
+
+    def __init__(self, stores: _Stores, new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder], rescue: Rescue | None) -> None:
+        self._stores = stores
+        self._new_unwinder = new_unwinder
+        self._rescue = rescue
+        self._unwinder: PieceUnwinder | None = None
+        self.is_alone = False
+
+    def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
+        """All answers, to the end."""
+        for kind, extents in requests:
+            if kind == messages.EVENTS:
+                self._unwinder = self._new_unwinder(events_of(self._stores.bytes_of(extents)))
+            elif kind == messages.END:
+                yield from self._last(self._known())
+                return
+            else:
+                yield from self._answer(kind, extents)
+        self.is_alone = True
+
+    def _known(self) -> PieceUnwinder:
+        if self._unwinder is None:
             raise ValueError("records before their events")
+        return self._unwinder
+
+    def _answer(self, kind: int, extents: list[Extent]) -> Iterator[bytes]:
         if kind == messages.KNOWN:
-            unwinder.learn(chunk_of(data))
+            self._known().learn(chunk_of(self._stores.bytes_of(extents)))
             yield messages.answer(messages.READY)
         elif kind == messages.PIECE:
-            yield from _done(unwinder.take(chunk_of(data)))
-        else:
-            yield from _done(unwinder.rest())
-            yield messages.answer(messages.HITS, unwinder.hits())
-            yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
-            yield messages.answer(messages.FINISHED)
+            yield from self._done(self._known().take(chunk_of(self._stores.bytes_of(extents))))
+        elif self._rescue and kind == messages.FEATURES:
+            self._rescue.features = messages.unpacked_features(self._stores.bytes_of(extents).tobytes())
+        elif self._rescue and kind == messages.WRITTEN:
+            ((file, _, end),) = extents
+            self._rescue.written(file, end)
+
+    def _last(self, unwinder: PieceUnwinder) -> Iterator[bytes]:
+        yield from self._done(unwinder.rest())
+        yield messages.answer(messages.HITS, unwinder.hits())
+        yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
+        yield messages.answer(messages.FINISHED)
+
+    def _done(self, piece: UnwoundPiece | None) -> Iterator[bytes]:
+        if piece is None:
             return
-
-
-def _done(piece: UnwoundPiece | None) -> Iterator[bytes]:
-    if piece is not None:
+        if self._rescue:
+            self._rescue.keep(piece.parts)
         if piece.side_band:
             yield messages.answer(messages.SIDE_BAND, piece.side_band)
         yield from (messages.names(pid, lines) for pid, lines in piece.names.items())
         yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
         yield messages.answer(messages.PIECE_DONE)
+
+    def left(self) -> Iterator[list[bytes]]:
+        """The pieces that nobody has asked for: of what the recorder had in hand."""
+        unwinder = self._known()
+        extents = self._stores.open_piece()
+        pieces = [unwinder.take(chunk_of(self._stores.bytes_of(extents)))] if extents else []
+        yield from (piece.parts for piece in (*pieces, unwinder.rest()) if piece)
 
 
 def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
@@ -122,8 +166,9 @@ def chunk_of(data: NDArray[np.uint8]) -> Chunk:
 class _Stores:
     """The spool, to read from. Memory is mapped: what lies there in one piece is used where it is."""
 
-    def __init__(self, fds: tuple[int, int]) -> None:
-        self._fds = fds
+    def __init__(self, fds: tuple[int, int, int]) -> None:
+        self._fds = fds[:2]
+        self._open_piece = PublishedExtents(fds[2])
         self._memory = np.zeros(0, np.uint8)
 
     def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
@@ -143,6 +188,10 @@ class _Stores:
                 done += count
             end += size
         return data
+
+    def open_piece(self) -> list[Extent]:
+        """The piece that the recorder had not sent yet, when it is gone."""
+        return self._open_piece.extents()
 
     def _mapped(self, needed: int) -> NDArray[np.uint8]:
         if len(self._memory) < needed:

@@ -9,7 +9,9 @@ which it came, so that memory is used round and round.
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +27,9 @@ DISK: Final = 1
 _LEAST: Final = 64 << 20  # bytes of memory
 _MOST: Final = 512 << 20  # ten seconds of what two CPUs give at 2 kHz
 _SHARE: Final = 32  # of the machine's memory: a part in so many
+_PUBLISHED_MOST: Final = 256  # extents
+_SLOT: Final = 8 * (1 + 3 * _PUBLISHED_MOST)
+_PUBLISHED: Final = 8 + 2 * _SLOT
 
 
 class Extent(NamedTuple):
@@ -33,6 +38,39 @@ class Extent(NamedTuple):
     store: int
     offset: int
     size: int
+
+
+class PublishedExtents:
+    """The piece that is open, for who finds it when the recorder is gone: { u64 turn; slot[2] }, slot { u64 count; extents }.
+
+    The slot that counts is written before the turn that says so: whenever the writer ends, one of the two is whole.
+    """
+
+    def __init__(self, fd: int) -> None:
+        if os.fstat(fd).st_size < _PUBLISHED:
+            os.ftruncate(fd, _PUBLISHED)
+        self._memory = mmap.mmap(fd, _PUBLISHED)
+        self._turn = 0
+
+    def publish(self, extents: Sequence[Extent]) -> None:
+        """Say which these are: the first ones, should they be too many."""
+        turn = self._turn + 1
+        first = extents[:_PUBLISHED_MOST]
+        numbers = [number for extent in first for number in extent]
+        struct.pack_into(f"={1 + len(numbers)}Q", self._memory, _slot(turn), len(first), *numbers)
+        struct.pack_into("=Q", self._memory, 0, turn)
+        self._turn = turn
+
+    def extents(self) -> list[Extent]:
+        """By the other process: what was said last."""
+        (turn,) = struct.unpack_from("=Q", self._memory, 0)
+        (count,) = struct.unpack_from("=Q", self._memory, _slot(turn))
+        numbers = struct.unpack_from(f"={3 * count}Q", self._memory, _slot(turn) + 8)
+        return [Extent(*numbers[index : index + 3]) for index in range(0, len(numbers), 3)]
+
+
+def _slot(turn: int) -> int:
+    return 8 + (turn & 1) * _SLOT
 
 
 class Spool:
@@ -44,6 +82,8 @@ class Spool:
 
     def __init__(self, folder: str, capacity: int = 0) -> None:
         self.memory = os.memfd_create("perfpy-stacks", os.MFD_CLOEXEC)
+        self.open_piece = os.memfd_create("perfpy-open-piece", os.MFD_CLOEXEC)
+        self._published = PublishedExtents(self.open_piece)
         self.disk = nameless_file(folder)
         self.folder = folder
         self._capacity = capacity or _usual_capacity()
@@ -67,6 +107,7 @@ class Spool:
                 written = min(room, len(data)) if store == MEMORY else len(data)
                 self._put(store, data[:written])
                 data = data[written:]
+        self._published.publish(self._open)
 
     def _put(self, store: int, data: memoryview) -> None:
         fd, offset = (self.memory, self._next) if store == MEMORY else (self.disk, self._end_of_disk)
@@ -107,6 +148,7 @@ class Spool:
         """The open piece is whole: its extents."""
         piece, self._open, self.size = self._open, [], 0
         self._waiting.append(piece)
+        self._published.publish(())
         return piece
 
     def done(self) -> None:
@@ -129,7 +171,7 @@ class Spool:
 
     def close(self) -> None:
         """Give memory and file back."""
-        for fd in (self.memory, self.disk):
+        for fd in (self.memory, self.disk, self.open_piece):
             os.close(fd)
 
 

@@ -186,9 +186,10 @@ class PieceUnwinder:
         side_band = held.chunk.rows(others)
         rewriting.kept[held.rows[self._waits.left_out(held.events)]] = False
         rewriting.kept[others[self._waits.switches_of(side_band, held.other_events)]] = False
-        newest = int(held.times.max()) if len(held.times) else 0
+        timed = held.times[held.times > 0]
+        newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
         known = held.times[others]
-        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest)
+        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest, oldest)
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -203,7 +204,7 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        chains = _with_leaves(_without_false_markers(found), columns["ip"], columns["cpumode"] == MISC_USER)
+        chains = recordable(found, columns["ip"], columns["cpumode"] == MISC_USER)
         return self._java.named(columns, chains, columns["ip"], keys) if self._java else (chains, None)
 
     def _callchains(self, before: int) -> UserCallchains:
@@ -211,7 +212,10 @@ class PieceUnwinder:
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_cut()
-            self._current = symbolizer, UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN)
+            self._current = (
+                symbolizer,
+                UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
+            )
         return self._current[1]
 
     def hits(self) -> bytes:
@@ -227,7 +231,16 @@ class PieceUnwinder:
         """What the user ought to know, at the end."""
         self._note_cut()
         self._current = None
-        return [f"note: {line}" for line in note(self._cut.values())] + (self._waits.notes() if self._waits else [])
+        return (
+            [f"note: {line}" for line in note(self._cut.values())]
+            + (self._waits.notes() if self._waits else [])
+            + (self._java.notes() if self._java else [])
+        )
+
+
+def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
+    """Callchains as they can stand in a file; ip, is_user: where the samples were taken."""
+    return _with_leaves(_without_false_markers(chains), ip, is_user)
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:

@@ -85,6 +85,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "archive": (_example("take a recording to another machine", "perfpy archive perf.data", "perfpy archive --unpack perf.data.tar.bz2"),),
     "data": (_example("every sample for programs that read JSON", "perfpy data convert --to-json samples.json -i perf.data"),),
+    "export": (
+        _example("a recording as tables", "perfpy export --parquet tables -i perf.data"),
+        _example("those of many hosts, in one place", "perfpy export --parquet tables hosts/*.data"),
+        _example("a report of what was exported", "perfpy report -i tables"),
+    ),
     "check": (_example("whether perf's scripts may rely on a feature", "perfpy check feature libtraceevent && echo yes"),),
     "config": (
         _example("the settings that are in force", "perfpy config --list"),

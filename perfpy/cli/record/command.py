@@ -22,7 +22,7 @@ from perfpy.capture.option_values import (
     parse_size,
     size_text,
 )
-from perfpy.capture.record_options import DEFAULT_COMPRESSION, STANDARD_OUTPUT, SYNTH_ALL, RecordOptions
+from perfpy.capture.record_options import STANDARD_OUTPUT, SYNTH_ALL, RecordOptions, compression_of_unwound
 from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
@@ -175,11 +175,11 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
     """The file or files."""
     build_id = config.get("record.build-id", "")
     rule = SwitchOutput() if options.switch_output is None and options.switch_output_event else options.switch_output
-    switches = rule is not None  # finding build-ids would hold up the next file
+    spared = rule is not None and not options.buildid_all  # finding build-ids holds up the next file
     return wanted._replace(
         output=options.output or _default_output(),
         compression_level=_level(options.compression_level, unwind=options.unwind),
-        buildids=not (options.no_buildid or build_id == "skip" or switches),
+        buildids=not (options.no_buildid or build_id == "skip" or spared),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_all=options.buildid_all,
         buildid_dir=config.build_id_folder,
@@ -194,7 +194,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
 
 def _level(level: int | None, *, unwind: bool) -> int:
     if level is None:
-        return DEFAULT_COMPRESSION if unwind else 0
+        return compression_of_unwound() if unwind else 0
     if level < 0:
         fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
     return min(level, _MOST_COMPRESSION)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
-    "--dlfilter": "filters written in C are not loaded",
-    "--dlarg": "filters written in C are not loaded",
-    "--list-dlfilters": "filters written in C are not loaded",
+    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
     "--itrace": _HARDWARE_TRACE,
     "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,

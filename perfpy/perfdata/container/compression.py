@@ -8,11 +8,11 @@ reads it (newer ones know COMPRESSED2, too).
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
+from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +26,15 @@ class Packer:
     """Compresses one recording. taken, given: bytes in and out so far."""
 
     def __init__(self, level: int) -> None:
-        # only compressed recordings need it
-        if sys.version_info >= (3, 14):
-            from compression.zstd import ZstdCompressor
-        else:
-            from backports.zstd import ZstdCompressor
-        self._make: Any = lambda: ZstdCompressor(level=level)
+        from perfpy.untrusted.expansion import ExpansionError, zstd_library  # only compressed recordings need it
+
+        try:
+            compressor = zstd_library().ZstdCompressor
+        except ExpansionError as error:
+            raise PerfError(f"compression: {error}") from None
+        self._make: Any = lambda: compressor(level=level)
         self._zstd: Any = self._make()
-        self._flush = ZstdCompressor.FLUSH_BLOCK
+        self._flush = compressor.FLUSH_BLOCK
         self.taken = 0
         self.given = 0
 

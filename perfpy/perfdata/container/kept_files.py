@@ -19,7 +19,7 @@ whose number it does not know.
 from __future__ import annotations
 
 import struct
-import sys
+import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.untrusted import expansion
@@ -137,9 +137,8 @@ def encode(files: Mapping[str, bytes], endian: str) -> bytes:
 
 def _packed(data: bytes) -> tuple[int, bytes]:
     """Compressed as far as a reader would expand it again, which believes in no wonders."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    packed = zstd.compress(data, _LEVEL)
-    return (_ZSTD, packed) if len(packed) < len(data) <= expansion.allowance(len(packed)) else (_STORED, data)
+    try:
+        packing, packed = _ZSTD, expansion.zstd_library().compress(data, _LEVEL)
+    except expansion.ExpansionError:
+        packing, packed = _ZLIB, zlib.compress(data)
+    return (packing, packed) if len(packed) < len(data) <= expansion.allowance(len(packed)) else (_STORED, data)

@@ -21,7 +21,7 @@ from perfpy.abi.framing import with_header
 from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.features import Feature
-from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
+from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,10 +76,11 @@ class RecordFile:
     written stays, cut after its last whole record.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fd: int = -1) -> None:
+        """fd: of a file that is there; without it is made."""
         self.path = path
         try:
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if fd < 0 else fd
         except OSError as error:
             raise OutputFailed(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
         self.size = 0
@@ -122,13 +123,33 @@ class RecordFile:
 class FileWriter(RecordFile):
     """A perf.data that can be sought in. When write() has failed, finish() still works."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, fd: int = -1) -> None:
+        super().__init__(path, fd)
         self._records_from = HEADER_SIZE + 1
         self._ids = FileSection(HEADER_SIZE, 0)
         self._attrs = FileSection(HEADER_SIZE, 0)
         self._attr_size = 0
         self._data_start = HEADER_SIZE
+
+    @classmethod
+    def resumed(cls, path: str) -> FileWriter:
+        """A file whose recorder ended before its time, to be written on behind its last mark.
+
+        Raises OSError, and ValueError where it has no mark.
+        """
+        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
+        try:
+            header = decode_header(os.pread(writer.fd, HEADER_SIZE, 0))
+            if not isinstance(header, FileHeader) or not header.data.size or header.data.end > os.fstat(writer.fd).st_size:
+                raise ValueError(f"{path}: no recording that could be completed")
+            os.ftruncate(writer.fd, header.data.end)
+            os.lseek(writer.fd, header.data.end, os.SEEK_SET)
+        except (OSError, ValueError):
+            writer.close()
+            raise
+        writer._attrs, writer._attr_size, writer._data_start = header.attrs, header.attr_size, header.data.offset
+        writer.size = header.data.end
+        return writer
 
     @property
     def data(self) -> FileSection:

@@ -9,7 +9,6 @@ char data[size]; } (tools/lib/perf/include/perf/event.h).
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,8 +16,10 @@ import numpy as np
 from perfpy.abi.byteorder import as_number
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
+from perfpy.errors import PerfError
 from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, make_chunk
 from perfpy.perfdata.records.walk import walk
+from perfpy.untrusted.expansion import ExpansionError, zstd_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +40,10 @@ _MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
 
 def zstd_decompressor() -> Any:
     """A new zstd decompressor: the standard library's, or before Python 3.14 its backport."""
-    # only compressed files need it
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdDecompressor
-    else:
-        from backports.zstd import ZstdDecompressor
-    return ZstdDecompressor()
+    try:
+        return zstd_library().ZstdDecompressor()
+    except ExpansionError as error:
+        raise PerfError(f"compressed records: {error}") from None
 
 
 class Unpacker:

@@ -87,7 +87,7 @@ class SideBand:
         self._types = None if types is None else frozenset(map(int, types))
 
     def __iter__(self) -> Iterator[SideRecord]:
-        for raw in self._raw():
+        for raw in self.raw():
             record = self._decoded(raw)
             if record is not None:
                 yield SideRecord(record, raw.key, raw.offset)
@@ -119,7 +119,8 @@ class SideBand:
             rows, raw = rows[~too_short], raw.rows(~too_short)
         return decode_tasks(raw, rows["key"], self._table.endian)
 
-    def _raw(self) -> Iterator[RawRecord]:
+    def raw(self) -> Iterator[RawRecord]:
+        """The records before they are decoded."""
         wanted_bulk = BULK - _ON_REQUEST if self._types is None else BULK & self._types
         kept = self._kept if self._types is None else self._kept.of_types(self._types)
         return merge(kept, self._bulk(wanted_bulk), key=delivered_at) if wanted_bulk else iter(kept)

@@ -7,7 +7,8 @@ thread, a CPU and a weight. The scripts add up what somebody selects.
     names    [name, module, whether it is the kernel's, the short name if that is another] ...
     tree     name, depth: columns, in depth-first order
     threads  [pid, tid, command] ...; cpus: numbers, -1 where it is not known
-    tick     ns, the unit of times; begins at the first sample of each recording
+    tick     ns, the unit of times, which begin at the first sample of each recording
+    together whether samples were put together because they were too many
     events   name, seconds (weights are ns), off (waits, which end at their times),
              samples: of each recording node, weight, and time, thread, cpu; or count, where there are no times
 """
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
-_COARSER: Final = 4
+_COARSER: Final = 2
 #: more samples than that are put together, those alike in all but their times, within longer and longer ticks
-MOST_ROWS: Final = 1_000_000
+MOST_ROWS: Final = 2_000_000
 
 
 class _Rows(NamedTuple):
@@ -59,13 +60,12 @@ class _Rows(NamedTuple):
 
 def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
     """The values, of one recording's events or of two recordings'. Of two, events that only one has are left out."""
-    both = [{part.event: _with_tiers_as_one(part) for part in parts} for parts in recordings]
-    events = [event for event in both[0] if all(event in parts for parts in both)]
-    columns = [[parts[event] for event in events] for parts in both]
+    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in recordings])
+    events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
     rows = _rows_of(columns, folded, tree)
-    tick = _tick(rows)
+    tick, together = _tick(rows)
     timed = [[one.at_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     return {
@@ -74,6 +74,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
         "threads": _threads(columns, tasks),
         "cpus": cpus.tolist(),
         "tick": tick,
+        "together": int(together),
         "events": [
             {
                 "event": event,
@@ -84,6 +85,15 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
             for number, event in enumerate(events)
         ],
     }
+
+
+def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
+    """The events that all recordings have, in the order of the first."""
+    if len(recordings) == 1:
+        return recordings
+    named = [{part.event: part for part in parts} for parts in recordings]
+    common = [event for event in named[0] if all(event in parts for parts in named)]
+    return [[parts[event] for event in common] for parts in named]
 
 
 def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
@@ -143,16 +153,15 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
     return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), ones, when, task, timed.cpu.astype(np.int64))
 
 
-def _tick(rows: Sequence[Sequence[_Rows]]) -> int:
-    """The unit of times: fine, but for long recordings and for those of very many samples."""
+def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
+    """The unit of times: fine, but for long recordings and for those of very many samples; whether it is so for these."""
     timed = [one for parts in rows for one in parts if len(one.time)]
     last = max((int(one.time.max()) for one in timed), default=0)
     tick = max(_FINEST, -(-last // _TICKS))
-    while sum(map(len, (one.node for one in timed))) > MOST_ROWS and tick <= last:
-        if sum(len(one.at_ticks(tick).node) for one in timed) <= MOST_ROWS:
-            break
+    too_many = sum(len(one.node) for one in timed) > MOST_ROWS
+    while too_many and tick <= last and sum(len(one.at_ticks(tick).node) for one in timed) > MOST_ROWS:
         tick *= _COARSER
-    return tick
+    return tick, too_many
 
 
 def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64]) -> list[list[Any]]:

@@ -75,7 +75,7 @@ def _mmap(r: kernel.Mmap) -> str:
 
 def _mmap2(r: kernel.Mmap2) -> str:
     file = f"{r.maj:02x}:{r.min:02x} {r.ino} {r.ino_generation}"
-    if r.misc & MISC_MMAP_BUILD_ID:
+    if r.misc & MISC_MMAP_BUILD_ID and not (r.maj or r.ino):
         file = f"<{r.build_id.hex()}>"
     access = ("r" if r.prot & _PROT_READ else "-") + ("w" if r.prot & _PROT_WRITE else "-") + ("x" if r.prot & _PROT_EXEC else "-")
     access += "s" if r.flags & _MAP_SHARED else "p"

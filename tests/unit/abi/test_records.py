@@ -5,7 +5,7 @@ import pytest
 from perfpy.abi import cpu_map
 from perfpy.abi import records as r
 from perfpy.abi import user_records as u
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.newer_records import NewerRecord
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
@@ -97,3 +97,16 @@ def test_an_unknown_type_is_kept() -> None:
 def test_a_record_past_65535_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="65535"):
         r.encode(r.Comm(0, 1, 2, "x" * 70000), NO_ID, "<")
+
+
+def test_a_device_and_an_inode_are_no_build_id():
+    """Kernels set the bit in records that have none, if another recording asks for build-ids at the same time."""
+    plain = r.Mmap2(0, 7, 7, 0x1000, 0x1000, 0, 0xFE, 0, 328261, 0, 5, 2, "/usr/lib/libc.so.6")
+    identified = plain._replace(maj=0, ino=0, misc=MISC_MMAP_BUILD_ID, build_id=bytes(range(1, 9)))
+    for record, expected in (
+        (plain, plain),
+        (plain._replace(maj=8, min=1, ino_generation=77), plain._replace(maj=8, min=1, ino_generation=77)),
+        (identified, identified),
+    ):
+        body = r.encode(record, NO_ID, "<")[8:]
+        assert r.decode(RecordType.MMAP2, MISC_MMAP_BUILD_ID, body, NO_ID, "<") == expected

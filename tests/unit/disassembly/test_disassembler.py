@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 ARM64, UNKNOWN = 183, 999
 
 
-def annotation(folder: Path, machine: int = 62, function: str = "spin", *, there: bool = True) -> Annotation:
+def annotation(folder: Path, machine: int = 62, function: str = "spin", *, there: bool = True, above: int = 0) -> Annotation:
     (folder / "bin").mkdir()
     if there:
-        (folder / "bin" / "spin").write_bytes(program(machine).build())
+        (folder / "bin" / "spin").write_bytes(program(machine, above).build())
     (folder / "perf.data").write_bytes(recording())
     with Recording(str(folder / "perf.data")) as opened:
         found = opened.annotate(function, symbols=SymbolOptions(symfs=str(folder), cache=False))
@@ -131,3 +131,17 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytes
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
     tool.chmod(0o755)
     assert "finds no instructions" in next(iter(reasons(annotation(tmp_path), CodeStyle(program=str(tool)))))
+
+
+def test_code_of_power_is_shown_with_its_bytes(tmp_path: Path) -> None:
+    list(annotation(tmp_path, 21).functions(style=CodeStyle(program=str(stand_in(tmp_path)))))
+    assert "--no-show-raw-insn" not in asked(tmp_path)
+
+
+def test_code_in_the_upper_half_of_addresses_as_the_kernels_is_asked_for_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    above = 0xFFFF800008000000
+    (function,) = annotation(tmp_path, above=above).functions()
+    rows = list(function.rows())
+    assert [row.address - above for row in rows] == [0x1010, 0x1011, 0x1014, 0x1016]
+    assert {row.source for row in rows} == {None}

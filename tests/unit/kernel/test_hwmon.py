@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
         for name, text in files.items():
             (tmp_path / "devices" / folder / name).write_text(text + "\n")
         (found / folder).symlink_to(tmp_path / "devices" / folder)
-    return found
+    return tmp_path / "sys"
 
 
 @pytest.fixture

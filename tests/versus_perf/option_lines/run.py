@@ -43,6 +43,8 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 _BARS = re.compile("#{2,}")
 _UNIT = re.compile(r"\bN? ?[KMG]?/sec")
 _TIP = re.compile(r"^#\n# \(Tip: .*\n#\n", re.MULTILINE)  # one of many, by chance
+# perf 6.12 says so of what it never wrote
+_INLINED_REST = "[...] (inlined)"
 _VERSION = re.compile(r"perf version 6\.12\.\S+( \(perf \S+\))?")
 
 
@@ -138,7 +140,7 @@ class Runner:
         text = text.replace(str(self._folder), "FOLDER")
         for name in (self._program, self._perf, "perfpy"):
             text = text.replace(name, "perf")
-        return _VERSION.sub("perf version 6.12", _TIP.sub("", text))
+        return _VERSION.sub("perf version 6.12", _TIP.sub("", text)).replace(_INLINED_REST, "[...]")
 
 
 def _refuses(status: int) -> bool:

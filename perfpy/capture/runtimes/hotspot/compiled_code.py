@@ -35,11 +35,17 @@ class Scope(NamedTuple):
 
 
 class CodeBlob(NamedTuple):
-    """A piece of code. pcs: addresses about which something is known, from its beginning; offsets: of their scopes; method: 0 for stubs."""
+    """A piece of code.
+
+    frame_size: words of its frames, 0 where it has none, and from which offset on these are complete (-1: nobody knows).
+    method: 0 for stubs; pcs: addresses about which something is known, from its beginning; offsets: of their scopes.
+    """
 
     start: int
     end: int
     name: str
+    frame_size: int = 0
+    complete: int = -1
     method: int = 0
     pcs: tuple[int, ...] = ()
     offsets: tuple[int, ...] = ()
@@ -187,6 +193,7 @@ class _BlobLayout:
         self._name, self._size = field(("CodeBlob", "_name")), field(("CodeBlob", "_size"))
         self._code_begin, self._code_end = has(("CodeBlob", "_code_begin")), has(("CodeBlob", "_code_end"))
         self._data = field(("CodeBlob", "_data_offset"))
+        self._frame_size, self._complete = field(("CodeBlob", "_frame_size")), field(("CodeBlob", "_frame_complete_offset"))
         self._code_offset = None if self._code_begin else field(("CodeBlob", "_code_offset"))
         self._method = field(("nmethod", "_method"), ("CompiledMethod", "_method"))
         self._pcs = field(("nmethod", "_scopes_pcs_offset"))
@@ -225,8 +232,9 @@ class _BlobLayout:
         if not 0 < size <= _LARGEST or not address <= start < end <= address + size:
             raise ValueError("not a piece of code")
         method = self._method.of(data) if name in _NMETHODS else 0
+        frame = self._frame_size.of(data), self._complete.of(data)
         if not method:
-            return CodeBlob(start, end, name)
+            return CodeBlob(start, end, name, *frame)
         if self._compilation:
             self._methods_of[start] = address, self._compilation.of(data) & 0xFFFFFFFF
         pcs, scopes = self._debug_information(memory, address, data)
@@ -236,6 +244,7 @@ class _BlobLayout:
             start,
             end,
             name,
+            *frame,
             method,
             tuple(pc for pc, _ in described),
             tuple(offset for _, offset in described),

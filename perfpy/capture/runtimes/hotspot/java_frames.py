@@ -21,7 +21,7 @@ from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.mapped_names import is_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.unwind.rules import FrameRules
 
 #: the columns of samples that are looked at
 FIELDS: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
@@ -58,6 +59,7 @@ class JavaFrames:
         self._procfs = ProcFs()
         self._known: dict[int, JavaProcess] = {}
         self._waiting: dict[int, _Pause] = {}
+        self._refused: set[int] = set()
         self._mapped: dict[int, list[tuple[int, int]]] = {}
         self._first: dict[int, int] = {}  # the first samples whose methods are not told yet
 
@@ -85,6 +87,8 @@ class JavaFrames:
         if library is not None:
             try:
                 return self._known.setdefault(pid, JavaProcess.of(pid, library))
+            except PermissionError:
+                self._refused.add(pid)
             except (OSError, LookupError, ValueError):
                 pass  # it has not begun, or may not be read
         pause = min(2 * waiting.pause, _LONGEST_PAUSE if library is None else 1.0)
@@ -92,6 +96,11 @@ class JavaFrames:
         return None
 
     # what is unwound
+
+    def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
+        """How callers are found in code that a process made; None where a JVM does not say."""
+        process = self._known.get(pid)
+        return [None] * len(addresses) if process is None else process.rules(addresses)
 
     def named(
         self, columns: Columns, chains: Ragged, ip: NDArray[np.uint64], keys: NDArray[np.uint64]
@@ -132,6 +141,15 @@ class JavaFrames:
             if methods:
                 names[pid] = "".join(f"{one.begin:x} {one.end - one.begin:x} {one.name}\n" for one in methods)
         return mappings, names
+
+    def notes(self) -> list[str]:
+        """What the user ought to know, at the end."""
+        refused = sorted(self._refused - self._known.keys())
+        if not refused:
+            return []
+        named = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
+        told = f"warning: --jit: the memory of Java process {named} may not be read (kernel.yama.ptrace_scope?)"
+        return [f"{told}: methods that are interpreted or inlined have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of some records would hide these mappings: those of the data of JVMs, as they get more of it."""

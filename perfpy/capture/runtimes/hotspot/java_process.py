@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.capture.runtimes.hotspot.compiled_code import CompiledCode
+from perfpy.capture.runtimes.hotspot.frame_rules import rules_at
 from perfpy.capture.runtimes.hotspot.methods import JavaMethod, Methods
 from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
 from perfpy.capture.runtimes.hotspot.vm_structs import VARIABLES, VmStructs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.capture.runtimes.hotspot.compiled_code import CodeBlob
     from perfpy.kernel.procfs import ProcFs
+    from perfpy.unwind.rules import FrameRules
 
 LIBRARY: Final = "/libjvm.so"
 _WORD: Final = 8
@@ -98,6 +100,11 @@ class JavaProcess:
             else:
                 found.append(value)
         return found
+
+    def rules(self, addresses: Sequence[int]) -> list[FrameRules | None]:
+        """How callers are found from frames at addresses of its code; None where it does not say."""
+        blobs = [self._code.find(address) for address in addresses]
+        return [None if blob is None else rules_at(blob, one, self._memory) for blob, one in zip(blobs, addresses, strict=True)]
 
     def new_methods(self) -> list[JavaMethod]:
         """The methods that were met since this was asked before."""

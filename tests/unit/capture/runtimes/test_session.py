@@ -131,7 +131,7 @@ def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytes
 def test_a_process_that_is_attached_to_chooses_how_stacks_are_walked(monkeypatch: pytest.MonkeyPatch):
     node = runtime_of("node")
     monkeypatch.setattr(session, "runtime_of_process", lambda pid: node)
-    monkeypatch.setattr(session, "lacks", lambda pid: f"{pid} lacks it")
+    monkeypatch.setattr(session, "lacks", lambda pid, **_: f"{pid} lacks it")
     names, lines = begun(RecordOptions(pid="12"))
     assert names.options.callchain == Callchain("fp")
     assert lines[1:] == ["warning: --jit: 12 lacks it"]

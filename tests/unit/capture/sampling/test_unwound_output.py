@@ -54,11 +54,11 @@ def served(requests: int) -> Iterator[tuple[int, list[Extent]]]:
         yield from incoming.requests()
 
 
-def bytes_of(stores: tuple[int, int], extents: list[Extent]) -> bytes:
+def bytes_of(stores: tuple[int, int, int], extents: list[Extent]) -> bytes:
     return b"".join(os.pread(stores[store], size, offset) for store, offset, size in extents)
 
 
-def echo(requests: int, answers: int, stores: tuple[int, int]) -> None:
+def echo(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     """Hands every piece back as it is, in small letters."""
     for kind, extents in served(requests):
         if kind == messages.KNOWN:
@@ -73,11 +73,11 @@ def echo(requests: int, answers: int, stores: tuple[int, int]) -> None:
             return
 
 
-def never_ready(requests: int, answers: int, stores: tuple[int, int]) -> None:
+def never_ready(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     raise ImportError("numpy")
 
 
-def dies_at_once(requests: int, answers: int, stores: tuple[int, int]) -> None:
+def dies_at_once(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     """Ends where the first piece comes."""
     for kind, _ in served(requests):
         if kind == messages.KNOWN:
@@ -86,7 +86,7 @@ def dies_at_once(requests: int, answers: int, stores: tuple[int, int]) -> None:
             return
 
 
-def is_slow(requests: int, answers: int, stores: tuple[int, int]) -> None:
+def is_slow(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     """Never finishes a piece."""
     for kind, _ in served(requests):
         if kind == messages.KNOWN:
@@ -98,7 +98,7 @@ def is_slow(requests: int, answers: int, stores: tuple[int, int]) -> None:
 class Recording:
     """An output that is used as the recorder uses it."""
 
-    def __init__(self, folder: Path, serve: Callable[[int, int, tuple[int, int]], None], *, keep_stacks: bool = False) -> None:
+    def __init__(self, folder: Path, serve: Callable[[int, int, tuple[int, int, int]], None], *, keep_stacks: bool = False) -> None:
         self.said: list[str] = []
         self.stacks = Stacks()
         self.path = folder / "perf.data"

@@ -88,9 +88,13 @@ def test_columns(annotate: Annotate) -> None:
     ("kind", "share"), [("local-hits", "60.00"), ("global-hits", "46.15"), ("local-period", "60.00"), ("global-period", "46.15")]
 )
 def test_what_shares_are_of(annotate: Annotate, kind: str, share: str) -> None:
-    text = annotate("-s", "spin", "--percent-type", kind)
+    text = annotate("-d", "spin", "--percent-type", kind)
     assert f"percent: {kind.replace('-', ' ')})" in text
     assert cells(text).strip() == share
+
+
+def test_of_a_function_that_was_asked_for_all_is_the_function(annotate: Annotate) -> None:
+    assert cells(annotate("-s", "spin", "--percent-type", "global-period")).strip() == "60.00"
 
 
 def test_addresses_that_were_hit_are_listed_with_v(annotate: Annotate) -> None:

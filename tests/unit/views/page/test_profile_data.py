@@ -70,6 +70,10 @@ def test_an_event_of_only_one_recording_is_left_out() -> None:
     assert [event["event"] for event in profile_data([parts])["events"]] == ["a", "b"]
 
 
+def test_two_events_of_one_name_are_two() -> None:
+    assert [event["event"] for event in profile_data([[timed_stacks(ONE), timed_stacks(ONE)]])["events"]] == ["cpu-clock"] * 2
+
+
 def test_stacks_without_times_are_there_with_their_counts() -> None:
     data = profile_data([[stacks("a;f 4\nb;g 6")]])
     (samples,) = data["events"][0]["samples"]
@@ -96,6 +100,8 @@ def test_very_many_samples_are_put_together_in_longer_ticks(monkeypatch: pytest.
     assert sum(column(samples["count"])) == 1000
     assert sum(column(samples["weight"])) == 5000
     assert data["tick"] > 1_000_000
+    assert data["together"] == 1
+    assert profile_data([[timed_stacks(many[:100])]])["together"] == 0
 
 
 def test_code_that_a_runtime_made_twice_is_one_function() -> None:

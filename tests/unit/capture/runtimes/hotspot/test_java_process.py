@@ -7,9 +7,13 @@ import random
 import numpy as np
 import pytest
 
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import Columns
+from perfpy.capture.runtimes.hotspot import java_frames
 from perfpy.capture.runtimes.hotspot.compiled_code import numbers
 from perfpy.capture.runtimes.hotspot.java_process import JavaProcess
 from perfpy.capture.runtimes.hotspot.methods import external_name
+from perfpy.perfdata.container.events import FileEvent
 from tests.builders.hotspot import HEAP, Jvm
 
 STACK = 0x7FFE00001000
@@ -147,3 +151,15 @@ def test_memory_that_holds_anything_ends_nothing(jvm: Jvm, seed: int):
     chain = [start + 15, interpreter + 20, start + 3, *words[:20]]
     assert len(process.named(chain, stack)) >= len(chain)
     assert all("\n" not in method.name for method in process.new_methods())
+
+
+def test_memory_that_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch):
+    def refused(_pid: int, _library: object) -> JavaProcess:
+        raise PermissionError
+
+    monkeypatch.setattr(java_frames, "library_of", lambda _pid, _procfs: (0, "/libjvm.so"))
+    monkeypatch.setattr(JavaProcess, "of", refused)
+    frames = java_frames.JavaFrames(FileEvent(EventAttr(), (), "", 0))
+    frames.look(Columns(2, {"pid": np.array([7, 9], np.int32)}), EventAttr())
+    (note,) = frames.notes()
+    assert "the memory of Java process 7, 9 may not be read (kernel.yama.ptrace_scope?)" in note

@@ -1,0 +1,48 @@
+"""How callers are found from code that HotSpot made: rules as call frame information has them.
+
+What enters: an address in a piece of code. What leaves: FrameRules; None where a frame pointer is all that there is. Compilers of
+HotSpot use %rbp as any register unless -XX:+PreserveFramePointer is set, but each piece of code says how large its frames are
+(frame_x86.cpp): the return address is the last word of it, and before that is the caller's %rbp. The interpreter has a frame
+pointer; where its caller's stack ended, before the arguments were moved, lies below it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.unwind.rules import OFFSET, FrameRules
+
+if TYPE_CHECKING:
+    from perfpy.capture.runtimes.hotspot.compiled_code import CodeBlob
+    from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
+
+_RBP, _RSP, _RETURN = 6, 7, 16  # of x86-64 in DWARF
+_WORD: Final = 8
+_LARGEST: Final = 1 << 16  # words
+_PUSH, _POP, _RET = b"\x55", b"\x5d", b"\xc3"  # push %rbp; pop %rbp; ret
+_POLL: Final = (b"\x49\x3b\x67", b"\x49\x3b\xa7")  # cmp N(%r15),%rsp: after the frame is gone; then ja to what stops it
+_MAKE: Final = (b"\x48\x83\xec", b"\x48\x81\xec")  # sub $N,%rsp
+_ABOVE: Final = b"\x0f\x87"
+_RETURNS: Final = (_RETURN, (OFFSET, -_WORD))
+_SAVED: Final = (_RBP, (OFFSET, -2 * _WORD))
+_INTERPRETER: Final = FrameRules((_RBP, 2 * _WORD), (_SAVED, (_RSP, (OFFSET, -3 * _WORD)), _RETURNS), _RETURN)
+_BEFORE: Final = FrameRules((_RSP, _WORD), (_RETURNS,), _RETURN)
+_PUSHED: Final = FrameRules((_RSP, 2 * _WORD), (_SAVED, _RETURNS), _RETURN)
+
+
+def rules_at(blob: CodeBlob, address: int, memory: ProcessMemory) -> FrameRules | None:
+    """The rules of a frame that is at this address of a piece of code."""
+    if blob.is_interpreter:
+        return _INTERPRETER
+    if not 0 < blob.frame_size <= _LARGEST or blob.complete < 0:
+        return None
+    if address < blob.start + blob.complete:
+        done = memory.some(blob.start, address - blob.start)
+        if not any(made in done for made in _MAKE):  # what comes after it in front of a complete frame waits for collectors
+            return _PUSHED if _PUSH in done else _BEFORE
+    code = memory.some(address, 7)
+    if code.startswith(_POP):
+        return _PUSHED
+    if code.startswith((_RET, *_POLL)) or (code.startswith(_ABOVE) and code.endswith(_RET)):
+        return _BEFORE
+    return FrameRules((_RSP, blob.frame_size * _WORD), (_SAVED, _RETURNS), _RETURN)

@@ -1,0 +1,61 @@
+"""perf inject --convert-callchain: the copies of stacks in a recording become callchains, and are left out.
+
+What enters: the records of a recording with keys, and what unwinds its stacks: the files that ran have to be here. What leaves: the
+bytes of the same records, their samples as if the kernel had walked the user's frames. Nothing else of them changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.flags import MISC_USER, RecordType
+from perfpy.capture.unwinding.plain_attrs import plain_attr
+from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
+from perfpy.capture.unwinding.unwinder import recordable
+from perfpy.unwind.callchains import has_user_stacks
+
+if TYPE_CHECKING:
+    from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.cut_stacks import CutStacks
+
+
+class CallchainConverter:
+    """Converts the chunks of one recording. callchains: unwinds its stacks."""
+
+    def __init__(self, data: PerfData, callchains: UserCallchains) -> None:
+        self._callchains = callchains
+        self._data = data
+        self._unwound = [event.index for event in data.events if has_user_stacks(event.attr)]
+
+    @property
+    def cut(self) -> list[CutStacks]:
+        """What copies were too short for, as far as was read."""
+        return self._callchains.cut
+
+    def attr(self, attr: EventAttr) -> EventAttr:
+        """An event's attr as the new recording has it."""
+        return plain_attr(attr) if has_user_stacks(attr) else attr
+
+    def converted(self, ordered: OrderedChunk) -> list[bytes]:
+        """The records of a chunk, in their order, but the marks of rounds."""
+        rewriting = Rewriting(ordered.chunk)
+        rewriting.kept[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
+        for number in self._unwound:
+            mine = np.flatnonzero(ordered.events == number)
+            if len(mine):
+                self._convert(ordered, number, mine, rewriting)
+        return rewriting.written()
+
+    def _convert(self, ordered: OrderedChunk, number: int, mine: np.ndarray, rewriting: Rewriting) -> None:
+        """The samples of one event; mine: which of the chunk's samples they are."""
+        event, samples, rows = self._data.events[number], ordered.samples.rows(mine), ordered.rows[mine]
+        fields = {*self._callchains.fields, "ip", "cpumode"}
+        columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
+        whole = self._callchains.extended(columns, np.full(len(mine), number, np.int32), ordered.keys[rows])
+        chains = recordable(whole["callchain"].gathered(), columns["ip"], columns["cpumode"] == MISC_USER)
+        rewriting.replace(rows, parts_of(event.attr, samples), chains)

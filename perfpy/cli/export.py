@@ -1,0 +1,66 @@
+"""`perfpy export`: recordings as tables that engines for data read.
+
+What enters: recordings, and a folder. What leaves: Parquet files in it (perfpy.views.parquet), and a line for each recording.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.kinds import Flag, Listed, Value
+from perfpy.cli.line.options import PerfCommand, fail, option, words
+from perfpy.cli.line.shared import QuietOptions, SymbolFileOptions
+from perfpy.errors import OutputFailed, PerfError
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from perfpy.views.parquet.export import Exported
+
+_FAILED = 255
+
+
+class ExportCommandOptions(SymbolFileOptions, QuietOptions):
+    """What the command takes."""
+
+    parquet: str = option("--parquet", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
+    inputs: tuple[str, ...] = option(
+        "-i,--input", Listed(), "input file name; may be repeated (default: perf.data; - reads a pipe)", metavar="<file>"
+    )
+    force: bool = option("-f,--force", Flag(), "read a file although somebody else owns it")
+    files: tuple[str, ...] = words("[<file>]...")
+
+
+def run(asked: ExportCommandOptions) -> int:
+    """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; perfpy report -i FOLDER reads them, too."""
+    if not asked.parquet:
+        fail("say where to: perfpy export --parquet FOLDER [-i FILE]...")
+    failed = False
+    for path in (*asked.inputs, *asked.files) or ("",):
+        try:
+            exported, name = _export(path, asked)
+        except OutputFailed:
+            raise
+        except PerfError as error:  # the others are exported all the same
+            failed = True
+            print(one_line(f"perfpy export: {error}; left out"), file=sys.stderr)
+            continue
+        if not asked.quiet:
+            size = exported.bytes / 1024 / 1024
+            print(
+                one_line(f"[ perfpy export: {name} is {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"), file=sys.stderr
+            )
+    return _FAILED if failed else 0
+
+
+def _export(path: str, asked: ExportCommandOptions) -> tuple[Exported, str]:
+    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.perfconfig import load
+    from perfpy.cli.line.symbol_values import symbol_options_of
+
+    with open_recording(path, force=asked.force, quiet=asked.quiet) as recording:
+        symbols = symbol_options_of(asked, load(), recording, force=asked.force)
+        return recording.to_parquet(asked.parquet, symbols=symbols), recording.path
+
+
+command = PerfCommand(ExportCommandOptions, run)

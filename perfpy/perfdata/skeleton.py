@@ -1,0 +1,130 @@
+"""A recording without its samples, and the whole one again: for tables that keep samples as columns.
+
+What enters: a PerfData; later the skeleton, and the samples as columns. What leaves: a small perf.data with everything else, and how many
+samples come before each of its records; later a perf.data whose records stand in order of delivery. Of samples, registers,
+copies of stacks and readings of groups are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.framing import with_header
+from perfpy.abi.sample_rows import encode_rows, written_attr
+from perfpy.errors import BadPerfData, PerfError
+from perfpy.perfdata.container.features import Feature
+from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+from perfpy.perfdata.copied_features import features_of
+from perfpy.perfdata.reader import PerfData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.columns import Columns
+
+_NOT_KEPT: Final = Feature.AUXTRACE
+_LEFT_OUT: Final = frozenset((
+    RecordType.FINISHED_ROUND, RecordType.HEADER_ATTR, RecordType.HEADER_EVENT_TYPE, RecordType.HEADER_TRACING_DATA,
+    RecordType.HEADER_FEATURE, RecordType.HEADER_BUILD_ID, RecordType.AUXTRACE_INFO, RecordType.AUXTRACE,
+    RecordType.CALLCHAIN_DEFERRED,
+))  # fmt: skip
+
+
+class Skeleton(NamedTuple):
+    """All of a recording but the samples: the bytes of a perf.data, and for each of its records the delivery key."""
+
+    file: bytes
+    keys: NDArray[np.uint64]
+
+
+def skeleton_of(data: PerfData) -> Skeleton:
+    """What is to be kept beside the samples. Raises PerfError for recordings of the other byte order."""
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: it is of the other byte order; export it on a machine like the one that recorded it")
+    keys = []
+    with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
+        writer = FileWriter(os.path.join(folder, "perf.data"))
+        try:
+            writer.begin([WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events], {})
+            for raw in data.side_band().raw():
+                if raw.type not in _LEFT_OUT:
+                    keys.append(raw.key)
+                    writer.write(with_header(raw.type, raw.misc, raw.body, data.endian))
+            if not keys:  # a file without any record was never finished, for its readers
+                keys.append(0)
+                writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", data.endian))
+            features = {number: section for number, section in features_of(data).items() if number != _NOT_KEPT}
+            writer.finish(features)
+            return Skeleton(os.pread(writer.fd, writer.size, 0), np.array(keys, np.uint64))
+        finally:
+            writer.close()
+
+
+def whole_recording(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> BinaryIO:
+    """A perf.data again, as an open file that has no name.
+
+    before: how many samples come before each record of the skeleton; samples: the events' indexes, and the columns, piece by piece.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
+        path = os.path.join(folder, "skeleton.data")
+        with open(path, "wb") as file:
+            file.write(skeleton)
+        with PerfData(path, as_stored=True) as data:
+            writer = FileWriter(os.path.join(folder, "perf.data"))
+            try:
+                attrs = [event.attr for event in data.events]
+                writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
+                _interleave(data, before, _encoded(attrs, samples), writer)
+                writer.finish(features_of(data))
+                return os.fdopen(os.dup(writer.fd), "rb")
+            finally:
+                writer.close()
+
+
+def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Ragged], writer: FileWriter) -> None:
+    """Write the records and the samples that come before each."""
+    records = [with_header(raw.type, raw.misc, raw.body, data.endian) for raw in data.side_band().raw()]
+    if len(records) != len(before):
+        raise BadPerfData(data.path, f"{len(before)} records were exported, and {len(records)} are there")
+    order = np.argsort(before, kind="stable").tolist()
+    positions = before.tolist()
+    done = number = 0
+    for part in samples:
+        bytes_of, offsets, count = part.values.tobytes(), (part.offsets * 8).tolist(), len(part)
+        begin = 0
+        while number < len(order) and positions[order[number]] < done + count:
+            here = positions[order[number]] - done
+            writer.write(bytes_of[offsets[begin] : offsets[here]], records[order[number]])
+            begin, number = here, number + 1
+        writer.write(bytes_of[offsets[begin] :])
+        done += count
+    for one in order[number:]:
+        writer.write(records[one])
+
+
+def _encoded(attrs: list[EventAttr], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> Iterator[Ragged]:
+    """The samples of each piece as records, a row each, of whole words."""
+    for event, columns in samples:
+        present = np.flatnonzero(np.bincount(event, minlength=1)).tolist() if len(event) else []
+        parts, rows = [], []
+        for number in present:
+            rows.append(np.flatnonzero(event == number))
+            data, offsets = encode_rows(attrs[number], columns.take(rows[-1]), len(rows[-1]))
+            parts.append(Ragged(data.view(np.uint64), offsets // 8))
+        if parts:
+            yield parts[0] if len(parts) == 1 else _in_order(parts, rows)
+
+
+def _in_order(parts: list[Ragged], rows: list[Any]) -> Ragged:
+    position = np.empty(sum(map(len, rows)), np.int64)
+    position[np.concatenate(rows)] = np.arange(len(position))
+    return Ragged.concat(parts).take(position)

@@ -1,0 +1,90 @@
+"""A recording out of a folder of tables: the perf.data that it was, but for what is not exported.
+
+What enters: the path of one of the recordings (perfpy.perfdata.tables_folder). What leaves: an open file. Layout of the tables:
+perfpy.views.parquet. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+from glob import escape, glob
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Columns, Ragged
+from perfpy.abi.samples import BRANCH_DTYPE
+from perfpy.errors import BadPerfData
+from perfpy.perfdata.skeleton import whole_recording
+from perfpy.perfdata.tables_folder import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_OWN: Final = ("recording", "at", "event", "task", "symbol", "frame", "stack", "chain", "event_in_file", "host", "day")
+
+
+def open_exported(path: str) -> tuple[BinaryIO, bool]:
+    """The recording as an open file without a name; whether its callchains were unwound. Raises BadPerfData."""
+    from perfpy.views.parquet.tables import require_pyarrow
+
+    require_pyarrow()
+    import pyarrow
+
+    folder, key = os.path.dirname(os.path.dirname(path)), os.path.basename(path).partition(".")[0]
+    try:
+        about = _rows(path, ["file", "before", "unwound", "samples"])
+        chains = _ragged(_rows(os.path.join(folder, "chains", f"{key}.parquet"), ["addresses"])["addresses"].combine_chunks())
+        files = sorted(glob(os.path.join(escape(folder), "samples", "host=*", "day=*", f"{key}.parquet")), key=os.path.dirname)
+        before = np.array(about["before"][0].as_py(), np.int64)
+        samples = (part for file in files for part in _samples(file, chains))
+        return whole_recording(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
+    except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise BadPerfData(
+            path, f"no recording that perfpy exported (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
+        ) from None
+
+
+def _rows(path: str, columns: list[str]) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetFile(path).read(columns=columns)
+
+
+def _samples(path: str, chains: Ragged) -> Iterator[tuple[NDArray[np.int32], Columns]]:
+    """The samples of a file, piece by piece: the events' indexes, and the columns that make the records."""
+    import pyarrow.parquet
+
+    for part in pyarrow.parquet.ParquetFile(path).iter_batches():
+        columns = Columns(part.num_rows)
+        for name in part.schema.names:
+            if name not in _OWN:
+                columns[name] = _column(name, part[name])
+        chain = part["chain"].to_numpy()
+        if len(chain) and chain.max() >= 0:
+            columns["callchain"] = _chosen(chains, chain)
+        yield part["event_in_file"].to_numpy().astype(np.int32), columns
+
+
+def _column(name: str, array: Any) -> Any:
+    """Numbers, or rows of bytes, as perfpy.abi.sample_rows takes them."""
+    import pyarrow
+
+    if not pyarrow.types.is_binary(array.type):
+        return array.to_numpy()
+    rows = array.to_pylist()
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    values = np.frombuffer(b"".join(rows), np.uint8)
+    return Ragged(values.view(BRANCH_DTYPE), offsets // BRANCH_DTYPE.itemsize) if name == "branch_stack" else Ragged(values, offsets)
+
+
+def _ragged(array: Any) -> Ragged:
+    return Ragged(array.values.to_numpy().view(np.uint64), array.offsets.to_numpy().astype(np.int64))
+
+
+def _chosen(chains: Ragged, numbers: NDArray[np.int32]) -> Ragged:
+    """The callchain of each sample; none where the number is -1."""
+    none = Ragged(chains.values, np.concatenate([chains.offsets, chains.offsets[-1:]]))
+    return none.take(np.where(numbers >= 0, numbers, len(chains)).astype(np.int64))

@@ -1,0 +1,226 @@
+"""One recording into the tables of a folder (the package's docstring says which).
+
+What enters: a recording, and the folder. What leaves: its files, written one by one under other names and then put in place;
+a summary. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.analysis.samples.callchains import ChainTable, frames_of
+from perfpy.analysis.samples.user_callchains import user_callchains
+from perfpy.errors import OutputFailed, PerfError
+from perfpy.perfdata.skeleton import skeleton_of
+from perfpy.perfdata.tables_folder import MARKER, VERSION
+from perfpy.untrusted.paths import UnsafeName, component
+from perfpy.views.parquet.keys import FrameKeys, key_of, key_of_numbers, text_of
+from perfpy.views.parquet.tables import TableFiles, require_pyarrow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.recorded import Recorded
+
+_DAY: Final = 86_400_000_000_000
+_NOT_KEPT: Final = ("user_regs", "user_regs_abi", "user_stack", "intr_regs", "intr_regs_abi", "read", "aux", "cpumode", "branch_counters")
+_RAGGED: Final = ("raw", "branch_stack")
+
+
+class Exported(NamedTuple):
+    """What was written of a recording: its key in the tables, how many samples, how many bytes of them and of all."""
+
+    recording: str
+    samples: int
+    bytes: int
+
+
+def export(recording: Recorded, folder: str, symbols: SymbolOptions | None = None) -> Exported:
+    """Add a recording to a folder of tables. Raises PerfError for what cannot be exported, OutputFailed."""
+    require_pyarrow()
+    if not recording.events:
+        raise PerfError(f"{recording.path}: it has no events, and nothing to export")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if [name for name in os.listdir(folder) if not name.startswith(".")] and not os.path.exists(os.path.join(folder, MARKER)):
+            raise OutputFailed(folder, "the folder has other files in it", remedy="name a new one, or one of an earlier export")
+        with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
+            json.dump({"format": "perfpy", "version": VERSION}, file)
+        return _Export(recording, TableFiles(folder), symbols).run()
+    except OSError as error:
+        raise OutputFailed(folder, error.strerror or str(error)) from None
+
+
+class _Export:
+    def __init__(self, recording: Recorded, tables: TableFiles, symbols: SymbolOptions | None) -> None:
+        self._recording = recording
+        self._tables = tables
+        self._symbolizer = recording.symbolizer(symbols)
+        self._keys = FrameKeys(self._symbolizer)
+        self._skeleton = skeleton_of(recording.data)
+        self._before = np.zeros(len(self._skeleton.keys), np.int64)
+        self._key = recording_key(recording)
+        self._host = text_of(recording.header.get("hostname")) or "unknown"
+        self._clock = _wall_clock(recording)
+        self._events = np.array([key_of("event", event.name) for event in recording.events], np.int64)
+        self._tasks: dict[tuple[int, int, int], int] = {}
+        self._chains = _RawChains()
+        self._stacks = ChainTable()
+        self._stack_keys: list[int] = []
+        self._count = 0
+
+    def run(self) -> Exported:
+        written = self._tables.begin_samples(_folder_name(self._host), self._key)
+        unwound = user_callchains(self._recording.data, self._symbolizer)
+        for batch in filter(len, self._recording.batches(None, unwound)):
+            columns = self._columns(batch)
+            for day in np.unique(columns["day"]).tolist():
+                rows = np.flatnonzero(columns["day"] == day)
+                written.write(_day_name(day), {name: _some(column, rows) for name, column in columns.items() if name != "day"})
+        written.close()
+        self._write_dimensions(unwound is not None)
+        return Exported(self._key, self._count, self._tables.bytes)
+
+    def _columns(self, batch: Batch) -> dict[str, Any]:
+        """The rows of the table of samples, and the day of each."""
+        symbolizer, columns = self._symbolizer, batch.columns
+        self._before += np.searchsorted(batch.key, self._skeleton.keys, side="left")
+        zeros = np.zeros(len(batch), np.uint64)
+        pid, ip = columns.get("pid", zeros.astype(np.int32)), columns.get("ip", zeros)
+        sampled = symbolizer.frame_ids(pid, ip, batch.key, columns["cpumode"])
+        stack, chain = self._stack_ids(batch, pid, sampled)
+        frames, symbols = self._keys.grow()
+        moment = columns.get("time", zeros).astype(np.int64) + self._clock
+        made: dict[str, Any] = {"at": moment, "day": moment // _DAY, "event": self._events[batch.event], "task": self._task_keys(batch)}
+        made |= {"symbol": symbols[sampled], "frame": frames[sampled], "stack": self._keys_of_stacks(frames)[stack], "chain": chain}
+        made |= {"event_in_file": batch.event.astype(np.int32)}
+        kept = {
+            name: column for name, column in columns.items() if name not in (*_NOT_KEPT, "callchain") and not isinstance(column, Ragged)
+        }
+        made |= {name: column.astype(np.int64) if column.dtype == np.uint64 else column for name, column in kept.items()}
+        made |= {name: _bytes_of(columns[name]) for name in _RAGGED if name in columns}
+        self._count += len(batch)
+        return made
+
+    def _stack_ids(self, batch: Batch, pid: NDArray[Any], sampled: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Of each sample the number of its stack, and of its raw callchain (-1: none)."""
+        chains = batch.columns.get("callchain")
+        if chains is None:
+            return self._stacks.add(sampled, np.ones(len(batch), np.int64)), np.full(len(batch), -1, np.int32)
+        frames, counts = frames_of(chains, pid, batch.key, self._symbolizer)
+        alone = np.flatnonzero(counts == 0)
+        if len(alone):  # a sample without callers is a stack of itself
+            frames = np.insert(frames, np.cumsum(counts)[alone], sampled[alone])
+            counts = counts.copy()
+            counts[alone] = 1
+        frames, counts = self._symbolizer.expanded(frames, counts)
+        return self._stacks.add(frames, counts), self._chains.add(chains)
+
+    def _keys_of_stacks(self, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+        ids, offsets = self._stacks.chains()
+        bounds = offsets.tolist()
+        keys = frames[ids]
+        for number in range(len(self._stack_keys), len(bounds) - 1):
+            self._stack_keys.append(key_of_numbers(keys[bounds[number] : bounds[number + 1]]))
+        return np.array(self._stack_keys, np.int64)
+
+    def _task_keys(self, batch: Batch) -> NDArray[np.int64]:
+        """Who it was: a thread, and what it was called."""
+        none = np.full(len(batch), -1, np.int32)
+        pid, tid = (batch.columns.get(name, none) for name in ("pid", "tid"))
+        comm = self._recording.timeline.comm_ids(tid, batch.key)
+        rows = np.stack([pid.astype(np.int64), tid.astype(np.int64), comm.astype(np.int64)], axis=1)
+        different, which = np.unique(rows, axis=0, return_inverse=True)
+        keys = []
+        for task in map(tuple, different.tolist()):
+            if task not in self._tasks:
+                self._tasks[task] = key_of("task", self._key, *task[:2], self._recording.timeline.comms[task[2]])
+            keys.append(self._tasks[task])
+        return np.array(keys, np.int64)[which.ravel()]
+
+    def _write_dimensions(self, unwound: bool) -> None:
+        tables, comms = self._tables, self._recording.timeline.comms
+        frames, _ = self._keys.grow()
+        ids, offsets = self._stacks.chains()
+        stacks = {"stack": self._keys_of_stacks(frames), "frames": Ragged(frames[ids], offsets)}
+        tables.add("stacks", "stack", stacks, self._key)
+        tables.add_rows("frames", "frame", self._keys.rows, self._key)
+        tables.add_rows("symbols", "symbol", list(self._keys.symbols.values()), self._key)
+        tasks = [(key, self._key, pid, tid, text_of(comms[comm])) for (pid, tid, comm), key in self._tasks.items()]
+        tables.write_own("tasks", ("task", "recording", "pid", "tid", "comm"), tasks, self._key)
+        events = [(key, text_of(event.name)) for key, event in zip(self._events.tolist(), self._recording.events, strict=True)]
+        tables.add_named("events", "event", ("event", "name"), events, self._key)
+        tables.write_chains(self._chains.column(), self._key)
+        header, data = self._recording.header, self._recording.data
+        started = (data.survey.first or 0) + self._clock
+        ended = (data.survey.last or 0) + self._clock
+        about = {
+            "recording": self._key, "host": self._host, "path": text_of(self._recording.path), "command": text_of(self._recording.title),
+            "started": started, "ended": ended, "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
+            "samples": self._count, "file": self._skeleton.file, "before": self._before, "unwound": unwound,
+        }  # fmt: skip
+        tables.write_recording(about, self._key)
+
+
+class _RawChains:
+    """Distinct callchains as the kernel, or the unwinder, wrote them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+
+    def add(self, chains: Ragged) -> NDArray[np.int32]:
+        """The number of each."""
+        whole, bounds = chains.values.astype(np.uint64).tobytes(), (chains.offsets * 8).tolist()
+        numbers = self._numbers
+        found = [numbers.setdefault(whole[begin:end], len(numbers)) for begin, end in itertools.pairwise(bounds)]
+        return np.array(found, np.int32)
+
+    def column(self) -> Ragged:
+        """All of them."""
+        values = np.frombuffer(b"".join(self._numbers), np.uint64).view(np.int64)
+        return Ragged(values, np.concatenate([[0], np.cumsum([len(one) // 8 for one in self._numbers])]).astype(np.int64))
+
+
+def recording_key(recording: Recorded) -> str:
+    """What a recording is called in the tables: the same whenever, and from wherever, it is exported."""
+    data, header = recording.data, recording.header
+    parts = (header.get("hostname"), header.get("cmdline"), data.survey.first, data.survey.last, data.size)
+    return f"{key_of('recording', *parts) & (1 << 64) - 1:016x}"
+
+
+def _wall_clock(recording: Recorded) -> int:
+    """What to add to the recording's times: as its header says, or such that it ended when its file was last changed."""
+    clock = recording.header.get("clock_data")
+    if clock is not None:
+        return int(clock.wall_clock_ns - clock.clockid_ns)
+    return int(recording.data.modified * 1e9) - (recording.data.survey.last or 0)
+
+
+def _folder_name(host: str) -> str:
+    try:
+        return component(host)
+    except UnsafeName:
+        return "unknown"
+
+
+def _day_name(day: int) -> str:
+    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat()
+
+
+def _bytes_of(column: Ragged) -> Ragged:
+    """Rows of bytes."""
+    size = column.values.dtype.itemsize
+    return Ragged(np.ascontiguousarray(column.values).view(np.uint8), column.offsets * size)
+
+
+def _some(column: Any, rows: NDArray[np.int64]) -> Any:
+    return column.take(rows) if isinstance(column, Ragged) else column[rows]

@@ -1,0 +1,107 @@
+"""Keys of tables: 64-bit numbers made of what a row stands for, the same in all recordings and on all machines.
+
+What enters: frames of a Symbolizer, names. What leaves: int64.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.sample_names import UNKNOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.symbols.symbolizer import Symbolizer
+
+    Keys = NDArray[np.int64]
+
+
+def key_of(*parts: object) -> int:
+    """The key of what these parts say; never 0, which stands for nothing."""
+    text = "\0".join(map(str, parts)).encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True) or 1
+
+
+def key_of_numbers(numbers: NDArray[np.int64]) -> int:
+    """The key of a row of keys."""
+    return int.from_bytes(blake2b(numbers.tobytes(), digest_size=8).digest(), "little", signed=True) or 1
+
+
+class FrameRow(NamedTuple):
+    """A row of the table of frames; address: in its file, where there is none in memory."""
+
+    frame: int
+    symbol: int
+    address: int
+
+
+class SymbolRow(NamedTuple):
+    """A row of the table of symbols; dso: the file's short name, path: its whole one."""
+
+    symbol: int
+    name: str
+    dso: str
+    path: str
+    build_id: str
+    start: int
+    end: int
+
+
+class FrameKeys:
+    """The keys of a Symbolizer's frames and of their symbols, as it gets to know them."""
+
+    def __init__(self, symbolizer: Symbolizer) -> None:
+        self._symbolizer = symbolizer
+        self._frames: list[int] = []
+        self._of_symbols: list[int] = []
+        self.rows: list[FrameRow] = []
+        self.symbols: dict[int, SymbolRow] = {}
+
+    def grow(self) -> tuple[Keys, Keys]:
+        """Keys by number of frame: the frame's own, and its symbol's."""
+        frames = self._symbolizer.resolve()
+        done = len(self._frames)
+        columns = (frames.dso[done:], frames.symbol[done:], frames.address[done:])
+        for dso, symbol, address in zip(*(column.tolist() for column in columns), strict=True):
+            self._add(dso, symbol, address)
+        return np.array(self._frames, np.int64), np.array(self._of_symbols, np.int64)
+
+    def _add(self, dso: int, symbol: int, address: int) -> None:
+        row = self._symbol(dso, symbol)
+        frame = key_of("frame", row.symbol, address)
+        self.symbols[row.symbol] = row
+        self._frames.append(frame)
+        self._of_symbols.append(row.symbol)
+        self.rows.append(FrameRow(frame, row.symbol, _signed(address)))
+
+    def _symbol(self, dso: int, symbol: int) -> SymbolRow:
+        symbolizer = self._symbolizer
+        short = path = UNKNOWN
+        build_id = ""
+        if dso >= 0:
+            one = symbolizer.dsos[dso]
+            short, path, build_id = one.short_name, one.name, one.build_id or ""
+        name, start, end = UNKNOWN, 0, 0
+        if symbol >= 0:
+            known = symbolizer.symbols
+            name, start, end = known.name(symbol), known.start(symbol), known.end(symbol)
+        key = key_of("symbol", build_id or path, name, start)
+        return SymbolRow(key, _text(name), _text(short), _text(path), build_id, _signed(start), _signed(end))
+
+
+def _text(name: str) -> str:
+    """What may stand in a file of UTF-8: bytes that are none are shown as such."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+def text_of(value: Any) -> str:
+    """A value of the header as text; "" for none."""
+    return "" if value is None else _text(str(value))

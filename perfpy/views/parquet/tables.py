@@ -1,0 +1,182 @@
+"""The files of a folder of tables, and how rows get into them.
+
+What enters: columns. What leaves: Parquet files, compressed by zstd. A row of what recordings share (stacks, frames, symbols,
+events) is written by the first recording that has it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+_COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
+#: numbers that grow from row to row: their differences are smaller
+_GROWING: Final = ("at", "time")
+
+
+def require_pyarrow() -> None:
+    """Raise PerfError where it is not installed."""
+    try:
+        import pyarrow.parquet  # noqa: F401  # what every table needs
+    except ImportError:
+        raise PerfError("Parquet needs pyarrow: pip install 'perfpy[frames]'") from None
+
+
+class TableFiles:
+    """The tables of one folder. bytes: what was written to it by this object."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.bytes = 0
+
+    def begin_samples(self, host: str, recording: str) -> SampleFiles:
+        """Where one recording's samples go; those of an earlier export of it are no longer there."""
+        return SampleFiles(self, host, recording)
+
+    def add(self, name: str, key: str, columns: Mapping[str, Any], recording: str) -> None:
+        """Rows whose key is not in the table yet, each once."""
+        known = self._known(name, key, recording)
+        _, first = np.unique(columns[key], return_index=True)
+        first.sort()
+        rows = first[~np.isin(columns[key][first], known)]
+        self._write(f"{name}/{recording}.parquet", {one: _taken(column, rows) for one, column in columns.items()}, recording)
+
+    def add_rows(self, name: str, key: str, rows: Sequence[Any], recording: str) -> None:
+        """As add(), of named tuples."""
+        self.add_named(name, key, rows[0]._fields, rows, recording)
+
+    def add_named(self, name: str, key: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], recording: str) -> None:
+        """As add(), of tuples."""
+        self.add(name, key, _columns(names, rows), recording)
+
+    def write_own(self, name: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], recording: str) -> None:
+        """Rows that no other recording has."""
+        self._write(f"{name}/{recording}.parquet", _columns(names, rows), recording)
+
+    def write_chains(self, chains: Ragged, recording: str) -> None:
+        """The raw callchains, in the order of their numbers."""
+        self._write(f"chains/{recording}.parquet", {"addresses": chains}, recording)
+
+    def write_recording(self, about: Mapping[str, Any], recording: str) -> None:
+        """What is known of the recording itself: its row comes last, and makes the rest valid."""
+        import pyarrow
+
+        types = {
+            "started": pyarrow.timestamp("ns", "UTC"),
+            "ended": pyarrow.timestamp("ns", "UTC"),
+            "before": pyarrow.list_(pyarrow.int64()),
+        }
+        arrays = {
+            name: pyarrow.array([value.tolist() if isinstance(value, np.ndarray) else value], types.get(name))
+            for name, value in about.items()
+        }
+        self.put(f"recordings/{recording}.parquet", pyarrow.table(arrays))
+
+    def _known(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
+        """The keys that other recordings have written."""
+        import pyarrow.parquet
+
+        folder = os.path.join(self.folder, name)
+        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
+        keys = [pyarrow.parquet.read_table(os.path.join(folder, file), columns=[key])[key].to_numpy() for file in others]
+        return np.concatenate([np.zeros(0, np.int64), *keys])
+
+    def _write(self, path: str, columns: Mapping[str, Any], _recording: str) -> None:
+        import pyarrow
+
+        self.put(path, pyarrow.table({name: arrow_array(name, column) for name, column in columns.items()}))
+
+    def put(self, path: str, table: Any) -> None:
+        """One file, whole or not at all."""
+        import pyarrow.parquet
+
+        whole = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        pyarrow.parquet.write_table(table, f"{whole}.unfinished", **_COMPRESSION)
+        self.done(whole)
+
+    def done(self, whole: str) -> None:
+        """A file that was written under its other name is there now."""
+        self.bytes += os.path.getsize(f"{whole}.unfinished")
+        os.replace(f"{whole}.unfinished", whole)
+
+
+class SampleFiles:
+    """The files of one recording's samples: one a day."""
+
+    def __init__(self, tables: TableFiles, host: str, recording: str) -> None:
+        self._tables = tables
+        self._host = host
+        self._recording = recording
+        self._writers: dict[str, Any] = {}
+        self._earlier = _files_of(os.path.join(tables.folder, "samples"), f"{recording}.parquet")
+
+    def write(self, day: str, columns: Mapping[str, Any]) -> None:
+        """Some rows of a day."""
+        import pyarrow
+        import pyarrow.parquet
+
+        path = os.path.join(self._tables.folder, "samples", f"host={self._host}", f"day={day}", f"{self._recording}.parquet")
+        count = len(columns["at"])
+        arrays = {"recording": pyarrow.array([self._recording] * count), **{name: arrow_array(name, one) for name, one in columns.items()}}
+        table = pyarrow.table(arrays)
+        if path not in self._writers:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            plain = {name: "DELTA_BINARY_PACKED" for name in _GROWING if name in arrays}
+            dictionary = [name for name in arrays if name not in plain]
+            self._writers[path] = pyarrow.parquet.ParquetWriter(
+                f"{path}.unfinished", table.schema, use_dictionary=dictionary, column_encoding=plain or None, **_COMPRESSION
+            )
+        self._writers[path].write_table(table)
+
+    def close(self) -> None:
+        """The files are whole."""
+        for path, writer in self._writers.items():
+            writer.close()
+            self._tables.done(path)
+        for path in self._earlier:
+            if path not in self._writers:
+                os.unlink(path)
+
+
+def arrow_array(name: str, column: Any) -> Any:
+    """A column as pyarrow has it: ragged ones of bytes as binary, others as lists."""
+    import pyarrow
+
+    if name == "at":
+        return pyarrow.array(column, pyarrow.int64()).cast(pyarrow.timestamp("ns", "UTC"))
+    if not isinstance(column, Ragged):
+        return pyarrow.array(column)
+    if column.values.dtype == np.uint8:
+        whole, bounds = column.values.tobytes(), column.offsets.tolist()
+        return pyarrow.array([whole[begin:end] for begin, end in itertools.pairwise(bounds)], pyarrow.binary())
+    return pyarrow.ListArray.from_arrays(pyarrow.array(column.offsets.astype(np.int32)), pyarrow.array(column.values))
+
+
+def _files_of(folder: str, name: str) -> list[str]:
+    return [os.path.join(where, name) for where, _, files in os.walk(folder) if name in files]
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return {name: _column(values) for name, values in zip(names, columns, strict=True)}
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    return np.array(values, np.int64 if values and isinstance(values[0], int) else object)
+
+
+def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
+    return column.take(rows) if isinstance(column, Ragged) else column[rows]

@@ -1,0 +1,48 @@
+"""Where zstd is not installed, what needs it says so in a line, and what does not goes on."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from perfpy.capture.record_options import compression_of_unwound
+from perfpy.errors import PerfError
+from perfpy.perfdata.container import kept_files
+from perfpy.perfdata.container.compression import Packer
+from perfpy.perfdata.records.decompression import zstd_decompressor
+from perfpy.untrusted import expansion
+
+
+@pytest.fixture
+def without_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for package in ("compression", "backports"):
+        if package in sys.modules:
+            monkeypatch.delattr(sys.modules[package], "zstd", raising=False)
+
+
+@pytest.mark.usefixtures("without_zstd")
+def test_what_needs_it_says_so():
+    with pytest.raises(PerfError, match=r"^compression: zstd is not here: install backports\.zstd"):
+        Packer(1)
+    with pytest.raises(PerfError, match=r"^compressed records: zstd is not here: install backports\.zstd"):
+        zstd_decompressor()
+    with pytest.raises(expansion.ExpansionError, match=r"install backports\.zstd"):
+        expansion.expand("zstd", b"", 10)
+
+
+@pytest.mark.usefixtures("without_zstd")
+def test_what_does_not_goes_on():
+    assert compression_of_unwound() == 0
+    text = b"7f0000001000 10 py::f:/a.py\n" * 100
+    section = kept_files.encode({"/tmp/perf-7.map": text}, "<")
+    assert len(section) < len(text)
+    told: list[str] = []
+    files = kept_files.KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", told.append)
+    assert (files.get("/tmp/perf-7.map"), told) == (text, [])
+
+
+def test_where_it_is_records_of_unwound_stacks_are_compressed():
+    assert compression_of_unwound() == 1

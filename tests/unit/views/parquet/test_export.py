@@ -1,0 +1,154 @@
+"""Exported recordings are read back with the same result; exporting again, or others beside it, harms nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy import cli
+from perfpy.abi.flags import SampleType
+from perfpy.errors import BadPerfData, OutputFailed, PerfError
+from perfpy.perfdata.container.features import Feature
+from tests.builders import own_corpus
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.traced import traced_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("pyarrow")
+LINES = (["report", "--stdio"], ["report", "--stdio", "--no-children", "-s", "comm,pid,dso,symbol", "-n"], ["script"])
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    own_corpus.unpack(folder)
+    return folder
+
+
+def printed(words: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    status = cli.run(words)
+    return status, [line for line in capfd.readouterr().out.splitlines() if "(Tip: " not in line]
+
+
+@pytest.mark.parametrize("name", ["chains", "fork-exec", "group", "arm64-sched", "cpu-clock"])
+def test_every_line_is_the_same(
+    name: str, own: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in own_corpus.surroundings(own).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(own)
+    machine = next(row.machine for row in own_corpus.rows() if row.name == name)
+    where = ["-f", "--symfs", "symfs", "--kallsyms", f"kallsyms.{machine}"]
+    assert printed(["export", "--parquet", str(tmp_path), *where, "-i", f"{name}.data"], capfd)[0] == 0
+    for words in LINES:
+        status, lines = printed([*words, *where, "-i", str(tmp_path)], capfd)
+        assert (status, lines) == printed([*words, *where, "-i", f"{name}.data"], capfd)
+        assert len(lines) > 5
+
+
+def test_fields_of_tracepoints_come_along(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "traced.data"
+    path.write_bytes(traced_recording())
+    assert cli.run(["export", "-q", "--parquet", str(tmp_path / "tables"), "-i", str(path)]) == 0
+    lines = printed(["script", "-F", "comm,tid,cpu,time,event,trace", "-i", str(tmp_path / "tables")], capfd)
+    assert lines == printed(["script", "-F", "comm,tid,cpu,time,event,trace", "-i", str(path)], capfd)
+    assert len(lines[1]) > 100
+
+
+def recorded(path: Path, host: str, *, samples: int = 10) -> Path:
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    for number in range(samples):
+        built.sample(pid=7, tid=7, time=1_000 + number, ip=0x401000 + number, period=3, misc=2, callchain=[0x401000 + number, 0x401100])
+    path.write_bytes(built.feature(Feature.HOSTNAME, host).file())
+    return path
+
+
+def test_exporting_again_changes_nothing(tmp_path: Path) -> None:
+    path, tables = recorded(tmp_path / "a.data", "one"), tmp_path / "tables"
+
+    def written() -> dict[str, bytes]:
+        return {str(file.relative_to(tables)): file.read_bytes() for file in tables.rglob("*.parquet")}
+
+    with perfpy.open(path) as recording:
+        first = recording.to_parquet(tables)
+        once = written()
+        assert recording.to_parquet(tables) == first
+    assert written() == once
+    assert not [name for name in once if "unfinished" in name]
+
+
+def test_what_recordings_share_is_written_once(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    tables = tmp_path / "tables"
+    keys = []
+    for name in ("one", "two"):
+        with perfpy.open(recorded(tmp_path / f"{name}.data", name)) as recording:
+            keys.append(recording.to_parquet(tables).recording)
+    for table, key in (("stacks", "stack"), ("frames", "frame"), ("symbols", "symbol"), ("events", "event")):
+        found = [one for file in (tables / table).glob("*.parquet") for one in pyarrow.parquet.read_table(file)[key].to_pylist()]
+        assert len(found) == len(set(found)) > 0
+    assert {path.name for path in (tables / "samples").glob("*")} == {"host=one", "host=two"}
+    with pytest.raises(BadPerfData, match="2 recordings; name one of them"):
+        perfpy.open(tables)
+    with perfpy.open(tables / "recordings" / f"{keys[1]}.parquet") as two:
+        assert two.header["hostname"] == "two"
+        assert len(two.samples["ip"]) == 10
+
+
+def test_names_are_no_paths(tmp_path: Path) -> None:
+    with perfpy.open(recorded(tmp_path / "a.data", "../../evil/host")) as recording:
+        recording.to_parquet(tmp_path / "tables")
+    assert {path.name for path in (tmp_path / "tables" / "samples").glob("*")} == {"host=unknown"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.data", "tables"}
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a.data", "one")
+    with perfpy.open(path) as recording, pytest.raises(OutputFailed, match="other files in it"):
+        recording.to_parquet(tmp_path)
+    assert os.listdir(tmp_path) == ["a.data"]
+
+
+def test_damaged_tables_are_a_line(tmp_path: Path) -> None:
+    with perfpy.open(recorded(tmp_path / "a.data", "one")) as recording:
+        key = recording.to_parquet(tmp_path / "tables").recording
+    (tmp_path / "tables" / "chains" / f"{key}.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(PerfError, match="no recording that perfpy exported") as raised:
+        perfpy.open(tmp_path / "tables")
+    assert "\n" not in str(raised.value)
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    with perfpy.open(recorded(tmp_path / "a.data", "one")) as recording:
+        recording.to_parquet(tmp_path / "tables")
+
+    def temporary() -> list[str]:
+        found = []
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(FileNotFoundError):  # that which lists them
+                found.append(os.readlink(f"/proc/self/fd/{name}"))
+        return [target for target in found if "perfpy-" in target]
+
+    with perfpy.open(tmp_path / "tables") as recording:
+        assert recording.report(by="comm").samples == 10
+        assert len(temporary()) == 1
+    assert temporary() == []
+
+
+def test_one_that_cannot_be_read_is_named_and_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good, bad = recorded(tmp_path / "a.data", "one"), tmp_path / "bad.data"
+    bad.write_bytes(b"nothing")
+    assert cli.run(["export", "--parquet", str(tmp_path / "tables"), str(bad), str(good)]) == 255
+    errors = capfd.readouterr().err.splitlines()
+    assert len(errors) == 2
+    assert "bad.data" in errors[0]
+    assert "left out" in errors[0]
+    assert "10 samples" in errors[1]
+    assert cli.run(["export", str(good)]) == 129

@@ -89,6 +89,7 @@ WRITERS = {
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/folder_output.py": "the recording, a folder as -o names it, and its .old",
+    "capture/sampling/kernel_copy.py": "three files of fixed names, in a new folder of the recording",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
@@ -155,6 +156,7 @@ JOINS = {
     "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 
 

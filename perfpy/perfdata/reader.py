@@ -261,7 +261,7 @@ class PerfData:
         return self.records.batches(self._read(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(

@@ -217,9 +217,10 @@ class RecordingContents:
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
-        return self._new_symbolizer(self.timeline, options)
+        return self.new_symbolizer(self.timeline, options)
 
-    def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+    def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        """A new Symbolizer, by a timeline of the recording."""
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 

@@ -57,7 +57,7 @@ def copy_kernel(folder: str, proc: str = "/proc") -> None:
 
 
 def _write(path: str, pieces: Iterator[bytes]) -> None:
-    with open(path, "xb") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400), "wb") as file:
         file.writelines(pieces)
 
 

@@ -221,7 +221,7 @@ class Symbolizer:
     @property
     def kernel_code(self) -> str:
         """The file with the recorded kernel's code, where it was copied (record --kcore)."""
-        return f"{self._options.kernel_copy}/kcore" if self._options.kernel_copy else ""
+        return self._options.kernel_copy[1]
 
     def kernel_image(self) -> tuple[ElfFile, int] | None:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""

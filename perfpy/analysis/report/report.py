@@ -194,7 +194,7 @@ def make_report(
     sources = _source_texts(symbolizer, plan.options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
-    lost, dropped = _losses(data)
+    lost, dropped = losses(data)
 
     def missing() -> list[MissingSymbols]:
         return symbolizer.missing(profile.samples_of_frames())
@@ -234,7 +234,7 @@ def _cgroup_namespaces(data: PerfData) -> CgroupNamespaces:
     return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
 
 
-def _losses(data: PerfData) -> tuple[int, int]:
+def losses(data: PerfData) -> tuple[int, int]:
     """How many samples the kernel says it dropped, and how many records of any kind."""
     losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
     lost = sum(record.lost for record in losses if isinstance(record, LostSamples))

@@ -214,6 +214,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l group -f -d 'show 
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l group-sort-idx -x -d 'sort groups by this event'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s t -l field-separator -x -d 'columns with this separator'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s w -l column-widths -x -d 'use these widths'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l total-cycles -f -d 'of recordings of branches  the blocks between them, most cycles first'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s b -l branch-stack -f -d 'a row for each branch'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l mem-mode -f -d 'a row for each kind of memory access'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l with-off-cpu -f -d 'time on and off the CPU as one, in seconds'

@@ -316,6 +316,7 @@ _perfpy() {
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*-w+[use these widths]:value: ' \
                 '*--column-widths=[use these widths]:value: ' \
+                '*--total-cycles[of recordings of branches  the blocks between them, most cycles first]' \
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \

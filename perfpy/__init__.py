@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
+    from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
     from perfpy.profiling import Profiler
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
-    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading",
-    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading", "LiveSample",
+    "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges", "Recordings",
     "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted", "diff",
-    "disable_all", "enable_all", "errors", "list_events", "open", "parse_events", "profile", "record", "stat", "watch",
+    "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat", "watch",
 ]  # fmt: skip
 
+#: names that were public in the release before -> what they are called now
+_FORMER: dict[str, str] = {}
 _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
@@ -77,6 +80,7 @@ _HOMES = {
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "RecordingChanges": "perfpy.analysis.report.recording_changes",
+    "Recordings": "perfpy.fleet.recordings",
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
@@ -85,6 +89,7 @@ _HOMES = {
     "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.all_counters",
     "enable_all": "perfpy.capture.all_counters",
+    "open_many": "perfpy.fleet.recordings",
     "parse_events": "perfpy.events.resolve",
 }
 
@@ -244,7 +249,7 @@ def watch(
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
-    ...     pages = bytearray(1 << 22)
+    ...     pages = bytearray(b"x") * (1 << 26)
     ...     sample = next(faults)
     >>> sample.event, sample.pid == os.getpid()
     ('page-faults:u', True)
@@ -274,7 +279,7 @@ def compare(
     and its bounds. Raises PerfError where a run fails, and what stat() raises.
 
     >>> import perfpy
-    >>> perfpy.compare(["true"], ["sleep", "0.1"], events="page-faults:u", repeat=6).slower(by=0.5)
+    >>> perfpy.compare(["true"], ["sleep", "0.3"], events="page-faults:u", repeat=6).slower(by=0.5)
     True
     """
     from perfpy.measuring import compare_programs
@@ -365,7 +370,12 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
 
 
 def __getattr__(name: str) -> Any:
-    """The public names of other modules, loaded when they are first asked for."""
+    """The public names of other modules, loaded when they are first asked for; names that were public warn."""
+    if name in _FORMER:
+        import warnings
+
+        warnings.warn(f"perfpy.{name} is perfpy.{_FORMER[name]} now", DeprecationWarning, stacklevel=2)
+        return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
     if name in _HOMES:
         import importlib
 

@@ -32,7 +32,16 @@ _ACK: Final = b"ack\n\0"
 
 
 class Profiler:
-    """Records what a process does between start() and stop(), or within a `with` block. See perfpy.profile."""
+    """Records what a process does between start() and stop(), or within a `with` block. See perfpy.profile.
+
+    >>> import perfpy
+    >>> profiler = perfpy.profile(events="cpu-clock")
+    >>> profiler.start()
+    >>> total = sum(i * i for i in range(1_000_000))
+    >>> profiler.stop()
+    >>> profiler.report(by="pid").samples > 0
+    True
+    """
 
     def __init__(self, output: str | PathLike[str] | None, options: list[str], pid: int | None) -> None:
         self.path = _kept_for(self) if output is None else os.path.abspath(os.fspath(output))

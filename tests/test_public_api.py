@@ -27,6 +27,7 @@ PUBLIC = [
     "RecordSummary",
     "Recording",
     "RecordingChanges",
+    "Recordings",
     "Region",
     "Report",
     "Ring",
@@ -43,6 +44,7 @@ PUBLIC = [
     "errors",
     "list_events",
     "open",
+    "open_many",
     "parse_events",
     "profile",
     "record",
@@ -73,6 +75,18 @@ def test_everything_public_says_what_it_is(name):
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'perfpy' has no attribute 'utils'"):
         _ = perfpy.utils
+
+
+@pytest.mark.parametrize("now", ["list_events", "Recording"])
+def test_a_name_that_was_public_warns_and_works(now: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(perfpy._FORMER, "former", now)
+    with pytest.warns(DeprecationWarning, match=f"perfpy.former is perfpy.{now} now"):
+        assert perfpy.former is getattr(perfpy, now)
+
+
+def test_no_former_name_is_public() -> None:
+    assert not set(perfpy._FORMER) & set(perfpy.__all__)
+    assert set(perfpy._FORMER.values()) <= set(perfpy.__all__)
 
 
 @pytest.mark.parametrize("name", [name for name, value in vars(perfpy.errors).items() if inspect.isclass(value)])

@@ -89,9 +89,13 @@ WRITERS = {
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/folder_output.py": "the recording, a folder as -o names it, and its .old",
+    "capture/sampling/kernel_copy.py": "three files of fixed names, in a new folder of the recording",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
+    "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
+    "views/parquet/export.py": "the folder that the user names, and a fixed name in it",
+    "views/parquet/tables.py": "in the folder that the user names; fixed names, component() of the host, a day, a number",
     "capture/sampling/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
     "cli/line/output_files.py": "what an option names",
     "cli/list.py": "what an option names",
@@ -128,9 +132,13 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "perfdata/skeleton.py": "a new temporary folder, and fixed names",
+    "perfdata/tables_folder.py": "a folder that the user names; fixed names, and those that listdir gave",
+    "recording/exported.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
+    "views/parquet/export.py": "a folder that the user names, and a fixed name",
+    "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
-    "events/machine.py": "the root of /sys, and a fixed name",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
@@ -148,6 +156,7 @@ JOINS = {
     "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 
 

@@ -143,6 +143,11 @@ class EventAttr:
     `unknown` keeps the bytes of a newer and longer struct than this table
     knows. Unions have properties for their other names: sample_freq,
     wakeup_watermark, bp_addr, bp_len.
+
+    >>> import perfpy
+    >>> attr = perfpy.EventAttr(type=1, config=2, disabled=1)
+    >>> len(attr.pack()), attr.copy(disabled=0).disabled
+    (136, 0)
     """
 
     __slots__ = (*_NAMES, "size", "unknown")

@@ -89,7 +89,12 @@ class CacheResult:
 
 
 class SampleType:
-    """What a sample carries (PERF_SAMPLE_*), in bit order, which is not the layout's order."""
+    """What a sample carries (PERF_SAMPLE_*), in bit order, which is not the layout's order.
+
+    >>> import perfpy
+    >>> perfpy.EventAttr(sample_type=perfpy.SampleType.IP | perfpy.SampleType.TID).sample_type
+    3
+    """
 
     IP: Final = 1 << 0
     TID: Final = 1 << 1
@@ -119,7 +124,12 @@ class SampleType:
 
 
 class ReadFormat:
-    """What read() returns for a counter (PERF_FORMAT_*)."""
+    """What read() returns for a counter (PERF_FORMAT_*).
+
+    >>> import perfpy
+    >>> perfpy.EventAttr(read_format=perfpy.ReadFormat.TOTAL_TIME_ENABLED | perfpy.ReadFormat.ID).read_format
+    5
+    """
 
     TOTAL_TIME_ENABLED: Final = 1 << 0
     TOTAL_TIME_RUNNING: Final = 1 << 1

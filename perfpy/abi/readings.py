@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class Reading(tuple[int | None, ...]):
-    """One counter's reading; times are nanoseconds, None where the read_format leaves a field out."""
+    """One counter's reading; times are nanoseconds, None where the read_format leaves a field out.
+
+    >>> import perfpy
+    >>> reading = perfpy.Reading(500, enabled=1000, running=500)
+    >>> reading.value, reading.scaled
+    (500, 1000.0)
+    """
 
     __slots__ = ()
 
@@ -61,7 +67,14 @@ class Reading(tuple[int | None, ...]):
 
 
 class UserReading(Reading):
-    """What Counter.read_user() found: a reading, and why it took a system call."""
+    """What Counter.read_user() found: a reading, and why it took a system call.
+
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u") as counter:
+    ...     reading = counter.read_user()
+    >>> reading.from_page or reading.why_read != ""
+    True
+    """
 
     __slots__ = ()
 

@@ -40,6 +40,14 @@ class RingSample:
 
     Numbers are int; callchain and registers lists of int; raw data, copied stacks and AUX data bytes; read a list of
     Reading, one a member of the group; branch_stack a list of (from, to, flags).
+
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.IP) as counter:
+    ...     ring = counter.ring(pages=1)
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     sample = next(iter(ring))
+    >>> sample.ip > 0
+    True
     """
 
     __slots__ = ("_columns", "_read_format", "_row")

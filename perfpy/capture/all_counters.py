@@ -14,10 +14,26 @@ if TYPE_CHECKING:
 
 
 def enable_all(kernel: Kernel | None = None) -> None:
-    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused."""
+    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused.
+
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u", disabled=1) as counter:
+    ...     perfpy.enable_all()
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     counter.read().value > 0
+    True
+    """
     (kernel or this_kernel()).enable_all()
 
 
 def disable_all(kernel: Kernel | None = None) -> None:
-    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused."""
+    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused.
+
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u") as counter:
+    ...     perfpy.disable_all()
+    ...     before, pages = counter.read().value, bytearray(b"x") * (1 << 26)
+    ...     counter.read().value == before
+    True
+    """
     (kernel or this_kernel()).disable_all()

@@ -32,14 +32,15 @@ _new: Final = tuple.__new__
 
 
 class Counter:
-    """One open counter.
+    """One open counter: a context manager; closing gives it back. Raises KernelRefused, and UsageError for pid -1 with cpu -1.
 
-    attr: what to count; pid: a task, 0 = the calling one, -1 = all; cpu: its
-    number, -1 = any; group: the counter that leads the group, or None; event:
-    its name in messages; flags: FLAG_* of perf_event_open(2).
+    attr: what to count; pid: a task, 0 = the calling one, -1 = all; cpu: its number, -1 = any; group: the counter
+    that leads the group, or None; event: its name in messages; flags: FLAG_* of perf_event_open(2).
 
-    Raises KernelRefused, and UsageError for pid -1 with cpu -1. A context
-    manager; closing gives the counter back.
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u") as counter:
+    ...     counter.read().value >= 0
+    True
     """
 
     __slots__ = (

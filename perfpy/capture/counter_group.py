@@ -76,6 +76,14 @@ class CounterGroup:
     attrs: the leader's first. The group starts disabled: enable() it, or use
     it as a context manager around what is to be counted. Raises KernelRefused,
     which says how many of the events fit on the PMU where that is the reason.
+
+    >>> import perfpy
+    >>> events = perfpy.parse_events("page-faults:u,minor-faults:u")
+    >>> with perfpy.CounterGroup([event.attr for event in events]) as group:
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     first, second = group.read()
+    >>> first.value >= second.value > 0
+    True
     """
 
     def __init__(

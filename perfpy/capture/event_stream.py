@@ -49,6 +49,13 @@ class EventStream:
 
     lost: how many samples were dropped so far, as nobody took them in time. It ends where all that was watched
     has ended, after the duration that was asked for, and by close() (`with` does that).
+
+    >>> import os, perfpy
+    >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     times = [next(faults).time for _ in range(3)]
+    >>> times == sorted(times), faults.lost
+    (True, 0)
     """
 
     def __init__(self, events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> None:

@@ -28,6 +28,13 @@ class LiveSample:
     event: its name; comm: what its thread is called; fields: those of a tracepoint, by name, which sample["next_comm"] gives, too.
     The kernel's own are attributes, as far as the event has them: time (ns, of CLOCK_MONOTONIC), pid, tid, cpu, ip, period,
     addr, callchain (a list of addresses, innermost first).
+
+    >>> import os, perfpy
+    >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     sample = next(faults)
+    >>> sample.event, sample.tid > 0, dict(sample.fields)
+    ('page-faults:u', True, {})
     """
 
     __slots__ = ("_fields", "_read", "_sample", "comm", "event", "time")

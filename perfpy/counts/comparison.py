@@ -81,6 +81,11 @@ class Comparison(NamedTuple):
     """counts: what both sides counted; uncounted: counter -> why it is missing.
 
     confidence: of all intervals together, 0 to 1; least_change: what matters, as a part of A.
+
+    >>> import perfpy
+    >>> result = perfpy.compare(["true"], ["sleep", "0.1"], repeat=6)
+    >>> result.faster(), min(result.elapsed.a_values) < min(result.elapsed.b_values)
+    (False, True)
     """
 
     a_name: str

@@ -29,6 +29,11 @@ class Count(NamedTuple):
     value is None. own: the part of value that the task itself did, where that
     was asked for. overhead: what measuring alone counts, which was left out of
     value where that was asked for.
+
+    >>> import perfpy
+    >>> count = perfpy.stat(["true"], events="page-faults:u")["page-faults:u"]
+    >>> count.event, count.value > 0, count.unit
+    ('page-faults:u', True, '')
     """
 
     event: str
@@ -87,6 +92,11 @@ class Counts(Mapping[str, Count]):
     An event is found by the name that it was asked for, and by the one that it
     was counted under: where only user space may be looked at, "cycles" is
     counted as "cycles:u".
+
+    >>> import perfpy
+    >>> counts = perfpy.stat(["true"], events="page-faults:u,task-clock:u")
+    >>> list(counts), counts["task-clock:u"].unit
+    (['page-faults:u', 'task-clock:u'], 'msec')
     """
 
     def __init__(self, asked: Sequence[str] = (), counts: Sequence[Count] = ()) -> None:
@@ -130,6 +140,11 @@ class ProgramCounts(Counts):
     exit_code: its status, 128 + n when signal n killed it (0 without a
     program); elapsed: wall-clock seconds of each run; user, system: CPU
     seconds of a single run, None where there was no program or several runs.
+
+    >>> import perfpy
+    >>> counts = perfpy.stat(["false"], events="page-faults:u", repeat=2)
+    >>> counts.exit_code, len(counts.elapsed)
+    (1, 2)
     """
 
     def __init__(

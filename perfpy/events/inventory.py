@@ -51,6 +51,11 @@ class Offer:
     kind: perf's words for it ("Software event" ...); encoding: a function that
     gives the event in the words of its PMU, "" when there are none (finding
     out may cost a file); event: (type, config) where it has numbers of its own.
+
+    >>> import perfpy
+    >>> offer = next(perfpy.list_events("page-faults"))
+    >>> offer.name, offer.kind
+    ('page-faults', 'Software event')
     """
 
     __slots__ = (

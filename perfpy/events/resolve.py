@@ -55,6 +55,10 @@ def parse_events(
     (default: here). counting: nothing will be sampled, so that terms about
     samples are errors. Raises EventSyntaxError, UnknownEvent, KernelRefused,
     and UsageError for a filter that has no event to act on.
+
+    >>> import perfpy
+    >>> [event.name for event in perfpy.parse_events("page-faults:u,cpu-clock")]
+    ['page-faults:u', 'cpu-clock']
     """
     machine = machine or this_machine()
     drafts: list[EventDraft] = []

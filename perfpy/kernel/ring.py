@@ -81,6 +81,14 @@ class Ring:
     control page. Iterating takes the records out one by one, decoded (those
     that are there, newest first where backward); who wants their bytes, without
     a copy, calls pending() and consume().
+
+    >>> import perfpy
+    >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.ADDR) as counter:
+    ...     ring = counter.ring(pages=1)
+    ...     pages = bytearray(b"x") * (1 << 26)
+    ...     kinds = {type(record).__name__ for record in ring}
+    >>> kinds
+    {'RingSample'}
     """
 
     def __init__(self, buffer: mmap.mmap | bytearray, *, backward: bool = False, page_size: int = PAGE_SIZE) -> None:

@@ -30,15 +30,18 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.equal_times import EqualTimes
     from perfpy.perfdata.records.raw_records import RawRecord
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.records.survey import Survey
+    from perfpy.perfdata.thread_rates import ThreadRates
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
 _MAIN_FILE = "data"
 _THREAD_FILES = "data."  # and a number
+KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore
 
 
 class PerfData:
@@ -50,7 +53,8 @@ class PerfData:
     ...) -> its value (perfdata.features); feature_sections: number -> Section,
     also of features that are not known here; attr_records: of a pipe, the
     record that announced each event, header and all; warnings: what was left out and
-    why, in one line each; grows while the file is read.
+    why, in one line each; grows while the file is read; kernel_copy: the
+    folder with the kernel's symbols and code (record --kcore), "" without.
 
     check_owner: refuse a file that belongs neither to this user nor to root.
     as_stored: deliver records as they stand in the file, not by time.
@@ -61,6 +65,7 @@ class PerfData:
         self.as_stored = as_stored
         self.warnings: list[str] = []
         self._sources: list[ByteSource] = []
+        self.kernel_copy = ""
         try:
             self._source = self._open(origin)
             self.path = self._source.path
@@ -75,6 +80,7 @@ class PerfData:
             self.events: list[FileEvent] = make_events(preamble, self.tracing)
             self.attr_records = preamble.attr_records
             self._joined: dict[int, int] = {}  # index of an event -> of the one that its samples count for
+            self._rates: ThreadRates | None = None
         except BaseException:
             self.close()
             raise
@@ -92,6 +98,8 @@ class PerfData:
             raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
+        if folder and os.path.isdir(os.path.join(folder, KERNEL_FOLDER)):
+            self.kernel_copy = os.path.join(folder, KERNEL_FOLDER)
         self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]
         return self._sources[0]
@@ -106,9 +114,13 @@ class PerfData:
         """Whether the recording was written to a pipe."""
         return isinstance(self.header, PipeHeader)
 
-    def join(self, event: FileEvent, into: FileEvent) -> None:
-        """From here on the samples of one event are another's: both measure the same, in the same unit."""
+    def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
+        """From here on the samples of one event are another's: both measure the same, in the same unit.
+
+        rates: what turns the periods of the other into that unit, where they have not got it.
+        """
         self._joined[event.index] = into.index
+        self._rates = rates
         into.name = f"{into.name} + {event.name}"
 
     def has(self, field: int) -> bool:
@@ -205,13 +217,14 @@ class PerfData:
         """The passes over the records, of which survey, side_band, batches and stored are the usual ones."""
         # numpy is loaded for the records, not for the header
         from perfpy.perfdata.records.scans import RecordScans
-        from perfpy.perfdata.records.stream import RecordStream, chunk_size
+        from perfpy.perfdata.records.stream import CHUNK_SIZE, RecordStream, chunk_size
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
-        size = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
-        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, chunk_size=size, unpack_limit=limit)
-        threads = [RecordStream(source, 0, source.size, self.endian, chunk_size=size, unpack_limit=limit) for source in self._sources[1:]]
+        wanted = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
+        size = {} if wanted == CHUNK_SIZE else {"chunk_size": wanted}
+        main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
+        threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
         return RecordScans(
             [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_decoded
         )
@@ -245,7 +258,11 @@ class PerfData:
         the others. Memory is bounded by the disorder of the file, not by its size.
         more: makes further columns of others, which need not be among the fields.
         """
-        return self.records.batches(_with(fields, more), self._change(fields, more))
+        return self.records.batches(self._read(fields, more), self._change(fields, more))
+
+    def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
+        """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None
@@ -256,7 +273,14 @@ class PerfData:
         again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
         the next batch is asked for. more: as for batches.
         """
-        return self.records.stored(_with(fields, more), turns, self._change(fields, more))
+        return self.records.stored(self._read(fields, more), turns, self._change(fields, more))
+
+    def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
+        """The fields that are read."""
+        if fields is None:
+            return None
+        wanted = {*fields, *(more.fields if more else ())}
+        return wanted | {"tid"} if self._rates and "period" in wanted else wanted
 
     def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
         """What adds columns to decoded samples, and leaves out what was read for it alone; and joins events."""
@@ -269,6 +293,8 @@ class PerfData:
 
         def change(samples: StoredBatch) -> StoredBatch:
             samples = added(samples) if added else samples
+            if self._rates:
+                self._rates.change(samples.columns, samples.event)
             return samples._replace(event=np.where(samples.event < 0, samples.event, owners[samples.event]))
 
         return change
@@ -286,8 +312,3 @@ class PerfData:
             return samples._replace(columns=columns)
 
         return change
-
-
-def _with(fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
-    """The fields that are read."""
-    return fields if fields is None or more is None else {*fields, *more.fields}

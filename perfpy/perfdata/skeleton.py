@@ -64,10 +64,9 @@ def skeleton_of(data: PerfData) -> Skeleton:
                 writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", data.endian))
             features = {number: section for number, section in features_of(data).items() if number != _NOT_KEPT}
             writer.finish(features)
+            return Skeleton(os.pread(writer.fd, writer.size, 0), np.array(keys, np.uint64))
         finally:
             writer.close()
-        with open(writer.path, "rb") as file:
-            return Skeleton(file.read(), np.array(keys, np.uint64))
 
 
 def whole_recording(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> BinaryIO:
@@ -86,9 +85,9 @@ def whole_recording(skeleton: bytes, before: NDArray[np.int64], samples: Iterabl
                 writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
                 _interleave(data, before, _encoded(attrs, samples), writer)
                 writer.finish(features_of(data))
+                return os.fdopen(os.dup(writer.fd), "rb")
             finally:
                 writer.close()
-        return open(writer.path, "rb")  # handed out
 
 
 def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Ragged], writer: FileWriter) -> None:
@@ -97,18 +96,18 @@ def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Rag
     if len(records) != len(before):
         raise BadPerfData(data.path, f"{len(before)} records were exported, and {len(records)} are there")
     order = np.argsort(before, kind="stable").tolist()
-    places = before.tolist()
-    done = at = 0
+    positions = before.tolist()
+    done = number = 0
     for part in samples:
         bytes_of, offsets, count = part.values.tobytes(), (part.offsets * 8).tolist(), len(part)
         begin = 0
-        while at < len(order) and places[order[at]] < done + count:
-            here = places[order[at]] - done
-            writer.write(bytes_of[offsets[begin] : offsets[here]], records[order[at]])
-            begin, at = here, at + 1
+        while number < len(order) and positions[order[number]] < done + count:
+            here = positions[order[number]] - done
+            writer.write(bytes_of[offsets[begin] : offsets[here]], records[order[number]])
+            begin, number = here, number + 1
         writer.write(bytes_of[offsets[begin] :])
         done += count
-    for one in order[at:]:
+    for one in order[number:]:
         writer.write(records[one])
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.container.source import Origin
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
+    from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -121,7 +122,7 @@ class RecordingContents:
     def warnings(self) -> list[str]:
         """What could not be read and was left out, a line each; grows while the file is read and symbols are asked for."""
         files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
-        return [*self.data.warnings, *dict.fromkeys(files)]
+        return [*self.data.warnings, *(file for file in dict.fromkeys(files) if file not in self.data.warnings)]
 
     def times(self) -> RecordedTimes:
         """When the first and the last sample were taken, in ns, as the header or else the samples say."""
@@ -144,6 +145,15 @@ class RecordingContents:
 
         for batch in self.data.batches(fields, more):
             yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
+
+    def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
+        """The samples of one part of the recording (see perfdata.records.delivery_spans), as from batches(); None where there are none."""
+        from perfpy.perfdata.records.batches import Batch  # numpy is loaded when samples are asked for
+
+        batch = self.data.batch_of(span, fields, more)
+        if batch is None:
+            return None
+        return Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
 
     def unwinding(self, symbols: SymbolOptions | None = None, *, max_stack: int = 127) -> UserCallchains | None:
         """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
@@ -207,13 +217,15 @@ class RecordingContents:
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
-        return self._new_symbolizer(self.timeline, options)
+        return self.new_symbolizer(self.timeline, options)
 
-    def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        from perfpy.symbols.files.debug_files import Inline
+    def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        """A new Symbolizer, by a timeline of the recording."""
+        from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options or self.symbol_options, kept=self.data.kept_files)
+        asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
+        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):

@@ -41,8 +41,10 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
         before = np.array(about["before"][0].as_py(), np.int64)
         samples = (part for file in files for part in _samples(file, chains))
         return whole_recording(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
-    except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError) as error:
-        raise BadPerfData(path, f"no recording that perfpy exported (version {VERSION}): {str(error).splitlines()[0]}") from None
+    except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise BadPerfData(
+            path, f"no recording that perfpy exported (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
+        ) from None
 
 
 def _rows(path: str, columns: list[str]) -> Any:

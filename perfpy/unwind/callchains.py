@@ -19,7 +19,7 @@ from perfpy.unwind.cut_stacks import CutStacks
 from perfpy.unwind.stepper import Stepper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -76,6 +76,24 @@ class UserCallchains:
         """What was cut so far, by the size of the copies, smallest first; and what was not unwound."""
         cut = [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
         return [*cut, CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else cut
+
+    def taken(self) -> list[CutStacks]:
+        """What is counted so far, to be added to what another process counts; this one begins anew."""
+        counted = [CutStacks(cut, stacks, size) for size, (cut, stacks) in self._counts.items()]
+        counted += [CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
+        self._counts.clear()
+        self._left_out = 0
+        return counted
+
+    def add(self, counted: Iterable[CutStacks]) -> None:
+        """Count what another process took."""
+        for cut, stacks, size, machine in counted:
+            if machine:
+                self._left_out += stacks
+            else:
+                counts = self._counts.setdefault(size, [0, 0])
+                counts[0] += cut
+                counts[1] += stacks
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """The same samples, each with its whole callchain. key: the delivery keys."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
+    from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -66,6 +67,9 @@ class Recorded(Protocol):
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples in order of delivery. more: makes further columns."""
+
+    def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
+        """The samples of one part, in order of delivery."""
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """The records that are no samples, in order of delivery."""

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 _DEADLINE = 60.0
-PACKAGES = "ajv, pprof-format, speedscope and @firefox-devtools/profiler-cli"
+PACKAGES = "ajv, pprof-format, speedscope, pyright and @firefox-devtools/profiler-cli"
 
 
 def consumed(program: str, file: Path) -> object:
     """What a node program prints about an exported file, from JSON.
 
     Needs node and a folder of npm packages named by PERFPY_NODE_PACKAGES:
-    `npm install --prefix FOLDER ajv pprof-format speedscope @firefox-devtools/profiler-cli`.
+    `npm install --prefix FOLDER ajv pprof-format speedscope pyright @firefox-devtools/profiler-cli`.
     """
     node, packages = node_and_packages()
     env = {**os.environ, "NODE_PATH": f"{packages}/node_modules"}

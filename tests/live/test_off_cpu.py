@@ -213,3 +213,36 @@ def test_latency_needs_nothing_but_the_option(tmp_path, with_frame_pointers):
     line = [sys.executable, "-m", "perfpy", "report", "--stdio", "--latency", "-s", "parallelism"]
     done = subprocess.run(line, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
     assert "Latency" in done.stdout
+
+
+FAULTS = """import mmap, os, threading, time
+def touch(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        with mmap.mmap(-1, 1 << 20) as memory:
+            for offset in range(0, 1 << 20, 4096): memory[offset] = 1
+def second():
+    touch(0.2); time.sleep(0.3)
+    print(threading.get_native_id(), time.thread_time(), flush=True)
+thread = threading.Thread(target=second)
+thread.start(); touch(0.4); thread.join()
+print(threading.get_native_id(), time.thread_time(), flush=True)
+"""
+
+
+def test_what_an_event_samples_is_as_long_as_its_threads_ran(tmp_path):
+    """Page faults are no clock; the program's threads say how much CPU time they took."""
+    line = [sys.executable, "-m", "perfpy", "record", "-q", "-N", "-o", "perf.data", "--off-cpu", "-e", "page-faults", "-F", "5000", "--"]
+    done = subprocess.run(
+        [*line, sys.executable, "-S", "-c", FAULTS], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True
+    )
+    taken = [float(text.split()[1]) for text in done.stdout.splitlines()]
+    assert len(taken) == 2
+    assert on_cpu_seconds(tmp_path) == pytest.approx(sum(taken), rel=0.15)
+
+
+def on_cpu_seconds(folder: Path) -> float:
+    line = [sys.executable, "-m", "perfpy", "report", "--with-off-cpu", "--json", "-s", "state", "-g", "none", "--no-children"]
+    done = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
+    rows = json.loads(done.stdout)["events"][0]["rows"]
+    return sum(float(row["seconds"]) for row in rows if row["keys"]["state"] == "on CPU")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,10 @@ CODE = {"name": "hot", "module": "app", "event": "cpu-clock", "share": 0.5,
                      "lines": [[1, 0, "int hot(void) {"], [2, 0.75, "  x++;"], [3, 0.25, "}"]]}]}  # fmt: skip
 
 
+LINES = {"name": "/src/main.c", "event": "cpu-clock", "share": 0.5, "own": 0.2,
+         "lines": [[7, 0, "sum(all);", 0.3], [9, 0.2, "}", 0.2]]}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with Browser(tmp_path_factory.mktemp("chromium")) as started:
@@ -41,7 +46,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = [timed_stacks(RAN), timed_stacks(WAITED, "offcpu-time", off_cpu=True), timed_stacks(FAULTS, "faults", in_seconds=False)]
     file = tmp_path_factory.mktemp("page") / "one.html"
     text = PageText("perfpy record ./app", ["here", "10 s"], ["1,011 samples, none lost"])
-    file.write_text(render(parts, text, code=[CODE]), encoding="utf-8")
+    file.write_text(render(parts, text, code=[CODE], files=[LINES]), encoding="utf-8")
     return file
 
 
@@ -135,6 +140,11 @@ def test_a_lane_is_a_cpu_or_a_thread_and_its_name_a_filter(page: Browser) -> Non
     assert page.texts("#lane-names button") == ["CPU 0", "CPU 1"]
     page.choose("#lanes", "threads")
     assert page.texts("#lane-names button") == ["app 7", "db 8/9"]
+    said = page.run("[...document.querySelectorAll('#lane-names button')].map(one => one.getAttribute('aria-label'))")
+    assert [re.sub(r"(49|50)\.\d\d%", "half", label) for label in said] == [
+        "app 7: half of the time on the CPU",
+        "db 8/9: half of the time on the CPU",
+    ]
     page.run("document.querySelectorAll('#lane-names button')[1].click()")
     assert page.text("#selected").startswith("500 of 1,000")
     assert functions(page, 0, 2)[0] == ["100.00%", "query"]
@@ -233,10 +243,17 @@ def test_a_function_in_the_graph_is_made_a_sandwich_by_a_key(page: Browser) -> N
     assert not page.run("document.querySelector('#callers-box').hidden")
 
 
+def test_lines_of_a_source_file_with_what_was_inlined_there(page: Browser) -> None:
+    assert page.texts("#code-lines tbody tr") == ["\t30.00%\t7\tsum(all);", "\t\t⋮\t", "20.00%\t20.00%\t9\t}"]
+    assert "50.00% of the whole recording, 20.00% without" in page.text("#code-about")
+    assert page.run("document.querySelector('#code-kind').parentElement.hidden")
+
+
 def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:
+    page.choose("#code-function", "50.00% hot")
     assert page.texts("#code-lines tbody tr") == ["100.00%\t\t/src/hot.c", "\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
     page.choose("#code-kind", "instructions")
-    assert page.texts("#code-lines tbody tr") == ["75.00%\t1003\tadd\thot.c:2", "\t⋮\t", "25.00%\t1009\tret\thot.c:3"]
+    assert page.texts("#code-lines tbody tr") == ["75.00%\t1003\tadd\thot.c:2", "\t\t⋮\t", "25.00%\t1009\tret\thot.c:3"]
 
 
 def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
@@ -331,8 +348,9 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     code = {"name": MARKUP, "module": MARKUP, "event": MARKUP, "share": 1.0, "instructions": [[0, 1.0, "0", MARKUP, MARKUP]],
             "sources": [{"path": MARKUP, "share": 1.0, "lines": [[1, 1.0, MARKUP]]}]}  # fmt: skip
     file = tmp_path / "hostile.html"
+    lines = {"name": MARKUP, "event": MARKUP, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, MARKUP, 1.0]]}
     second = dataclasses.replace(part, event="b")
-    file.write_text(render([part, second], PageText(MARKUP, [MARKUP], [MARKUP]), code=[code]), encoding="utf-8")
+    file.write_text(render([part, second], PageText(MARKUP, [MARKUP], [MARKUP]), code=[code], files=[lines]), encoding="utf-8")
     browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.ran = 0; window.owned = () => { window.ran++; };")
     browser.open(file)
     shown = "onerror=owned()"

@@ -28,6 +28,12 @@ class RecordingChanges:
     """What changed in one event: a sequence of ChangedRow, those first whose costs changed most.
 
     event: its name; keys: what the rows' names are; before, after: the Amounts (samples, period) of everything.
+
+    >>> import perfpy
+    >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
+    ...     (changes,) = perfpy.diff(before, after, by="comm")
+    >>> changes.event, [(row.names, row.has_changed) for row in changes]
+    ('cpu-clock:u', [(('busy',), False)])
     """
 
     def __init__(self, found: Difference) -> None:

@@ -6,9 +6,11 @@ ns; and one event where there were two, so that a report shows on one scale what
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.records import Read
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.errors import PerfError
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 #: of a period
 NANOSECONDS_A_SECOND: Final = 1e9
+_WORTH_TELLING: Final = 0.01  # the share of the time on the CPU that is not shown
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 
 
@@ -34,7 +37,7 @@ def is_clock(event: FileEvent) -> bool:
 
 def is_time(event: FileEvent) -> bool:
     """Whether periods are ns."""
-    return is_clock(event) or is_off_cpu(event)
+    return event.in_time or is_clock(event) or is_off_cpu(event)
 
 
 def has_off_cpu(events: list[FileEvent]) -> bool:
@@ -48,13 +51,49 @@ def says_why_it_waited(events: list[FileEvent]) -> bool:
 
 
 def join_off_cpu(data: PerfData) -> None:
-    """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both."""
+    """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both.
+
+    Time on the CPU is what a clock sampled; without one it is what each thread ran, shared among the samples of the first event.
+    """
     off = next(filter(is_off_cpu, data.events), None)
-    clock = next(filter(is_clock, data.events), None)
     if off is None:
         raise PerfError(f"{data.path}: the recording does not follow what waits: record with --off-cpu")
-    if clock is None:
+    clock = next(filter(is_clock, data.events), None)
+    first = next((event for event in data.events if event is not off and not is_dummy(event)), None)
+    running = {} if clock else _running(data, off)
+    if clock is None and not running:
         raise PerfError(f"{data.path}: no event of the recording measures seconds on the CPU: record -e task-clock --off-cpu")
-    if not clock.attr.sample_type & SampleType.PERIOD:
-        raise PerfError(f"{data.path}: the samples of {clock.name} do not say how long they are: record with -F, or --period")
-    data.join(off, clock)
+    main = clock or first
+    if main is None or not main.attr.sample_type & SampleType.PERIOD:
+        name = main.name if main else "its event"
+        raise PerfError(f"{data.path}: the samples of {name} do not say how long they are: record with -F, or --period")
+    if clock:
+        data.join(off, clock)
+        return
+    from perfpy.perfdata.thread_rates import thread_rates  # numpy, for few recordings
+
+    rates = thread_rates(main.index, data.stored({"tid", "period", "time"}), running)
+    data.join(off, main, rates)
+    main.in_time = True
+    missed = sum(time for tid, time in running.items() if tid not in rates.threads)
+    if missed > _WORTH_TELLING * sum(running.values()):
+        share, seconds = missed / sum(running.values()), missed / NANOSECONDS_A_SECOND
+        data.warnings.append(f"{seconds:.3g} s on the CPU ({share:.0%}) are of threads without a sample of {main.name}; they are not shown")
+
+
+def is_dummy(event: FileEvent) -> bool:
+    """Whether it counts nothing."""
+    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def _running(data: PerfData, off: FileEvent) -> dict[int, int]:
+    """How long each thread ran, in ns, as READ records of the event of waits say."""
+    size = 3 * 8  # value, id, lost
+    found: dict[int, int] = {}
+    for side in data.side_band([RecordType.READ]):
+        record = side.record
+        if isinstance(record, Read) and len(record.values) >= size:
+            value, ident, _ = struct.unpack_from(f"{data.endian}3Q", record.values)
+            if ident in off.ids:
+                found[record.tid] = found.get(record.tid, 0) + value
+    return found

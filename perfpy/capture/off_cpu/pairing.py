@@ -17,6 +17,7 @@ import numpy as np
 
 from perfpy.abi.waits import DEAD
 from perfpy.capture.off_cpu.marks import END, IN, NOTE_SHIFT, OUT, STACK, WOKEN, Marks
+from perfpy.capture.off_cpu.running import RunningTime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,11 +49,12 @@ class Waits(NamedTuple):
 
 
 class Pairing:
-    """Finds the waits of one recording. newest: the time of the last mark."""
+    """Finds the waits of one recording. newest: the time of the last mark; running: how long threads did not wait."""
 
     def __init__(self) -> None:
         self._kept = Marks.none()
         self.newest = 0
+        self.running = RunningTime()
 
     def known_until(self, bound: int, more: Marks) -> Waits:
         """More marks, and all with a time up to `bound` are here: the waits that ended by then."""
@@ -62,6 +64,7 @@ class Pairing:
         rows = marks.rows[np.lexsort((marks.rows["kind"], marks.rows["time"], marks.rows["tid"]))]
         is_later = rows["time"] > np.uint64(bound)
         later, rows = rows[is_later], rows[~is_later]
+        self.running.see(rows)
         runs = _ThreadRuns(rows)
         ends = np.flatnonzero((rows["kind"] == IN) & (rows["tid"] != 0))
         found = runs.waits(ends, rows["time"][ends], marks.stacks)

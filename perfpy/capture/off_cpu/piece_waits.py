@@ -58,8 +58,9 @@ class PieceWaits:
         side_times: NDArray[np.uint64],
         chains: Ragged | None,
         newest: int,
+        oldest: int,
     ) -> bytes:
-        """The samples that come with a piece. chains: of its switches, where they were unwound."""
+        """The samples that come with a piece, whose records are of these times. chains: of its switches, where they were unwound."""
         marks = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
         parts = [
             switch_marks(*_some(side_band, side_times, self.switches_of(side_band, side_events))),
@@ -72,7 +73,7 @@ class PieceWaits:
                 parts.append(woken_marks(decoded, self._plan.woken))
         rows = np.concatenate(parts)
         marks = marks.with_more(Marks(rows[rows["pid"] != self._own], Ragged.empty(0, np.uint64)))
-        return self._samples.of_piece(marks, newest)
+        return self._samples.of_piece(marks, newest, oldest)
 
     def _stacks(self, switches: Chunk, chains: Ragged | None) -> Marks:
         if not len(switches):

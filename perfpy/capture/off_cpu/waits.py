@@ -1,7 +1,7 @@
 """The waits of a recording, piece by piece: what the records say of them, as samples of `offcpu-time`.
 
 What enters: the records of each piece that tell of waits. What leaves: SAMPLE records that end the piece in
-their stead. A piece gets the waits that ended up to the end of the one
+their stead, and at the end how long each thread ran. A piece gets the waits that ended up to the end of the one
 before it: what the rings held of that time is known then, and the samples keep the order
 of rounds (FINISHED_ROUND), as they are no older than the last round but one.
 """
@@ -41,8 +41,9 @@ class WaitSamples:
         self._of_kernel = np.zeros(0, np.int32)  # threads that have no user space
         self._shares = WaitShares()
 
-    def of_piece(self, marks: Marks, newest: int) -> bytes:
-        """The samples that come with a piece. newest: the latest time of its records."""
+    def of_piece(self, marks: Marks, newest: int, oldest: int = 0) -> bytes:
+        """The samples that come with a piece. newest, oldest: the latest and the earliest time of its records."""
+        self._pairing.running.first = self._pairing.running.first or oldest
         bound, self._bound = self._bound, max(self._bound, newest)
         return self._written(self._pairing.known_until(bound, marks))
 
@@ -50,7 +51,8 @@ class WaitSamples:
         """No more pieces: the samples of all other waits."""
         ended = self._written(self._pairing.known_until(_NEVER, Marks.none()))
         self._pairing.newest = max(self._pairing.newest, self._bound)
-        return ended + self._written(self._pairing.rest())
+        waits = ended + self._written(self._pairing.rest())
+        return waits + self._pairing.running.records(self._pairing.newest, self._ident)
 
     def notes(self) -> list[str]:
         """What the user ought to know."""

@@ -8,6 +8,7 @@ switched, perf.data.TIMESTAMP files.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.writer import RecordWriter, Slice, WrittenEvent
 
 _STDOUT_FD: Final = 1
+_IN_FOLDER: Final = ("data", "kcore_dir")  # of a recording that is a folder, besides data.N
 
 
 class OutputPart(NamedTuple):
@@ -148,6 +150,15 @@ def _stamped(path: str, now: float) -> str:
     return f"{path}.{time.strftime('%Y%m%d%H%M%S', time.localtime(now))}{int(now % 1 * 100):02d}"
 
 
+def _remove_folder(path: str) -> None:
+    """Remove a recording that is a folder; one in which other things are stays. Raises OSError."""
+    import shutil  # it loads compressors, and this is rare
+
+    if any(name not in _IN_FOLDER and not name.startswith("data.") for name in os.listdir(path)):
+        raise OSError(errno.ENOTEMPTY, "")
+    shutil.rmtree(path)
+
+
 def rotate(path: str) -> str:
     """Keep a recording of the same name as PATH.old; returns that name, "" when there was none."""
     if not (os.path.isdir(path) or (os.path.isfile(path) and os.path.getsize(path))):
@@ -155,9 +166,9 @@ def rotate(path: str) -> str:
     old = f"{path}.old"
     try:
         if os.path.isdir(old) and not os.path.islink(old):
-            import shutil  # it loads compressors, and this is rare
-
-            shutil.rmtree(old)
+            _remove_folder(old)
+        elif os.path.isdir(path) and os.path.lexists(old):  # no folder takes a file's name
+            os.unlink(old)
         os.rename(path, old)
     except OSError as error:
         raise OutputFailed(old, os.strerror(error.errno or 0), remedy="choose another file with -o") from None

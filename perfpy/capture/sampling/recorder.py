@@ -68,6 +68,11 @@ class RecordSummary(NamedTuple):
     recording; path, size: of the (last) file, in bytes without the features;
     samples: None where they were not counted; lost: samples that the kernel
     had no room for; wakeups: how often there was something to write.
+
+    >>> import perfpy
+    >>> summary = perfpy.record(["true"], output="true.data")
+    >>> summary.path, summary.exit_code, summary.lost
+    ('true.data', 0, 0)
     """
 
     exit_code: int

@@ -186,9 +186,10 @@ class PieceUnwinder:
         side_band = held.chunk.rows(others)
         rewriting.kept[held.rows[self._waits.left_out(held.events)]] = False
         rewriting.kept[others[self._waits.switches_of(side_band, held.other_events)]] = False
-        newest = int(held.times.max()) if len(held.times) else 0
+        timed = held.times[held.times > 0]
+        newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
         known = held.times[others]
-        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest)
+        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest, oldest)
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
-from perfpy.cli.line.shared import HeaderOptions, InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class ScriptProgramOptions(CommandOptions):
 
 class ScriptCommandOptions(
     InputOptions,
+    JobOptions,
     ScriptLineOptions,
     ScriptSideBandOptions,
     ScriptFilterOptions,

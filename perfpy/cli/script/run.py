@@ -156,6 +156,7 @@ class SampleListing:
             deltatime=asked.deltatime,
             time=asked.time,
             sample_filter=self._sample_filter(),
+            jobs=asked.jobs,
             switch_on=asked.switch_on,
             switch_off=asked.switch_off,
             show_switches=asked.show_on_off_events,

@@ -30,10 +30,10 @@ class FileEvent:
     unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
     name) of a tracepoint event once it is known; leader: index of the event
     that leads its group (itself when it is alone); group_name: of a group that
-    was given one, at its leader.
+    was given one, at its leader; in_time: whether its periods are told in ns, whatever it counts.
     """
 
-    __slots__ = ("attr", "cpus", "group_name", "ids", "index", "leader", "name", "scale", "tracepoint", "unit")
+    __slots__ = ("attr", "cpus", "group_name", "ids", "in_time", "index", "leader", "name", "scale", "tracepoint", "unit")
 
     def __init__(self, attr: EventAttr, ids: tuple[int, ...], name: str, index: int, tracepoint: tuple[str, str] | None = None) -> None:
         self.attr = attr
@@ -46,6 +46,7 @@ class FileEvent:
         self.tracepoint = tracepoint
         self.leader = index
         self.group_name = ""
+        self.in_time = False
 
     def __repr__(self) -> str:
         return f"FileEvent({self.name!r}, index={self.index}, ids={self.ids})"

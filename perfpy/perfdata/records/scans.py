@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.records.delivery_keys import DeliveryKeys, OrderedChunk
+from perfpy.perfdata.records.delivery_spans import Span, spans_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
 from perfpy.perfdata.records.survey import Survey, Surveyor
@@ -163,6 +165,23 @@ class RecordScans:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
         yield from ordered_batches(self.chunks(), turns, self._decoder(fields, change))
+
+    @cached_property
+    def delivery_spans(self) -> list[Span]:
+        """Parts whose samples are delivered one after the other; none where they cannot be read apart from each other."""
+        survey = self.survey
+        apart = len(self.streams) == 1 and self.streams[0].is_known and self._deferred is None
+        return spans_of([turn.later for turn in survey.turns], survey.highest[0]) if apart else []
+
+    def batch_of(self, span: Span, fields: Collection[str] | None, change: Change | None = None) -> Batch | None:
+        """The samples of one span, in order of delivery; None where there are none. change: as for batches."""
+        decoder = self._decoder(fields, change)
+        chunks = islice(self._chunks(0, span.first), span.end - span.first)
+        parts = [decoder.kept(chosen) for chosen in map(span.chosen, chunks) if len(chosen.rows)]
+        if not parts:
+            return None
+        samples = StoredBatch.concat(parts).ordered()
+        return Batch(samples.columns, samples.event, samples.key, samples.offset)
 
     def stored(self, fields: Collection[str] | None, turns: range | None = None, change: Change | None = None) -> Iterator[StoredBatch]:
         """All samples as they stand in the file; or those of some of the survey's turns. change: as for batches."""

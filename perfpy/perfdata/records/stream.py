@@ -80,6 +80,11 @@ class RecordStream:
         self._unpack_limit = unpack_limit
         self._known: list[_KnownChunk] | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether any chunk can be read without those before it: an earlier run has found them all, and none is compressed."""
+        return self._known is not None
+
     def chunks(self, first: int = 0) -> Iterator[Chunk]:
         """Every record from the first to the last whole one; may be called again, and then from any chunk on."""
         if self._known is not None:

@@ -32,7 +32,7 @@ class Survey(NamedTuple):
     one); first, last: the earliest and latest time of a sample (0 without);
     raw: the side-band that is kept, in order of delivery; turns, bulk_turns:
     how the chunks are to be read for the samples and for the rest of the
-    side-band.
+    side-band; highest: of the samples in each chunk of each stream the highest key (-1: none).
     """
 
     types: Counter[int]
@@ -42,6 +42,7 @@ class Survey(NamedTuple):
     raw: RawRecords
     turns: list[Turn]
     bulk_turns: list[Turn]
+    highest: list[list[int]]
 
 
 class Surveyor:
@@ -55,11 +56,14 @@ class Surveyor:
         # of the samples, and of the side-band that is not kept, in each chunk of each stream
         self._lowest: list[list[int]] = [[] for _ in range(streams)]
         self._lowest_bulk: list[list[int]] = [[] for _ in range(streams)]
+        self._highest: list[list[int]] = [[] for _ in range(streams)]
 
     def see(self, stream: int, ordered: OrderedChunk) -> None:
         """The next chunk of a stream."""
         self._types.update(_counted(ordered.chunk.types))
-        self._lowest[stream].append(self._see_samples(ordered))
+        lowest, highest = self._see_samples(ordered)
+        self._lowest[stream].append(lowest)
+        self._highest[stream].append(highest)
         self._lowest_bulk[stream].append(_see_side_band(ordered, self._raw))
 
     def found(self, unpacked: Iterable[Counter[int]]) -> Survey:
@@ -67,12 +71,13 @@ class Surveyor:
         for types in unpacked:
             self._types.update(types)
         raw = RawRecords.joined(self._raw).in_order()
-        return Survey(self._types, self._events, self._first, self._last, raw, _turns(self._lowest), _turns(self._lowest_bulk))
+        turns = _turns(self._lowest), _turns(self._lowest_bulk)
+        return Survey(self._types, self._events, self._first, self._last, raw, *turns, self._highest)
 
-    def _see_samples(self, ordered: OrderedChunk) -> int:
-        """Count a chunk's samples; returns the lowest of their keys."""
+    def _see_samples(self, ordered: OrderedChunk) -> tuple[int, int]:
+        """Count a chunk's samples; returns the lowest and the highest of their keys."""
         if not len(ordered.rows):
-            return NO_KEY
+            return NO_KEY, -1
         self._events.update(_counted(ordered.events))
         times = ordered.times.take(ordered.rows)
         latest, earliest = int(times.max()), int(times.min())
@@ -81,7 +86,8 @@ class Surveyor:
         if latest:
             self._first = min(self._first, earliest) if self._first else earliest
             self._last = max(self._last, latest)
-        return int(ordered.keys.take(ordered.rows).min())
+        keys = ordered.keys.take(ordered.rows)
+        return int(keys.min()), int(keys.max())
 
 
 def _see_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:

@@ -1,10 +1,15 @@
-"""The code of hot functions -> the values that the page shows of it (code.js).
+"""The code of hot functions and files -> the values that the page shows of it (code.js).
 
-What enters: Annotation. What leaves: for each of the hottest functions of each event a dict
+What enters: Annotation; SourceShares. What leaves: for each of the hottest functions of each event a dict
 
     name, module, event; share: of the event, 0 to 1
     instructions  [number, share of the function, address, text, "file:line"] ...
     sources       {path, share, lines: [number, share, text] ...} ...
+
+and for each of the hottest source files
+
+    name, event; share, own: of the event, with and without what was inlined there
+    lines  [number, own share of the event, text, share with what was inlined there] ...
 
 with what has samples and what is around that; numbers that do not follow one another leave something out. The text of source
 files is read where it is here, and where they are called as source files are: a page is made to be given to others, and debug
@@ -24,10 +29,13 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation.annotated import AnnotatedFunction, CodeRow
     from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.annotation.source_files import SourceFile, SourceShares
 
 _FUNCTIONS: Final = 10  # of an event
+_FILES: Final = 8
 _MATTERS: Final = 1.0  # percent of the event
 _HOT: Final = 0.2  # percent of the function
+_HOT_LINE: Final = 0.1  # percent of the event
 _INSTRUCTIONS_AROUND: Final = 6
 _LINES_AROUND: Final = 3
 _MOST_ROWS: Final = 400
@@ -40,9 +48,9 @@ _SOURCE: Final = re.compile(
 )
 
 
-def code_data(annotation: Annotation, *, source: bool = True) -> list[dict[str, Any]]:
-    """The functions, those of the first event first. source: with lines of source files."""
-    texts = _SourceTexts() if source else None
+def code_data(annotation: Annotation) -> list[dict[str, Any]]:
+    """The functions, those of the first event first."""
+    texts = _SourceTexts()
     found = []
     for table in annotation.report.histograms:
         if table.leader.samples:
@@ -51,7 +59,30 @@ def code_data(annotation: Annotation, *, source: bool = True) -> list[dict[str, 
     return found
 
 
-def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts | None) -> dict[str, Any]:
+def file_data(events: Iterable[SourceShares]) -> list[dict[str, Any]]:
+    """The source files, those of the first event first, and of an event those that are here."""
+    texts = _SourceTexts()
+    found = []
+    for shares in events:
+        files = [file for file in shares.files if file.with_inlined >= _MATTERS]
+        files.sort(key=lambda file: not texts.of(file.path))
+        found += [_file(file, shares.event, texts.of(file.path)) for file in files[:_FILES]]
+    return found
+
+
+def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:
+    known = {line.line: line for line in file.lines}
+    hot = sorted(
+        (line.line for line in file.lines if line.line and max(line.percent, line.with_inlined) >= _HOT_LINE),
+        key=lambda number: -known[number].with_inlined,
+    )
+    numbers = _near(hot, _LINES_AROUND, 1, len(text) + 1) if text else sorted(hot[:_MOST_ROWS])
+    shares = {number: (known[number].percent, known[number].with_inlined) if number in known else (0.0, 0.0) for number in numbers}
+    lines = [[number, own / 100, text[number - 1] if number <= len(text) else "", whole / 100] for number, (own, whole) in shares.items()]
+    return {"name": file.path, "event": event, "share": file.with_inlined / 100, "own": file.percent / 100, "lines": lines}
+
+
+def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts) -> dict[str, Any]:
     rows = list(one.rows())
     return {
         "name": one.name,
@@ -59,7 +90,7 @@ def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts | None) ->
         "event": event,
         "share": one.hot.percent / 100,
         "instructions": _instructions(rows),
-        "sources": [] if texts is None else _sources(rows, texts),
+        "sources": _sources(rows, texts),
     }
 
 

@@ -38,7 +38,8 @@ class Page {
     this.above = new FlameView($("callers"), $("callers-box"), told, look);
     this.table = new FunctionTable($("functions"), $("more"), {
       short: f => this.short(f), choose: f => this.choose(f), chosen: () => this.chosen, hits: () => this.hits });
-    this.code = new CodeView({ section: $("code"), choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), table: $("code-lines") }, this.profile.code);
+    this.code = new CodeView({ section: $("code"), choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), table: $("code-lines") },
+      this.profile.code, this.profile.files);
     const brushed = { range: () => this.shown, selected: () => this.range, select: (range, moving) => this.select(range, moving) };
     this.timeline = new Timeline({ canvas: $("lane-canvas"), names: $("lane-names"), more: $("more-lanes") }, {
       ...brushed, name: (lane, by) => this.laneName(lane, by), pick: (lane, by) => this.pick(lane, by), picked: by => this.filters.number($(by)) });
@@ -280,6 +281,7 @@ class Page {
     document.querySelectorAll(".heat").forEach(one => { one.hidden = true; });
     if (profile.events.length) this.refresh();
     document.body.dataset.ready = "yes";
+    performance.mark("ready");
   }
 }
 

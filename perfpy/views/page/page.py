@@ -41,15 +41,26 @@ class PageText(NamedTuple):
 
 
 def render(
-    parts: Sequence[Stacks], text: PageText, *, after: Sequence[Stacks] | None = None, code: Sequence[Mapping[str, Any]] = ()
+    parts: Sequence[Stacks],
+    text: PageText,
+    *,
+    after: Sequence[Stacks] | None = None,
+    code: Sequence[Mapping[str, Any]] = (),
+    files: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page.
 
     parts: the stacks of each event; after: those of a second recording, to show what changed; events that only one of the two has
-    are left out. code: functions with their instructions (perfpy.views.page.code_data).
+    are left out. code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
     """
     data = profile_data([parts] if after is None else [parts, after])
-    data |= {"title": text.title, "circumstances": list(text.circumstances), "verdict": [*text.verdict, *_grain(data)], "code": list(code)}
+    data |= {
+        "title": text.title,
+        "circumstances": list(text.circumstances),
+        "verdict": [*text.verdict, *_grain(data)],
+        "code": list(code),
+        "files": list(files),
+    }
     page, style, script = _parts()
     pieces = {
         "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "

@@ -50,23 +50,24 @@ class Trie {
 /* Grow the stacks from some nodes towards the root; start: those nodes, weights: what of each column each has. */
 function upwards(tree, names, start, weights, withSelf) {
   const trie = new Trie(names, weights.length), whole = tree.totals.reduce((a, b) => a + b, 0) || 1;
-  let rows = start.map((node, row) => ({ node: withSelf ? node : tree.parent[node], row, to: 0 }));
+  const node = Int32Array.from(start, i => withSelf ? i : tree.parent[i]), to = new Int32Array(start.length);
+  const sum = Float64Array.from(start, (_, row) => weights.reduce((total, column) => total + column[row], 0));
+  const end = row => weights.forEach((column, k) => { trie.own[k][to[row]] += column[row]; });
+  let rows = Int32Array.from(start, (_, row) => row);
   while (rows.length) {
-    const next = [], reached = new Map();
-    for (const { node, row, to } of rows) {
-      if (node <= 0) weights.forEach((column, k) => { trie.own[k][to] += column[row]; });
-      else {
-        const there = trie.node(to, tree.name[node]);
-        let sum = reached.get(there) || 0;
-        for (const column of weights) sum += column[row];
-        reached.set(there, sum);
-        next.push({ node: tree.parent[node], row, to: there });
-      }
-    }
-    rows = next.filter(({ row, to }) => {
-      const goesOn = reached.get(to) / whole >= LEAST;
-      if (!goesOn) weights.forEach((column, k) => { trie.own[k][to] += column[row]; });
-      return goesOn;
+    const reached = [];
+    rows = rows.filter(row => {
+      const i = node[row];
+      if (i <= 0) { end(row); return false; }
+      const there = to[row] = trie.node(to[row], tree.name[i]);
+      reached[there] = (reached[there] || 0) + sum[row];
+      node[row] = tree.parent[i];
+      return true;
+    });
+    rows = rows.filter(row => {
+      if (reached[to[row]] / whole >= LEAST) return true;
+      end(row);
+      return false;
     });
   }
   return trie.finished(tree.kind);

@@ -42,5 +42,5 @@ export async function profileOf(data) {
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;
   for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
-  return { ...data, tree, events, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [] };
+  return { ...data, tree, events, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [], files: data.files || [] };
 }

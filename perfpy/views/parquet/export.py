@@ -22,7 +22,7 @@ from perfpy.perfdata.skeleton import skeleton_of
 from perfpy.perfdata.tables_folder import MARKER, VERSION
 from perfpy.untrusted.paths import UnsafeName, component
 from perfpy.views.parquet.keys import FrameKeys, key_of, key_of_numbers, text_of
-from perfpy.views.parquet.tables import Tables, require_pyarrow
+from perfpy.views.parquet.tables import TableFiles, require_pyarrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,13 +55,13 @@ def export(recording: Recorded, folder: str, symbols: SymbolOptions | None = Non
             raise OutputFailed(folder, "the folder has other files in it", remedy="name a new one, or one of an earlier export")
         with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
             json.dump({"format": "perfpy", "version": VERSION}, file)
-        return _Export(recording, Tables(folder), symbols).run()
+        return _Export(recording, TableFiles(folder), symbols).run()
     except OSError as error:
         raise OutputFailed(folder, error.strerror or str(error)) from None
 
 
 class _Export:
-    def __init__(self, recording: Recorded, tables: Tables, symbols: SymbolOptions | None) -> None:
+    def __init__(self, recording: Recorded, tables: TableFiles, symbols: SymbolOptions | None) -> None:
         self._recording = recording
         self._tables = tables
         self._symbolizer = recording.symbolizer(symbols)
@@ -99,8 +99,8 @@ class _Export:
         sampled = symbolizer.frame_ids(pid, ip, batch.key, columns["cpumode"])
         stack, chain = self._stack_ids(batch, pid, sampled)
         frames, symbols = self._keys.grow()
-        at = columns.get("time", zeros).astype(np.int64) + self._clock
-        made: dict[str, Any] = {"at": at, "day": at // _DAY, "event": self._events[batch.event], "task": self._task_keys(batch)}
+        moment = columns.get("time", zeros).astype(np.int64) + self._clock
+        made: dict[str, Any] = {"at": moment, "day": moment // _DAY, "event": self._events[batch.event], "task": self._task_keys(batch)}
         made |= {"symbol": symbols[sampled], "frame": frames[sampled], "stack": self._keys_of_stacks(frames)[stack], "chain": chain}
         made |= {"event_in_file": batch.event.astype(np.int32)}
         kept = {

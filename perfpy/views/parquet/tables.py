@@ -33,7 +33,7 @@ def require_pyarrow() -> None:
         raise PerfError("Parquet needs pyarrow: pip install 'perfpy[frames]'") from None
 
 
-class Tables:
+class TableFiles:
     """The tables of one folder. bytes: what was written to it by this object."""
 
     def __init__(self, folder: str) -> None:
@@ -116,7 +116,7 @@ class Tables:
 class SampleFiles:
     """The files of one recording's samples: one a day."""
 
-    def __init__(self, tables: Tables, host: str, recording: str) -> None:
+    def __init__(self, tables: TableFiles, host: str, recording: str) -> None:
         self._tables = tables
         self._host = host
         self._recording = recording

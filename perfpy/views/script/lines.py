@@ -58,7 +58,7 @@ class ScriptLines:
 
     def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
         """All lines, in order; returns how many samples were printed."""
-        makers = self._makers()
+        makers = self.makers()
         waiting = _Waiting(side)
         printed = 0
         for batch in batches:
@@ -68,6 +68,15 @@ class ScriptLines:
                 out.write(b"".join(self._texts(chosen, waiting.before(part), makers)))
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
+
+    def made(self, batch: Batch, makers: _Makers) -> tuple[int, NDArray[np.uint8]]:
+        """The lines of samples that no side-band stands among: how many there are, and their text."""
+        texts, printed = list[bytes](), 0
+        for part in _parts(batch):
+            chosen = self._chosen(part)
+            printed += len(chosen)
+            texts += self._texts(chosen, [], makers)
+        return printed, np.frombuffer(b"".join(texts), np.uint8)
 
     def chosen_parts(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """What filters leave of batches, in parts of a size that is formatted at a time."""
@@ -79,7 +88,7 @@ class ScriptLines:
 
         b"" for samples that are not printed, None for those that are left out before it is known what they are of.
         """
-        makers = self._makers()
+        makers = self.makers()
         waiting = _Waiting(side)
         for batch in batches:
             for part in _parts(batch):
@@ -112,7 +121,8 @@ class ScriptLines:
         delivery = DeliveryOrder(batch.key, batch.key, batch.offset)
         return SampleView(batch.columns, batch.event, delivery, attrs, self.context.timeline, self.context.symbolizer)
 
-    def _makers(self) -> _Makers:
+    def makers(self) -> _Makers:
+        """What makes the lines of each event."""
         return _Makers(self._maker)
 
     def _maker(self, number: int) -> EventLines:

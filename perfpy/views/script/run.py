@@ -15,7 +15,8 @@ from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.text import one_line
-from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.divided import DividedListing
+from perfpy.views.script.fields import OutputFields, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
 
+# fields that say something of the samples before, or are found by other programs
+_NOT_DIVIDED: Final = frozenset(
+    {"data_src", "metric", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
+)
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
 _TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
@@ -65,6 +70,7 @@ class ScriptOptions:
     switch_on: str = ""
     switch_off: str = ""
     show_switches: bool = False
+    jobs: int = 1
     full_source_path: bool = False
     symbols: SymbolOptions | None = None
 
@@ -97,7 +103,26 @@ class ScriptRun:
     def write(self, out: BinaryIO, *, samples: bool = True) -> int:
         """All lines, to one stream, and how many samples these are; without `samples` only those of side-band records."""
         lines = self._lines(self.sample_filter())
-        return lines.write(self._batches(lines.columns()) if samples else (), self._side_lines(lines.context), out)
+        columns, side = lines.columns(), self._side_lines(lines.context)
+        if not samples or not self._may_be_divided(lines, side):
+            return lines.write(self._batches(columns) if samples else (), side, out)
+        unwinding = self._unwinding(columns)
+        divided = DividedListing(self._recording, self._symbolizer, columns, unwinding)
+        jobs = divided.jobs(self._options.jobs)
+        if jobs == 1:
+            return lines.write(self._recording.batches(columns, unwinding), side, out)
+        if self._symbolizer.inliner is not None:  # it names calls after those before them
+            return lines.write(divided.made(lambda batch: batch, jobs), side, out)
+        printed, makers = 0, lines.makers()
+        for count, text in divided.made(lambda batch: lines.made(batch, makers), jobs):
+            printed += count
+            out.write(text.data)
+        return printed
+
+    def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
+        """Whether no line depends on the lines before it."""
+        asked = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
+        return side == () and lines.relative is None and lines.sample_filter.switch is None and not asked & _NOT_DIVIDED
 
     def parts(self, columns: set[str]) -> Iterator[Batch]:
         """The samples that would be printed, with these columns, some thousands at a time."""

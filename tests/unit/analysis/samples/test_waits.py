@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import CONTEXT_USER, MISC_USER, NATIVE_ENDIAN, SampleType
-from perfpy.abi.records import Comm, Mmap2
+from perfpy.abi.records import Comm, Mmap2, Read
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.errors import PerfError
@@ -29,7 +30,14 @@ MILLISECOND = 1_000_000
 CODE = 0x400000
 
 
-def recording(path: Path, *, clock: EventAttr = CLOCK, events: tuple[str, str] = ("cpu-clock", OFF_CPU_EVENT), asleep: int = 6) -> str:
+def recording(
+    path: Path,
+    *,
+    clock: EventAttr = CLOCK,
+    events: tuple[str, str] = ("cpu-clock", OFF_CPU_EVENT),
+    asleep: int = 6,
+    ran: tuple[tuple[int, int], ...] = (),
+) -> str:
     """3 ms on the CPU; in it a lock for 1 ms, which thread 9 gave back, a sleep until an interrupt came, and 2 ms for another's sake."""
     attrs = [clock, TIME_ATTR]
     ids: list[tuple[int, ...]] = [(1,), (2,)]
@@ -46,6 +54,8 @@ def recording(path: Path, *, clock: EventAttr = CLOCK, events: tuple[str, str] =
     ):
         why = {"weight": waker, "ins_lat": ord(state), "retire_lat": IS_WAIT | note}
         built.sample(1, time=40 + number, period=duration * MILLISECOND, **usual, **why)
+    for tid, time in ran:
+        built.record(Read(0, 7, tid, struct.pack("=3Q", time * MILLISECOND, 2, 0)), 1)
     path.write_bytes(built.file())
     return str(path)
 
@@ -86,6 +96,34 @@ def test_both_kinds_of_time_are_one_event_where_that_is_asked_for(tmp_path):
 def test_what_cannot_be_joined_says_why(tmp_path, changes, said):
     with perfpy.open(recording(tmp_path / "a", **changes)) as opened, pytest.raises(PerfError, match=said):
         opened.join_off_cpu()
+
+
+CYCLES = CLOCK.copy(type=0)
+
+
+def test_any_event_is_joined_by_how_long_its_threads_ran(tmp_path):
+    """Three samples of a million cycles each, in which the thread ran for 6 ms."""
+    path = recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((7, 4), (7, 2)))
+    found = rows(path, "state", joined=True)[f"cycles + {OFF_CPU_EVENT}"]
+    assert found == {"S (sleeping)": 7, "on CPU": pytest.approx(6), "R (ready)": 2}
+    assert [event.name for event in perfpy.open(path).events] == ["cycles", OFF_CPU_EVENT]
+
+
+def test_a_thread_that_never_left_the_cpu_ran_from_its_first_sample_to_its_last(tmp_path):
+    path = recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((9, 1),))
+    with perfpy.open(path) as opened:
+        opened.join_off_cpu()
+        (stacks,) = opened.stacks()
+        assert stacks.in_seconds
+        assert stacks.total == pytest.approx(9 * MILLISECOND + 20, abs=2)  # ns, each sample rounded
+        assert any("threads without a sample of cycles" in text for text in opened.warnings)
+
+
+def test_the_flame_graph_and_the_report_agree(tmp_path):
+    with perfpy.open(recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((7, 6),))) as opened:
+        opened.join_off_cpu()
+        (stacks,) = opened.stacks()
+        assert stacks.total == 15 * MILLISECOND
 
 
 def test_a_stack_ends_with_the_reason_why_it_waited(tmp_path):

@@ -13,6 +13,7 @@ from perfpy.capture.option_values import SwitchOutput
 from perfpy.capture.sampling.output import RecordOutput
 from perfpy.capture.sampling.output_switch import OutputSwitch
 from perfpy.capture.sampling.timetable import Timetable
+from perfpy.errors import OutputFailed
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.writer import WrittenEvent
 from perfpy.perfdata.reader import PerfData
@@ -121,3 +122,32 @@ def test_delays_are_ranges_or_one_start():
     assert Timetable(-1, 0.0).wait(0.0) is None
     assert (table.over, [switch.on for switch in table.due(100.1)], table.over) == (False, [True, False], True)
     assert not any(Timetable(delay, 0.0).over for delay in (-1, 0, 50))
+
+
+def folder(path: str, *names: str) -> None:
+    os.mkdir(path)
+    for name in names:
+        put(f"{path}/{name}", b"there")
+
+
+@pytest.mark.parametrize("before", ["nothing", "file", "folder", "link"])
+def test_a_recording_that_is_a_folder_is_kept_whatever_was_kept_before(path, before):
+    folder(path, "data", "data.0", "data.1")
+    if before == "file":
+        put(path + ".old", b"oldest")
+    elif before == "folder":
+        folder(path + ".old", "data", "data.0", "data.7")
+    elif before == "link":
+        os.symlink("/nonexistent", path + ".old")
+    RecordOutput(path).writer.close()
+    assert sorted(os.listdir(path + ".old")) == ["data", "data.0", "data.1"]
+    assert os.path.isfile(path)
+
+
+def test_a_folder_with_other_things_is_not_removed(path):
+    put(path, b"older")
+    folder(path + ".old", "data", "letters")
+    with pytest.raises(OutputFailed, match="not empty"):
+        RecordOutput(path)
+    assert sorted(os.listdir(path + ".old")) == ["data", "letters"]
+    assert content(path) == b"older"

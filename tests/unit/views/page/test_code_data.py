@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.analysis.annotation.annotated import CodeRow
+from perfpy.analysis.annotation.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.page import code_data as module
-from perfpy.views.page.code_data import code_data
+from perfpy.views.page.code_data import code_data, file_data
 from tests.builders.annotated import program, recording, stand_in
 
 if TYPE_CHECKING:
@@ -45,6 +46,19 @@ def test_what_is_not_called_like_source_is_not_read(name: str, tmp_path: Path) -
     """A page is given to others, and debug information of others says what its source is."""
     (tmp_path / name).write_text("secret\n" * 5)
     assert module._sources(rows(50.0, 50.0, path=str(tmp_path / name)), module._SourceTexts()) == []
+
+
+def test_lines_of_files_with_what_is_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.c"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 31)))
+    files = [SourceFile(str(path), 20.0, 60.0, [SourceLine(0, 1.0, 1.0, 1), SourceLine(2, 0.0, 40.0, 0), SourceLine(20, 20.0, 20.0, 9)]),
+             SourceFile("/nowhere/b.c", 30.0, 30.0, [SourceLine(5, 30.0, 30.0, 9), SourceLine(6, 0.05, 0.05, 1)]),
+             SourceFile("/nowhere/cold.c", 0.5, 0.5, [SourceLine(5, 0.5, 0.5, 1)])]  # fmt: skip
+    first, second = file_data([SourceShares("cycles", 10, files, {})])
+    assert (first["name"], first["event"], first["share"], first["own"]) == (str(path), "cycles", 0.6, 0.2)
+    assert [line[0] for line in first["lines"]] == [1, 2, 3, 4, 5, 17, 18, 19, 20, 21, 22, 23]
+    assert first["lines"][1] == [2, 0.0, "line 2", 0.4]
+    assert second["lines"] == [[5, 0.3, "", 0.3]]
 
 
 @pytest.mark.parametrize("path", ["a.c", "../a.c", "", "/nowhere/a.c"])

@@ -48,7 +48,8 @@ def page_with(name: str) -> str:
     named = dataclasses.replace(stacks("sh;x 1", name), functions=[Function(name, name, False)], comms=[name])
     code = {"name": name, "module": name, "event": name, "share": 1.0, "instructions": [[0, 1.0, "0", name, name]],
             "sources": [{"path": name, "share": 1.0, "lines": [[1, 1.0, name]]}]}  # fmt: skip
-    return render([named], PageText(name, [name], [name]), code=[code])
+    lines = {"name": name, "event": name, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, name, 1.0]]}
+    return render([named], PageText(name, [name], [name]), code=[code], files=[lines])
 
 
 def test_the_page_fetches_nothing() -> None:

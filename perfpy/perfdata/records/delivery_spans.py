@@ -1,0 +1,53 @@
+"""Parts of a recording whose samples are delivered one part after the other, each to be read by itself.
+
+What enters: what the survey found of a file's chunks. What leaves: Spans, one for each turn of the survey with samples
+that are given out after it; together they are all samples, in order.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+
+
+class Span(NamedTuple):
+    """The samples with keys from `lower` on and below `upper`: all of them are in the chunks from `first` to before `end`."""
+
+    first: int
+    end: int
+    lower: int
+    upper: int
+
+    def chosen(self, ordered: OrderedChunk) -> OrderedChunk:
+        """A chunk with its samples of the span only."""
+        keys = ordered.keys.take(ordered.rows)
+        mask = keys >= np.uint64(self.lower)
+        if self.upper >> 64 == 0:
+            mask &= keys < np.uint64(self.upper)
+        if mask.all():
+            return ordered
+        rows = ordered.rows[mask]
+        return ordered._replace(rows=rows, samples=ordered.chunk.rows(rows), events=ordered.events[mask])
+
+
+def spans_of(later: Sequence[int], highest: Sequence[int]) -> list[Span]:
+    """The spans of one file. later: of each chunk the lowest key of a sample after it; highest: that of its own samples (-1: none).
+
+    >>> spans_of([5, 9, 1 << 64], [6, 8, 12])[1]
+    Span(first=0, end=2, lower=5, upper=9)
+    """
+    found: list[Span] = []
+    first = 0
+    for chunk, (lower, upper) in enumerate(pairwise([0, *later])):
+        while first < chunk and highest[first] < lower:
+            first += 1
+        if lower < upper:
+            found.append(Span(first, chunk + 1, lower, upper))
+    return found

@@ -1,0 +1,84 @@
+"""A listing that several processes make, each some spans of the recording.
+
+What enters: a recording, what is to be read of it, how many processes may be forked. What leaves: for each span what was
+made of its samples, in order: the same as one process would have made of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from perfpy.perfdata.records.group_reads import carries_readings
+from perfpy.workers.forked import ForkedWorkers
+from perfpy.workers.jobs import STACKS_EACH, jobs_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.records.delivery_spans import Span
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.views.recorded import Recorded
+
+MadeT = TypeVar("MadeT")
+
+#: samples whose lines pay for a process
+_LINES_EACH: Final = 100_000
+
+
+class _Done(NamedTuple, Generic[MadeT]):
+    """What was made of a span, and what else is to be said. counts: see UserCallchains."""
+
+    made: MadeT
+    counts: list[CutStacks]
+    warnings: list[str]
+
+
+class DividedListing:
+    """Reads the spans of a recording in several processes.
+
+    columns: the sample columns needed; unwound: what makes callchains of copied stacks, if anything does.
+    """
+
+    def __init__(self, recording: Recorded, symbolizer: Symbolizer, columns: set[str], unwound: UserCallchains | None) -> None:
+        self._recording = recording
+        self._symbolizer = symbolizer
+        self._columns = columns
+        self._unwound = unwound
+
+    def jobs(self, asked: int) -> int:
+        """How many processes pay; asked: at most so many (0: as many as there are CPUs)."""
+        data = self._recording.data
+        if asked == 1 or any(map(carries_readings, data.events)):  # what counters said is told by differences
+            return 1
+        each = _LINES_EACH if self._unwound is None else STACKS_EACH
+        jobs = jobs_for(asked, data.survey.events.total(), each)
+        return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
+
+    def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
+        """What `make` makes of each span's samples. Spans that turn out to be empty are left out."""
+
+        def work(span: Span) -> _Done[MadeT] | None:
+            said = len(self._recording.data.warnings)
+            batch = self._recording.batch_of(span, self._columns, self._unwound)
+            if batch is None:
+                return None
+            made = make(batch)
+            files = [str(file) for file in self._symbolizer.unreadable()]
+            counts = self._unwound.taken() if self._unwound else []
+            return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+
+        with ForkedWorkers(self._recording.data.records.delivery_spans, work, jobs) as workers:
+            for done in workers.results():
+                if done is not None:
+                    self._tell(done)
+                    yield done.made
+
+    def _tell(self, done: _Done[MadeT]) -> None:
+        """Take over what another process noticed."""
+        known = self._recording.data.warnings
+        known += [text for text in dict.fromkeys(done.warnings) if text not in known]
+        if self._unwound is not None:
+            self._unwound.add(done.counts)

@@ -1,0 +1,61 @@
+"""The session that .github/notebook.md shows: it runs, prints what stands below its cells, and is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGE = (CHECKOUT / ".github" / "notebook.md").read_text()
+CELLS = re.findall(r"```python\n((?:.*\n)*?)```\n\n((?: {4}.*\n)+)", PAGE)
+#: what differs from run to run: numbers, bars, which file of the interpreter is hot
+VARIES = re.compile(r"[\d.]+|#[# ]*|(?<=% ) .*|(?<=mostly in ).*|(?<=\[').*?(?=,)")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "notebook.py"
+    path.write_text("".join(code for code, _ in CELLS))
+    return path
+
+
+def shape(text: str) -> list[str]:
+    return [" ".join(VARIES.sub("~", line).split()) for line in text.splitlines()]
+
+
+def test_it_has_forty_lines(script: Path) -> None:
+    assert len(CELLS) == PAGE.count("```python") == 6
+    assert len([line for line in script.read_text().splitlines() if line]) <= 40
+
+
+@pytest.mark.live
+def test_it_prints_what_the_page_shows(script: Path) -> None:
+    done = subprocess.run([sys.executable, script], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = "".join(re.sub(r"^    ", "", output, flags=re.MULTILINE) for _, output in CELLS)
+    assert [line for line in shape(done.stdout) if not line.startswith("~ ~")] == [
+        line for line in shape(shown) if not line.startswith("~ ~")
+    ]
+    assert (script.parent / "flame.html").stat().st_size > 1000
+
+
+def test_the_type_checkers_read_the_same() -> None:
+    """tests/notebook.py, which mypy --strict checks with all other files."""
+    code = (CHECKOUT / "tests" / "notebook.py").read_text().partition('"""\n\n')[2]
+    assert code == "\n".join(code for code, _ in CELLS)
+
+
+def test_pyright_is_content(script: Path) -> None:
+    packages = os.environ.get("PERFPY_NODE_PACKAGES")
+    pyright = shutil.which("pyright", path=f"{packages}/node_modules/.bin") if packages else None
+    if pyright is None:
+        pytest.skip("no node with the package pyright: set PERFPY_NODE_PACKAGES")
+    command = [pyright, "--pythonpath", sys.executable, "--level", "error", "notebook.py"]
+    done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,64 @@
+"""How long threads ran, by the marks of their switches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfpy.abi import records
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.sample_id import IdLayout
+from perfpy.capture.off_cpu.marks import END, IN, MARK, OUT
+from perfpy.capture.off_cpu.running import RunningTime
+from perfpy.capture.off_cpu.sources import TIME_ATTR
+
+
+def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 1000) -> dict[int, int]:
+    """Threads and their ns, of pieces of (tid, time, kind)."""
+    running = RunningTime()
+    running.first = first
+    for piece in pieces:
+        rows = np.zeros(len(piece), MARK)
+        for row, (tid, time, kind) in zip(rows, sorted(piece), strict=True):
+            row["tid"], row["pid"], row["time"], row["kind"] = tid, 7 if kind == OUT else -1, time, kind
+        running.see(rows)
+    data = running.records(newest, 55)
+    found = {}
+    for offset in range(0, len(data), 72):
+        record = records.decode(RecordType.READ, 0, data[offset + 8 : offset + 72], IdLayout.of(TIME_ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
+        assert isinstance(record, records.Read)
+        value, ident, _ = np.frombuffer(record.values, np.uint64).tolist()
+        assert record.sample_id is not None
+        assert (ident, record.sample_id.time, record.sample_id.tid) == (55, newest, record.tid)
+        assert record.pid in (0, 7)  # a thread that comes to a CPU is told without its process where that has ended
+        found[record.tid] = value
+    return found
+
+
+def test_from_coming_to_leaving():
+    assert ran([(1, 200, IN), (1, 250, OUT), (1, 300, IN), (1, 301, OUT)]) == {1: 51}
+
+
+def test_who_leaves_first_was_there_from_the_beginning():
+    assert ran([(1, 250, OUT), (1, 300, IN), (1, 310, OUT)]) == {1: 160}
+
+
+def test_who_does_not_leave_is_there_to_the_end():
+    assert ran([(1, 200, IN)]) == {1: 800}
+
+
+def test_what_begins_in_one_piece_may_end_in_another():
+    assert ran([(1, 200, IN), (2, 210, IN), (2, 215, OUT)], [(1, 260, OUT), (2, 300, IN)], [(2, 310, OUT)]) == {1: 60, 2: 15}
+
+
+def test_the_end_of_a_thread_is_the_end_of_its_time():
+    assert ran([(1, 200, IN), (1, 240, END)]) == {1: 40}
+    assert ran([(1, 200, IN), (1, 240, END), (1, 241, OUT)]) == {1: 40}
+
+
+def test_lost_marks_count_for_nothing():
+    """Twice in a row the same: what lies between is not known."""
+    assert ran([(1, 200, IN), (1, 210, OUT), (1, 400, OUT), (1, 500, IN), (1, 600, IN), (1, 610, OUT)]) == {1: 20}
+
+
+def test_the_idle_task_is_no_thread():
+    assert ran([(0, 200, IN), (0, 300, OUT), (-1, 200, IN), (-1, 300, OUT)]) == {}

@@ -242,6 +242,10 @@ class Symbolizer:
         kind = self.dsos[number].kind
         return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
 
+    def module_code(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with the code of a module (index into `dsos`), and how far frames lie above it; None where it is not here."""
+        return self._loader.module_code(number)
+
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -37,10 +37,21 @@ if TYPE_CHECKING:
 _LARGE_MAP: Final = 4 << 20  # bytes
 
 
+class KnownSymbols(Protocol):
+    """Symbols that somebody has kept without the files that they are from."""
+
+    def table(self, file: str) -> SymbolTable | None:
+        """Those of a file, by its build-id, or its name where it has none."""
+
+
 class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None) -> None:
+    def __init__(
+        self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None, known: KnownSymbols | None = None
+    ) -> None:
+        """kept: files that the recording brings along; known: symbols of files that are not here."""
+        self._known = known
         self._timeline = timeline
         self._options = options
         self._kept = kept
@@ -88,7 +99,11 @@ class SymbolLoader:
         """The symbols of a Dso; an empty table where none were found."""
         table = self._tables.get(number)
         if table is None:
-            table = self._tables[number] = self._load(number, self._dsos[number])
+            dso = self._dsos[number]
+            table = self._load(number, dso)
+            if not len(table) and self._known is not None:
+                table = self._known.table(dso.build_id or dso.name) or table
+            self._tables[number] = table
         return table
 
     def has_grown(self, number: int) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.loader import KnownSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -72,7 +73,8 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    kept: files that the recording brings along. inliner: set by whoever wants inlined calls in callchains.
+    kept: files that the recording brings along; known: symbols of files that are not here.
+    inliner: set by whoever wants inlined calls in callchains.
     programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
     """
 
@@ -87,10 +89,11 @@ class Symbolizer:
         loader: SymbolLoader | None = None,
         *,
         kept: KeptFiles | None = None,
+        known: KnownSymbols | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options, kept)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept, known)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -225,7 +228,7 @@ class Symbolizer:
     @property
     def kernel_code(self) -> str:
         """The file with the recorded kernel's code, where it was copied (record --kcore)."""
-        return f"{self._options.kernel_copy}/kcore" if self._options.kernel_copy else ""
+        return self._options.kernel_copy[1]
 
     def kernel_image(self) -> tuple[ElfFile, int] | None:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""

@@ -229,6 +229,7 @@ class RecordingContents:
 
         asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
         symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known)
+        symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
@@ -236,6 +237,15 @@ class RecordingContents:
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
+
+    def _bpf_code(self) -> dict[str, tuple[bytes, int]]:
+        """The code of BPF programs by their names, and the ELF machine that it is for."""
+        from perfpy.perfdata.container.bpf_programs import bpf_functions
+        from perfpy.symbols.files.elf import MACHINES
+
+        machine = MACHINES.get(str(self.header.get("arch")), 0)
+        programs, types, endian = self.header.get("bpf_prog_info", ()), self.header.get("bpf_btf", ()), self.data.endian
+        return {one.name: (one.code, machine) for program in programs for one in bpf_functions(program, types, endian) if one.code}
 
     @cached_property
     def pmcu(self) -> PmcuTrace | None:

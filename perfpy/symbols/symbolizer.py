@@ -24,6 +24,8 @@ from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.kept_files import KeptFiles
@@ -73,9 +75,11 @@ class Symbolizer:
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
     kept: files that the recording brings along; known: symbols of files that are not here.
     inliner: set by whoever wants inlined calls in callchains.
+    programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
     """
 
     inliner: Inliner | None = None
+    programs: Callable[[], Mapping[str, tuple[bytes, int]]] | None = None
     last_born: int  #: the highest rank from which any frame is what it is
 
     def __init__(

@@ -12,7 +12,7 @@ from perfpy.cli.commands import COMMANDS, load
 pytestmark = pytest.mark.versus_perf
 
 _OPTION = re.compile(r"^ {4}(?:-(?P<letter>\w), |    )--(?P<word>[\w-]+)", re.MULTILINE)
-OURS_ALONE = {"help", "version", "archive"}  # perf's archive is a shell script, which lists no options
+OURS_ALONE = {"help", "version", "archive", "export", "view"}  # perf's archive is a shell script, which lists no options
 
 
 def options_of_perf(perf: str, command: str) -> set[str]:
@@ -32,6 +32,22 @@ def test_every_option_of_perf_is_known(name, perf):
     theirs = options_of_perf(perf, name)
     assert theirs
     assert sorted(theirs - known) == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
+def test_the_beginnings_of_perfs_options_mean_what_they_mean_in_perf(name, perf):
+    """--ev is --event, although perfpy has --event-files."""
+    theirs = [spelling[2:] for spelling in options_of_perf(perf, name) if spelling.startswith("--")]
+    parser = load(name).parser([])
+    wrong = []
+    for word in theirs:
+        for begun in (word[:size] for size in range(2, len(word))):
+            if not begun.startswith("no") and [other for other in theirs if other.removeprefix("no-").startswith(begun)] == [
+                word
+            ]:  # --no-X undoes X
+                option, _ = parser._find(begun)
+                wrong += [] if word in option.words else [begun]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))

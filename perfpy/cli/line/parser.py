@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 
 
+#: options that perf 6.12 lacks, or has dropped: what could also be the beginning of one of its own means that
+_NOT_OF_PERF: Final = frozenset((
+    "addr2line-style", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters", "folded", "keep-stacks",
+    "max-cpu", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained", "stdio",
+))  # fmt: skip
+
+
 class Option:
     """One option: its spellings (`-e,--event`), its kind, its line in the help. name: the field's.
 
@@ -174,6 +181,7 @@ class Parser:
         if exact:
             return exact
         near = {spelling: found for spelling, found in self._spellings.items() if spelling.startswith(word)}
+        near = {spelling: found for spelling, found in near.items() if spelling.removeprefix("no-") not in _NOT_OF_PERF} or near
         if len({(id(option), negated) for option, negated in near.values()}) == 1:
             return next(iter(near.values()))
         if near:

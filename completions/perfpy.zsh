@@ -316,6 +316,7 @@ _perfpy() {
                 '*--field-separator=[columns with this separator]:value: ' \
                 '*-w+[use these widths]:value: ' \
                 '*--column-widths=[use these widths]:value: ' \
+                '*--total-cycles[of recordings of branches  the blocks between them, most cycles first]' \
                 '*-b[a row for each branch]' \
                 '*--branch-stack[a row for each branch]' \
                 '*--mem-mode[a row for each kind of memory access]' \
@@ -358,6 +359,7 @@ _perfpy() {
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*--jobs=[read large files with at most so many processes]:value: ' \
                 '*--weights=[several recordings count by their events]:value:(time samples equal)' \
+                '*--cluster=[let the workers of this Dask scheduler read the recordings]:value: ' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \

@@ -65,6 +65,7 @@ class SymbolLoader:
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
+        self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
         self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
@@ -85,6 +86,14 @@ class SymbolLoader:
 
             self._module_images[number] = with_debug_info(self._dsos[number], self._options.root)
         return self._module_images[number]
+
+    def module_code(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with a module's code, and how far its frames lie above it; None where it is not here."""
+        if number not in self._module_code:
+            from perfpy.symbols.files.module_files import with_code  # of few recordings
+
+            self._module_code[number] = with_code(self._dsos[number], self._options.root)
+        return self._module_code[number]
 
     def table(self, number: int) -> SymbolTable:
         """The symbols of a Dso; an empty table where none were found."""

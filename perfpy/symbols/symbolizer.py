@@ -224,7 +224,7 @@ class Symbolizer:
     @property
     def kernel_code(self) -> str:
         """The file with the recorded kernel's code, where it was copied (record --kcore)."""
-        return f"{self._options.kernel_copy}/kcore" if self._options.kernel_copy else ""
+        return self._options.kernel_copy[1]
 
     def kernel_image(self) -> tuple[ElfFile, int] | None:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
@@ -244,6 +244,10 @@ class Symbolizer:
         """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
         kind = self.dsos[number].kind
         return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
+
+    def module_code(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with the code of a module (index into `dsos`), and how far frames lie above it; None where it is not here."""
+        return self._loader.module_code(number)
 
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""

@@ -106,3 +106,25 @@ def test_lengths_are_objdumps() -> None:
     # this program's code lies in the file where its addresses say
     wrong = [one for one in code.values() if length(content[one.at : one.at + one.size]) != one.size]
     assert wrong == []
+
+
+def without_tip(text: bytes) -> bytes:
+    return re.sub(rb"(?m)^# \(Tip: .*\n", b"", text)
+
+
+@pytest.mark.parametrize("sensible", [True, False])
+def test_blocks_and_their_cycles_are_perfs(
+    perf: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensible: bool
+) -> None:
+    walk = branch_walk.walk
+    if not sensible:
+        monkeypatch.setattr(branch_walk, "walk", lambda *asked: broken(walk(*asked)))
+    path = tmp_path / "perf.data"
+    path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), 200))
+    printed = []
+    for command in ([perf], [sys.executable, "-m", "perfpy"]):
+        line = [*command, "report", "--stdio", "--total-cycles", "-i", str(path)]
+        environment = {**os.environ, "PERF_CONFIG": "/dev/null", "LC_ALL": "C"}
+        printed.append(without_tip(subprocess.run(line, capture_output=True, check=True, timeout=60, env=environment).stdout))
+    assert printed[0].count(b"program.c:9 -> program.c") > 1
+    assert printed[1] == printed[0]

@@ -29,8 +29,7 @@ _LACKING: Final = {
     "--gtk": "it needs GTK",
     "--itrace": "it needs decoders of hardware traces",
     "--stitch-lbr": "it needs call stacks from last branch records",
-    "--branch-history": "it needs branch records in callchains",
-    "--total-cycles": "it needs block counts of last branch records",
+    "--branch-history": "it mixes branches into callchains; script -F brstackinsn shows the way to each sample",
     "--disable-order": "records are always shown in order of time",
 }
 
@@ -104,6 +103,7 @@ class ReportTableOptions(CommandOptions):
     group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
     field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
     column_widths: str = option("-w,--column-widths", Value(default=""), "use these widths", metavar="<width[,width...]>")
+    total_cycles: bool = option("--total-cycles", Flag(), "of recordings of branches: the blocks between them, most cycles first")
     branch_stack: bool | None = option(
         "-b,--branch-stack", Flag(default=None), "a row for each branch (default for recordings of branches)"
     )
@@ -184,6 +184,12 @@ class ReportManyOptions(CommandOptions):
         Value(Choice("time", "samples", "equal"), default="time"),
         "several recordings count by their events (time, the default), by their samples, or all the same (equal)",
         metavar="<time|samples|equal>",
+    )
+    cluster: str = option(
+        "--cluster",
+        Value(default=""),
+        "let the workers of this Dask scheduler read the recordings (default: $PERFPY_CLUSTER; needs pip install perfpy[cluster])",
+        metavar="<tcp://host:port>",
     )
 
 

@@ -153,6 +153,11 @@ class ReportRequest:
         branches = self._recording.data.has_branches if asked is None else asked
         return Mode.BRANCH if branches else Mode.NORMAL
 
+    @property
+    def of_blocks(self) -> bool:
+        """Whether blocks between branches are shown: of other recordings perf shows its usual table."""
+        return self._asked.total_cycles and self._mode() is Mode.BRANCH
+
     def _memory_order(self) -> str:
         """The sort keys, which perf prints for reports of memory accesses."""
         mode = Mode.MEMORY

@@ -89,6 +89,8 @@ class ReportRun:
     def _report(self) -> int:
         if self._asked.json is None and self._report_pmcu():
             return 0
+        if self._request.of_blocks:
+            return self._report_blocks()
         options = self._report_options()
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
@@ -112,6 +114,19 @@ class ReportRun:
             self._show_screen(report, text_options, notes)
             tell(notes, quiet=self._asked.quiet, verbose=self._asked.verbose)
         return 0
+
+    def _report_blocks(self) -> int:
+        """Which blocks between branches took the most cycles."""
+        from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
+        from perfpy.analysis.report.report import losses
+        from perfpy.views.report.block_text import block_lines
+
+        recording, chosen = self._recording, self._request.sample_filter()
+        symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
+        batches = recording.batches(COLUMNS | chosen.all_fields())
+        tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen)
+        self._hint()
+        return _print(block_lines(tables, losses(recording.data)[0], symbolizer))
 
     def _explain(self, report: Report) -> None:
         """Say why there are no rows; not where perf's text says as much, and perf nothing more."""

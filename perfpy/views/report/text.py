@@ -54,7 +54,7 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     plural = "s" if histogram.plural else ""
     times = f" (time slices: {options.times})" if options.times else ""
     title = event_title(histogram, skip_empty=options.skip_empty)
-    yield f"# Samples: {_short_number(samples)} of event{plural} '{title}'{times}"
+    yield f"# Samples: {short_number(samples)} of event{plural} '{title}'{times}"
     if options.memory_order:
         yield f"# Total weight : {period}"
         yield f"# Sort order   : {options.memory_order}"
@@ -73,7 +73,7 @@ def event_title(histogram: Histogram, *, skip_empty: bool) -> str:
     return f"{histogram.group_title} {{ {names} }}" if histogram.group_title else names
 
 
-def _short_number(number: int) -> str:
+def short_number(number: int) -> str:
     """12K for 12345, as perf counts samples."""
     for unit in " KMGT":
         if number <= 1000 or unit == "T":

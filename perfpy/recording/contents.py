@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.loader import KnownSymbols
+    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
@@ -58,7 +58,7 @@ class RecordingContents:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         exported = recordings_in(origin)
         self._file: BinaryIO | None = None  #: without a name, where it was exported
-        self._known: KnownSymbols | None = None  #: its symbols, where it was exported
+        self._known: KeptSymbols | None = None  #: its symbols, where it was exported
         self._unwound = False  #: whether its callchains were made of copies of stacks that are no longer there
         if exported:
             self.data = self._of_tables(exported)

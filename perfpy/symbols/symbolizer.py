@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.loader import KnownSymbols
+    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -89,7 +89,7 @@ class Symbolizer:
         loader: SymbolLoader | None = None,
         *,
         kept: KeptFiles | None = None,
-        known: KnownSymbols | None = None,
+        known: KeptSymbols | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()

@@ -41,7 +41,7 @@ class SymbolColumns(NamedTuple):
         return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
 
 
-class KnownSymbols(SymbolNames):
+class FoundSymbols(SymbolNames):
     """Symbols whose names are known already."""
 
     def __init__(self, columns: SymbolColumns) -> None:
@@ -85,7 +85,7 @@ class KnownFrames(Symbolizer):
     def __init__(self, frames: dict[str, NDArray[Any]], symbols: SymbolColumns, dsos: list[Dso], origins: Sequence[str]) -> None:
         self.frames = FrameTable()
         self.frames.extend(**frames)
-        self.symbols = KnownSymbols(symbols)
+        self.symbols = FoundSymbols(symbols)
         self.dsos = dsos
         self._origins = origins
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
     from perfpy.events.resolve import parse_events
+    from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
     from perfpy.perfdata.container.source import Origin
     from perfpy.profiling import Profiler
@@ -52,10 +53,10 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
-    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading",
-    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading", "LiveSample",
+    "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges", "Recordings",
     "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted", "diff",
-    "disable_all", "enable_all", "errors", "list_events", "open", "parse_events", "profile", "record", "stat", "watch",
+    "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat", "watch",
 ]  # fmt: skip
 
 #: names that were public in the release before -> what they are called now
@@ -79,6 +80,7 @@ _HOMES = {
     "RecordSummary": "perfpy.capture.sampling.recorder",
     "Recording": "perfpy.recording",
     "RecordingChanges": "perfpy.analysis.report.recording_changes",
+    "Recordings": "perfpy.fleet.recordings",
     "Region": "perfpy.capture.counting.region",
     "Report": "perfpy.analysis.report.report",
     "Ring": "perfpy.kernel.ring",
@@ -87,6 +89,7 @@ _HOMES = {
     "UserReading": "perfpy.abi.readings",
     "disable_all": "perfpy.capture.all_counters",
     "enable_all": "perfpy.capture.all_counters",
+    "open_many": "perfpy.fleet.recordings",
     "parse_events": "perfpy.events.resolve",
 }
 
@@ -276,7 +279,7 @@ def compare(
     and its bounds. Raises PerfError where a run fails, and what stat() raises.
 
     >>> import perfpy
-    >>> perfpy.compare(["true"], ["sleep", "0.1"], events="page-faults:u", repeat=6).slower(by=0.5)
+    >>> perfpy.compare(["true"], ["sleep", "0.3"], events="page-faults:u", repeat=6).slower(by=0.5)
     True
     """
     from perfpy.measuring import compare_programs

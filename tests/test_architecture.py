@@ -51,13 +51,15 @@ MAY_IMPORT = {
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "fleet": FOUNDATION | {"workers", "recording", "views", "analysis", "unwind", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
-    "perfpy": FOUNDATION | {"profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},
+    "perfpy": FOUNDATION | {"fleet", "profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
     | {
         "version",
         "workers",
+        "fleet",
         "recording",
         "views",
         "capture",
@@ -77,6 +79,7 @@ MAY_IMPORT = {
 }
 READING_HALF = (
     *(
+        "fleet",
         "recording",
         "views",
         "auxtrace",

@@ -89,6 +89,7 @@ WRITERS = {
     "capture/sampling/injecting.py": "images: in a new folder of ours alone, by numbers",
     "capture/sampling/output.py": "the recording, as -o names it, and its .old",
     "capture/sampling/folder_output.py": "the recording, a folder as -o names it, and its .old",
+    "capture/sampling/kernel_copy.py": "three files of fixed names, in a new folder of the recording",
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
@@ -138,7 +139,6 @@ JOINS = {
     "views/parquet/tables.py": "a folder that the user names; fixed names, component() of the host, a day, a number",
     "cli/script/programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",
-    "events/machine.py": "the root of /sys, and a fixed name",
     "events/table_making.py": "names of files that below() takes; own_folder() and a name that a pattern makes",
     "events/vendor_table.py": "the package's own tables; own_folder() and a name that a pattern makes",
     "symbols/files/build_id_cache.py": "parts that listdir gave",
@@ -156,6 +156,7 @@ JOINS = {
     "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 
 

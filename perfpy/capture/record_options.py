@@ -65,7 +65,7 @@ class RecordOptions(NamedTuple):
     overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
     (text of --control), realtime (priority), max_cpu (CPUs that recording may take, 0: any number).
 
-    File: output ("-" = standard output), compression_level (0 = none),
+    File: output ("-" = standard output), kcore (the kernel's code beside it), compression_level (0 = none),
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_output_event (their texts), switch_max_files, timestamp_filename, timestamp_boundary.
 
@@ -142,6 +142,7 @@ class RecordOptions(NamedTuple):
     max_cpu: float = 0.0
 
     output: str = "perf.data"
+    kcore: bool = False
     compression_level: int = 0
     buildids: bool = True
     buildid_cache: bool = True
@@ -184,8 +185,8 @@ class RecordOptions(NamedTuple):
 
         if self.self_contained and (self.output == STANDARD_OUTPUT or self.switch_output is not None):
             raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
-        if self.threads:
-            self._check_threads()
+        if self.is_folder:
+            self._check_folder()
         if self.unwind or self.keep_stacks:
             self._check_unwinding()
         if self.off_cpu and (self.overwrite or self.tail_synthesize):
@@ -207,27 +208,32 @@ class RecordOptions(NamedTuple):
         if self.keep_stacks and self.switch_output is not None:
             raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
 
-    def _check_threads(self) -> None:
-        from perfpy.capture.thread_masks import check  # rarely asked for
-
-        check(self.threads)
+    def _check_folder(self) -> None:
+        """A folder is one recording, begun once; and files of CPUs are written all at once."""
+        option = "--threads" if self.threads else "--kcore"
         others = {
             "-o -": self.output == STANDARD_OUTPUT,
-            "--affinity": self.affinity != ANYWHERE,
-            "--per-thread": self.per_thread,
             "--switch-output": self.switch_output is not None,
-            "--timestamp-filename": self.timestamp_filename,
             "--unwind": self.unwind,
             "--off-cpu": self.off_cpu,
             "--jit": self.jit,
         }
-        if option := next((option for option, asked in others.items() if asked), ""):
-            raise UsageError(f"--threads writes a file for each CPU, all at once; leave out {option}, or --threads")
+        if self.threads:
+            from perfpy.capture.thread_masks import check  # rarely asked for
+
+            check(self.threads)
+            others |= {
+                "--affinity": self.affinity != ANYWHERE,
+                "--per-thread": self.per_thread,
+                "--timestamp-filename": self.timestamp_filename,
+            }
+        if other := next((other for other, asked in others.items() if asked), ""):
+            raise UsageError(f"{option} writes a folder; leave out {other}, or {option}")
 
     @property
     def is_folder(self) -> bool:
         """Whether the recording is a folder."""
-        return bool(self.threads)
+        return bool(self.threads) or self.kcore
 
     @property
     def rewritten(self) -> bool:

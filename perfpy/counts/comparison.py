@@ -84,8 +84,8 @@ class Comparison(NamedTuple):
 
     >>> import perfpy
     >>> result = perfpy.compare(["true"], ["sleep", "0.1"], repeat=6)
-    >>> result.slower(by=0.5), result.faster(), result.elapsed.name
-    (True, False, 'elapsed')
+    >>> result.faster(), min(result.elapsed.a_values) < min(result.elapsed.b_values)
+    (False, True)
     """
 
     a_name: str

@@ -125,7 +125,7 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)
     first, last = (first - above) % (1 << 64), (last - above) % (1 << 64)
     try:
-        return kernel_memory.code_of(first, last), first, last
+        return kernel_memory.code_of(first, last, symbolizer.kernel_code), first, last
     except OSError as error:
         reason = f"{kernel_memory.PATH}: {error.strerror}"
     except ValueError as error:

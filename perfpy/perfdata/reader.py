@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _MAIN_FILE = "data"
 _THREAD_FILES = "data."  # and a number
+KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore
 
 
 class PerfData:
@@ -52,7 +53,8 @@ class PerfData:
     ...) -> its value (perfdata.features); feature_sections: number -> Section,
     also of features that are not known here; attr_records: of a pipe, the
     record that announced each event, header and all; warnings: what was left out and
-    why, in one line each; grows while the file is read.
+    why, in one line each; grows while the file is read; kernel_copy: the
+    folder with the kernel's symbols and code (record --kcore), "" without.
 
     check_owner: refuse a file that belongs neither to this user nor to root.
     as_stored: deliver records as they stand in the file, not by time.
@@ -63,6 +65,7 @@ class PerfData:
         self.as_stored = as_stored
         self.warnings: list[str] = []
         self._sources: list[ByteSource] = []
+        self.kernel_copy = ""
         try:
             self._source = self._open(origin)
             self.path = self._source.path
@@ -95,6 +98,8 @@ class PerfData:
             raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
+        if folder and os.path.isdir(os.path.join(folder, KERNEL_FOLDER)):
+            self.kernel_copy = os.path.join(folder, KERNEL_FOLDER)
         self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]
         return self._sources[0]
@@ -256,7 +261,7 @@ class PerfData:
         return self.records.batches(self._read(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one of `records.spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(

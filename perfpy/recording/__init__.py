@@ -148,7 +148,7 @@ class Recording(RecordingContents):
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
         options = options._replace(sample_filter=self._narrowed(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
-        symbolizer = self._new_symbolizer(timeline, symbols)
+        symbolizer = self.new_symbolizer(timeline, symbols)
         report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
         return report
@@ -190,7 +190,7 @@ class Recording(RecordingContents):
         asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
         asked = asked._replace(sample_filter=self._narrowed(asked.sample_filter))
         timeline = self.make_timeline(keep_exited=asked.keep_exited)
-        symbolizer = self._new_symbolizer(timeline, symbols)
+        symbolizer = self.new_symbolizer(timeline, symbols)
         return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
 
     def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
@@ -204,7 +204,7 @@ class Recording(RecordingContents):
         from perfpy.analysis.filters.sample_filter import SampleFilter
 
         timeline = self.make_timeline(keep_exited=True)
-        symbolizer = self._new_symbolizer(timeline, symbols)
+        symbolizer = self.new_symbolizer(timeline, symbols)
         return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
 
     def stacks(
@@ -227,7 +227,7 @@ class Recording(RecordingContents):
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
-        symbolizer = self._new_symbolizer(timeline, symbols)
+        symbolizer = self.new_symbolizer(timeline, symbols)
         wanted = self._narrowed(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
         return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
@@ -244,6 +244,12 @@ class Recording(RecordingContents):
 
         stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
         objdump is run, and lines of source files.
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as recording:
+        ...     page = recording.where(comm="busy").page(code=False)
+        >>> page[:15]
+        '<!doctype html>'
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
@@ -262,7 +268,12 @@ class Recording(RecordingContents):
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
     ) -> str:
-        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching)."""
+        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching).
+
+        >>> import perfpy
+        >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
+        ...     page = before.page_of_changes(after)
+        """
         from perfpy.views.page.page import PageText, render
 
         both = (self, after)

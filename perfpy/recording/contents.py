@@ -217,13 +217,15 @@ class RecordingContents:
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
-        return self._new_symbolizer(self.timeline, options)
+        return self.new_symbolizer(self.timeline, options)
 
-    def _new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        from perfpy.symbols.files.debug_files import Inline
+    def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
+        """A new Symbolizer, by a timeline of the recording."""
+        from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
-        symbolizer = Symbolizer(timeline, options or self.symbol_options, kept=self.data.kept_files)
+        asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
+        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files)
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):

@@ -218,6 +218,11 @@ class Symbolizer:
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
+    @property
+    def kernel_code(self) -> str:
+        """The file with the recorded kernel's code, where it was copied (record --kcore)."""
+        return f"{self._options.kernel_copy}/kcore" if self._options.kernel_copy else ""
+
     def kernel_image(self) -> tuple[ElfFile, int] | None:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
         return self._loader.kernel.image

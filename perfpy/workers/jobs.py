@@ -13,6 +13,8 @@ from perfpy.workers.forked import can_fork
 
 #: a process is given at least so many samples to fold: making it, and taking what it found, costs as much as some 100,000
 SAMPLES_EACH: Final = 250_000
+#: and so many stacks to unwind
+STACKS_EACH: Final = 8_000
 
 
 def available_cores() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -139,6 +140,11 @@ def test_a_lane_is_a_cpu_or_a_thread_and_its_name_a_filter(page: Browser) -> Non
     assert page.texts("#lane-names button") == ["CPU 0", "CPU 1"]
     page.choose("#lanes", "threads")
     assert page.texts("#lane-names button") == ["app 7", "db 8/9"]
+    said = page.run("[...document.querySelectorAll('#lane-names button')].map(one => one.getAttribute('aria-label'))")
+    assert [re.sub(r"(49|50)\.\d\d%", "half", label) for label in said] == [
+        "app 7: half of the time on the CPU",
+        "db 8/9: half of the time on the CPU",
+    ]
     page.run("document.querySelectorAll('#lane-names button')[1].click()")
     assert page.text("#selected").startswith("500 of 1,000")
     assert functions(page, 0, 2)[0] == ["100.00%", "query"]

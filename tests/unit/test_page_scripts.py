@@ -114,6 +114,13 @@ def test_a_wait_is_spread_over_the_time_that_it_took() -> None:
     assert [round(value, 1) for value in found[0]] == [0.0] * 4 + [1.0] * 4 + [0.0] * 2
 
 
+def test_of_very_many_threads_those_with_most_are_lanes() -> None:
+    samples = [At("a;f", number * MS, 1000 + number, 1, number, 0) for number in range(1, 501)]
+    data = profile_data([[timed_stacks(samples)]])
+    found = node(f"lanesOf(profile, {CHOICE}, 'thread', [0, profile.last], 10).map(lane => profile.threads[lane.lane][1])", data)
+    assert found == list(range(500, 200, -1))
+
+
 def test_the_heat_map_has_a_column_a_second_and_the_offset_below() -> None:
     samples = [At("a;f", at * 1000 * MS + 250 * MS, 1) for at in range(3)] + [At("a;f", 0, 1)]
     cells = "[...heat.cells].flatMap((n, i) => n ? [[Math.floor(i / 4), i % 4]] : [])"

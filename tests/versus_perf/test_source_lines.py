@@ -112,5 +112,10 @@ def test_text_is_perfs(program: Path, perf: str, tmp_path: Path) -> None:
         )
         return [line for line in done.stdout.splitlines() if not line.startswith("# (Tip")]
 
-    different = [asked for asked in ASKED if said(asked, perf) != said(asked, sys.executable, "-m", "perfpy")]
+    def same(asked: str) -> bool:
+        """perf gives an addr2line that is slow up, and prints an offset for that address: it is asked again then."""
+        ours = said(asked, sys.executable, "-m", "perfpy")
+        return any(said(asked, perf) == ours for _ in range(4))
+
+    different = [asked for asked in ASKED if not same(asked)]
     assert not different

@@ -9,7 +9,7 @@ Memory grows with what is distinct, not with the number of samples.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -81,6 +81,32 @@ class Folded:
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
         """All rows; these are filtered, too."""
         return replace(self, filtered=self.filtered | rows)
+
+
+class ChainSource(Protocol):
+    """Distinct callchains."""
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Frame ids one after the other, and offsets with one more entry than chains."""
+
+
+class FoldedSamples(Protocol):
+    """Samples that were folded, of one recording or of many."""
+
+    @property
+    def folded(self) -> Folded:
+        """The rows."""
+
+    @property
+    def chains(self) -> ChainSource | None:
+        """Their callchains."""
+
+    @property
+    def raw(self) -> PayloadTable:
+        """Their raw data."""
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
 
 
 class Recipe(NamedTuple):
@@ -266,11 +292,15 @@ class Profile:
 
     def samples_of_frames(self) -> NDArray[np.int64]:
         """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
-        folded = self.folded
-        frames = folded.dimensions.get("frame")
-        if frames is None or not len(frames):
-            return np.zeros(0, np.int64)
-        return sum_by(frames, np.where(folded.filtered, 0, folded.count), int(frames.max()) + 1)
+        return samples_of_frames(self.folded)
+
+
+def samples_of_frames(folded: Folded) -> NDArray[np.int64]:
+    """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
+    frames = folded.dimensions.get("frame")
+    if frames is None or not len(frames):
+        return np.zeros(0, np.int64)
+    return sum_by(frames, np.where(folded.filtered, 0, folded.count), int(frames.max()) + 1)
 
 
 # so many kinds of samples are remembered: their rows are found again, but memory does not grow with the file

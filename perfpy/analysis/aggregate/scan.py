@@ -24,7 +24,7 @@ from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.workers.forked import ForkedWorkers
-from perfpy.workers.jobs import SAMPLES_EACH, jobs_for
+from perfpy.workers.jobs import SAMPLES_EACH, STACKS_EACH, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -83,25 +83,29 @@ class SampleScan:
         with ForkedWorkers(others, self._folded, len(others)) as workers:
             for samples in self._stored(mine):
                 profile.add(samples)
-            for part in workers.results():
+            for part, stacks in workers.results():
                 self.data.warnings += [text for text in part.warnings if text not in self.data.warnings]
                 profile.merge(part, name_maps(part.names, self.symbolizer, self.timeline), self.symbolizer)
+                if self.unwinding is not None:
+                    self.unwinding.add(stacks)
         return profile
 
     def _ranges(self) -> list[range]:
         """The turns of the survey, in one range for each process that reads some of them."""
         turns = len(self.data.survey.turns)
-        alone = self.unwinding is not None
-        jobs = 1 if alone or self.jobs == 1 else min(jobs_for(self.jobs, self.data.survey.events.total(), SAMPLES_EACH), max(turns, 1))
+        each = SAMPLES_EACH if self.unwinding is None else STACKS_EACH
+        jobs = 1 if self.jobs == 1 else min(jobs_for(self.jobs, self.data.survey.events.total(), each), max(turns, 1))
         borders = [turns * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
-    def _folded(self, turns: range) -> PartialProfile:
-        """Some of the samples, folded by another process."""
+    def _folded(self, turns: range) -> tuple[PartialProfile, list[CutStacks]]:
+        """Some of the samples, folded by another process, and how their stacks fared."""
         profile, known, said = Profile(self.recipe), KnownNames(self.symbolizer, self.timeline), len(self.data.warnings)
         for samples in self._stored(turns):
             profile.add(samples)
-        return profile.partial(known.learnt(), self.data.warnings[said:])
+        said_of_files = [] if self.unwinding is None else [str(file) for file in self.symbolizer.unreadable()]
+        stacks = [] if self.unwinding is None else self.unwinding.taken()
+        return profile.partial(known.learnt(), [*self.data.warnings[said:], *said_of_files]), stacks
 
     @cached_property
     def _attrs(self) -> list[EventAttr]:

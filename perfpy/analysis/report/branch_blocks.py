@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 
 class BlockTable(NamedTuple):
-    """The blocks of an event, most cycles first. branches: how many were recorded; cycles: of all of them; means: what 100 % of means is."""
+    """The blocks of an event, most cycles first. branches: how many; cycles: of all of them; means: what 100 % of means is."""
 
     event: FileEvent
     branches: int

@@ -6,7 +6,7 @@ before a sample is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
@@ -15,12 +15,36 @@ from perfpy.analysis.report.layout import Layout, make_layout
 from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+
+
+class PlannedRecording(Protocol):
+    """What a plan must know of a recording."""
+
+    @property
+    def events(self) -> Sequence[FileEvent]:
+        """The events."""
+
+    @property
+    def features(self) -> Mapping[str, Any]:
+        """The features of the file."""
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """What it knows of its tracepoints."""
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it was written to a pipe."""
+
+    @property
+    def endian(self) -> str:
+        """Its byte order."""
 
 
 class ReportPlan(NamedTuple):
@@ -53,7 +77,7 @@ class ReportPlan(NamedTuple):
         return _needs_parents(self.options, self.layout)
 
 
-def plan_report(data: PerfData, options: ReportOptions) -> ReportPlan:
+def plan_report(data: PlannedRecording, options: ReportOptions) -> ReportPlan:
     """What the options mean for a recording; raises UsageError for keys that nobody knows."""
     events, tracing = data.events, data.tracing
     options = _as_recorded(options, events, is_pipe=data.is_pipe)

@@ -8,7 +8,7 @@ plan, fold the samples, name the locations, make the tables.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
@@ -19,12 +19,12 @@ from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
-from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
+from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from perfpy.analysis.aggregate.profile import Folded, Profile
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.report.histogram import Histogram, ReportRow
     from perfpy.analysis.report.layout import Layout
@@ -187,22 +187,36 @@ def make_report(
     grain, most = options.time_quantum, options.max_stack
     scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, jobs)
     profile = scan.profile()
-    drawn = drawn_chains(profile, symbolizer, plan.options)  # adds frames: before anybody looks at all of them
-    listed = [entry.filename for entry in data.features.get("build_id", ())]
+    trace = TraceData(profile.raw.payloads, payloads)
+    words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, memory, _machine_names(data, plan.layout, namespaces))
+    report = report_of(plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
+    report.lost, report.dropped = losses(data)
+    report.cut, report.note_chains = scan.cut, lambda: _chain_note(data, profile, symbolizer)
+    return report
+
+
+class SampleWords(NamedTuple):
+    """What words the numbers of a profile that are no locations."""
+
+    tasks: TaskComms
+    trace: TraceData
+    memory: MemoryWords | None
+    machine: MachineTexts
+
+
+def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
+    """The report of samples that are folded already. listed: files of the recording's build-id table."""
+    options = plan.options
+    drawn = drawn_chains(profile, symbolizer, options)  # adds frames: before anybody looks at all of them
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
-    tasks, trace = TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads)
-    sources = _source_texts(symbolizer, plan.options) if plan.needs_sources else None
-    texts = KeyTexts(locations, sources, tasks, trace, memory, _machine_names(data, plan.layout, namespaces), _key_style(options))
+    sources = _source_texts(symbolizer, options) if plan.needs_sources else None
+    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, _key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
-    lost, dropped = losses(data)
 
     def missing() -> list[MissingSymbols]:
         return symbolizer.missing(profile.samples_of_frames())
 
-    def note() -> str:
-        return _chain_note(data, profile, symbolizer)
-
-    return Report(histograms, plan.options, plan.layout, lost, dropped, scan.cut, profile.folded, missing, note)
+    return Report(histograms, options, plan.layout, 0, 0, [], profile.folded, missing, str)
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:
@@ -244,7 +258,13 @@ def losses(data: PerfData) -> tuple[int, int]:
 def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
     """What CPUs and cgroups are called, as far as the columns need it."""
     cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
-    return MachineTexts(_socket_finder(data), cgroup_name, namespaces.namespaces if namespaces is not None else ())
+    numbered = namespaces.namespaces if namespaces is not None else ()
+    return MachineTexts(_socket_finder(data), cgroup_name, numbered, [recording_text(data)])
+
+
+def recording_text(data: PerfData) -> RecordingText:
+    """What a recording is called; a machine that has no name there is "?"."""
+    return RecordingText(data.path, data.features.get("hostname") or "?")
 
 
 def _key_style(options: ReportOptions) -> KeyStyle:

@@ -19,7 +19,7 @@ from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Folded, Profile
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.samples.locations import Locations
     from perfpy.symbols.symbolizer import Symbolizer
@@ -62,7 +62,7 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, opti
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
 
-def drawn_chains(profile: Profile, symbolizer: Symbolizer, options: ReportOptions) -> DrawnChains | None:
+def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions) -> DrawnChains | None:
     """The distinct chains (frames, and where each begins) in the order in which trees are read, cut to the greatest depth.
 
     Inlined calls do not count as depth. They are new frames of the symbolizer.

@@ -25,7 +25,7 @@ from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.call_names import CallNames
     from perfpy.analysis.report.groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 
-def make_tables(plan: ReportPlan, profile: Profile, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
     """The tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
     rows = shown_rows(profile.folded, drawn, known, options)

@@ -88,6 +88,7 @@ DIMENSIONS: dict[str, Dimension] = {
         dense=True,
         table="frame",
     ),
+    "recording": Dimension((), (), lambda samples: np.zeros(len(samples), np.int32), dense=True),
     "cgroup_id": _added("cgroup_id", "tid"),
     "parallelism": _added("parallelism"),
     "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),

@@ -74,12 +74,20 @@ class TraceData:
         return [self._texts[number] for number in numbers]
 
 
+class RecordingText(NamedTuple):
+    """What a recording is called: its file, and the machine's name."""
+
+    path: str
+    host: str
+
+
 class MachineTexts(NamedTuple):
-    """socket_of: CPU -> socket; cgroup_name: id -> path, or None; cgroup_namespaces: (device, inode) by number."""
+    """socket_of: CPU -> socket; cgroup_name: id -> path, or None; cgroup_namespaces: (device, inode), recordings: by number."""
 
     socket_of: Callable[[int], int] = lambda _cpu: -1
     cgroup_name: Callable[[int], str | None] = lambda _number: None
     cgroup_namespaces: Sequence[tuple[int, int]] = ()
+    recordings: Sequence[RecordingText] = ()
 
 
 class KeyStyle(NamedTuple):

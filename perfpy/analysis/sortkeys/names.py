@@ -56,6 +56,8 @@ _KEYS: Final = (
     # ours
     SortKey("state", "State", "state", waits.state),
     SortKey("waker", "Waker", "waker", waits.waker),
+    SortKey("host", "Host", "recording", tasks.host),
+    SortKey("recording", "Recording", "recording", tasks.recording),
 )
 
 _METRICS: Final = (

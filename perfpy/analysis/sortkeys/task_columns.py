@@ -84,6 +84,16 @@ def cgroup_id(texts: KeyTexts, values: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, lambda i: f"{known[i][0]}/{known[i][1]:#x}")
 
 
+def host(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """The machine that was recorded."""
+    return by_text([texts.machine.recordings[number].host for number in values.tolist()])
+
+
+def recording(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """The recording, by its path."""
+    return by_text([texts.machine.recordings[number].path for number in values.tolist()])
+
+
 def parallelism(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """How many threads ran."""
     return by_number(values, lambda i: str(int(values[i])))

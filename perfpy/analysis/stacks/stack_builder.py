@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.analysis.aggregate.profile import LATENCY, Folded, Profile, Recipe
+from perfpy.analysis.aggregate.profile import LATENCY, Profile, Recipe
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.code_sites import CodeSites, SiteFinder
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.cut_stacks import CutStacks
 
 _UNKNOWN = "[unknown]"
 _LOST_CALLER = "[unknown callers]"  # whatever called what lies upon it: copies of stacks may end early
@@ -60,48 +63,56 @@ def make_stacks(
     CPUs), unless single samples are wanted.
     """
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
-    builder = _Builder(data, timeline, symbolizer, sample_filter, timed=timed, latency=latency, sites=sites, payloads=raw, jobs=jobs)
+    dimensions = ("comm", "frame", *(("state",) if has_off_cpu(data.events) else ()), *(("raw",) if raw else ()))
+    recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
+    more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
+    scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
+    samples: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
+    profile = scan.profile() if samples is None else _folded_and_timed(scan, recipe, samples)
+    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.cut, samples, sites=sites)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
+
+
+def stacks_of(
+    events: Sequence[FileEvent], comms: Sequence[str], sample_filter: SampleFilter, profile: FoldedSamples, symbolizer: Symbolizer
+) -> list[Stacks]:
+    """The stacks of samples that are folded already, by comm, frame, perhaps state, and callchain."""
+    builder = _Builder(events, comms, sample_filter, profile, [], None, sites=False)
+    return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
+
+
+def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
+    profile = Profile(recipe)
+    for samples in scan.delivered({"time", "cpu"}):
+        rows = profile.add(samples).astype(np.int64)
+        columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
+        timed.append((rows, *columns, samples.period().astype(np.int64)))
+    timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
+    return profile
 
 
 class _Builder:
     def __init__(
         self,
-        data: PerfData,
-        timeline: TaskTimeline,
-        symbolizer: Symbolizer,
+        events: Sequence[FileEvent],
+        comms: Sequence[str],
         sample_filter: SampleFilter,
+        profile: FoldedSamples,
+        cut: Sequence[CutStacks],
+        timed: list[tuple[NDArray[np.int64], ...]] | None,
         *,
-        timed: bool,
-        latency: bool,
         sites: bool,
-        payloads: bool,
-        jobs: int,
     ) -> None:
-        self._events = data.events
-        self._comms = timeline.comms
+        self._events = events
+        self._comms = comms
         self._sample_filter = sample_filter
-        self._has_waits = has_off_cpu(data.events)
-        dimensions = ("comm", "frame", *(("state",) if self._has_waits else ()), *(("raw",) if payloads else ()))
-        recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
-        more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-        scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
+        self._has_waits = "state" in profile.folded.dimensions
         self._by_site = sites
-        self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in data.events)
-        self._timed: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
-        self._profile = scan.profile() if self._timed is None else self._folded_and_timed(scan, recipe, self._timed)
-        self._cut = scan.cut
-
-    @staticmethod
-    def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
-        profile = Profile(recipe)
-        for samples in scan.delivered({"time", "cpu"}):
-            rows = profile.add(samples).astype(np.int64)
-            columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
-            timed.append((rows, *columns, samples.period().astype(np.int64)))
-        timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
-        return profile
+        self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in events)
+        self._profile = profile
+        self._timed = timed
+        self._cut = cut
 
     def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """The distinct chains with inlined calls: frames, where each begins, and that of every row.

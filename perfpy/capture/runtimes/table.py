@@ -104,7 +104,7 @@ RUNTIMES: Final = (
     ),
     # not tried (learn.microsoft.com, "Runtime configuration options for debugging and profiling"): 3 is the perf map alone
     LanguageRuntime(".NET", ("dotnet",), (Variable("DOTNET_PerfMapEnabled", "3"),), attach="start it with DOTNET_PerfMapEnabled=1"),
-    # not tried; older Mono ends at a switch that it does not know, so only where the command is mono itself
+    # 6.8 was tried; older Mono ends at a switch that it does not know, so only where the command is mono itself
     LanguageRuntime(
         "Mono",
         ("mono",),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.capture.sampling.alarms import patience
+from perfpy.capture.sampling.folder_output import FolderOutput
+from perfpy.capture.sampling.kernel_copy import copy_kernel
 from perfpy.capture.sampling.own_samples import OwnSamples
 from perfpy.capture.sampling.ring_files import RingFilesOutput
 from perfpy.capture.sampling.threaded_draining import ThreadedDrain
@@ -15,6 +17,7 @@ from perfpy.capture.targets import online_cpus
 from perfpy.capture.thread_masks import thread_masks
 from perfpy.errors import UsageError
 from perfpy.kernel.topology import Topology
+from perfpy.perfdata.reader import KERNEL_FOLDER
 
 if TYPE_CHECKING:
     from perfpy.capture.record_options import RecordOptions
@@ -24,10 +27,21 @@ if TYPE_CHECKING:
 
 
 def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
-    """The folder, with nothing in it. Raises UsageError for threads on CPUs that are not there."""
-    cpus = online_cpus()
-    thread_masks(options.threads, cpus, cpus, Topology())
-    return RingFilesOutput(options.output, packer, options.compression_level, options.max_size)
+    """The folder, with nothing in it but a copy of the kernel (--kcore). Raises UsageError for threads on CPUs that are not there."""
+    output: FolderOutput
+    if options.threads:
+        cpus = online_cpus()
+        thread_masks(options.threads, cpus, cpus, Topology())
+        output = RingFilesOutput(options.output, packer, options.compression_level, options.max_size)
+    else:
+        output = FolderOutput(options.output, packer)
+    if options.kcore:
+        try:
+            copy_kernel(f"{options.output}/{KERNEL_FOLDER}")
+        except BaseException:
+            output.abandon()
+            raise
+    return output
 
 
 def threaded_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions) -> ThreadedDrain:

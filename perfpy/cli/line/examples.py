@@ -51,6 +51,9 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy record --switch-events -g -- make -j8",
             "perfpy report --latency --sort parallelism,comm",
         ),
+        _example(
+            "many recordings as one; which functions on which hosts", "perfpy report -i 'hosts/*.data' --sort host,symbol --weights equal"
+        ),
         _example("time line, flame graph, tables and code in one page that needs no network", "perfpy report --html profile.html"),
         _example("for programs", "perfpy report --json | jq '.events[0].rows[:10][] | [.overhead, .keys.symbol]'"),
     ),

@@ -178,6 +178,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
     spared = rule is not None and not options.buildid_all  # finding build-ids holds up the next file
     return wanted._replace(
         output=options.output or _default_output(),
+        kcore=options.kcore,
         compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or spared),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),

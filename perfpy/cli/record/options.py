@@ -57,7 +57,6 @@ _BPF = "it needs a BPF program, which perfpy does not load; --filter narrows tra
 _LACKING: Final = {
     "-S,--snapshot": _HARDWARE,
     "--aux-sample": _HARDWARE,
-    "--kcore": "perfpy writes single files; record, and copy /proc/kcore beside it",
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
     "--clang-path": "perf has dropped it, too",
@@ -242,6 +241,7 @@ class FileOptions(CommandOptions):
         "compress with zstd (1 to 22; with --unwind the default is 1, -z0: not)",
         metavar="<n>",
     )
+    kcore: bool = option("--kcore", Flag(), "copy the code of the kernel and its modules beside the recording, which is a folder then")
     no_buildid_cache: bool = option("-N,--no-buildid-cache", Flag(), "keep no copies of the recorded programs")
     no_buildid: bool = option("-B,--no-buildid", Flag(), "note no build-ids")
     buildid_all: bool = option("--buildid-all", Flag(), "note the build-ids of all files, hit or not")

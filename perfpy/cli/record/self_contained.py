@@ -50,7 +50,7 @@ def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
                 if room >= 0:
                     files[name] = data
             section = encode(kept | files, NATIVE_ENDIAN)
-            append_section(path, recording.data, section)
+            append_section(recording.data.path, recording.data, section)
     except (PerfError, OSError) as error:
         tell(f"warning: --self-contained: {error}; the recording stays as it was")
         return

@@ -23,6 +23,10 @@ def run(asked: ReportCommandOptions) -> int:
 
     _refuse_contradictions(asked)
     _refuse_file_as_name(asked)
+    if _names_several(asked):
+        from perfpy.cli.report.many import report_many
+
+        return report_many(asked)
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose) as recording:
         if (asked.header or asked.header_only) and not asked.dump_raw_trace:
             _show_header(recording, asked)
@@ -32,6 +36,14 @@ def run(asked: ReportCommandOptions) -> int:
         from perfpy.cli.report.run import ReportRun
 
         return ReportRun(recording, asked).show()
+
+
+def _names_several(asked: ReportCommandOptions) -> bool:
+    """Whether -i was given more than once, or names a pattern or a folder of recordings."""
+    if len(asked.in_order("input")) > 1:
+        return True
+    is_pattern = any(letter in asked.input for letter in "*?[") and not os.path.exists(asked.input)
+    return is_pattern or (os.path.isdir(asked.input) and any(name.endswith(".data") for name in os.listdir(asked.input)))
 
 
 def _refuse_contradictions(asked: ReportCommandOptions) -> None:

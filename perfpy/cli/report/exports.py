@@ -53,7 +53,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
                 say_why_nothing(recording, sample_filter, symbols)
             return
         if name == "folded":
-            _write_folded(stacks, path, quiet=asked.quiet)
+            write_folded(stacks, path, quiet=asked.quiet)
         else:
             write_bytes(path, makers[name](), quiet=asked.quiet)
     tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
@@ -116,7 +116,7 @@ def page_of_changes(
     return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance))
 
 
-def _write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
+def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
     """The stacks of one event in a file, as the format has no units; those of others beside it."""
     from perfpy.views.stacks.exports import folded
 

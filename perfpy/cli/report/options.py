@@ -176,6 +176,17 @@ class ReportMetadataOptions(CommandOptions):
     dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
 
 
+class ReportManyOptions(CommandOptions):
+    """Of several recordings."""
+
+    weights: str = option(
+        "--weights",
+        Value(Choice("time", "samples", "equal"), default="time"),
+        "several recordings count by their events (time, the default), by their samples, or all the same (equal)",
+        metavar="<time|samples|equal>",
+    )
+
+
 class ReportModuleOptions(CommandOptions):
     """Which of the kernel's files have its symbols."""
 
@@ -197,6 +208,7 @@ class ReportCommandOptions(
     SymbolFileOptions,
     ReportModuleOptions,
     JobOptions,
+    ReportManyOptions,
     VerboseOptions,
     QuietOptions,
     lacks=_LACKING,

@@ -167,7 +167,7 @@ class RecordScans:
         yield from ordered_batches(self.chunks(), turns, self._decoder(fields, change))
 
     @cached_property
-    def spans(self) -> list[Span]:
+    def delivery_spans(self) -> list[Span]:
         """Parts whose samples are delivered one after the other; none where they cannot be read apart from each other."""
         survey = self.survey
         apart = len(self.streams) == 1 and self.streams[0].is_known and self._deferred is None

@@ -35,8 +35,10 @@ export class CodeView {
       found.append(...options);
       if (options.length) this.choice.append(found);
     };
-    group("Source files", files.map((one, i) => new Option(`${percent(one.share)} ${one.name}`, `file ${i}`)));
-    group("Functions", code.map((one, i) => new Option(`${percent(one.share)} ${one.name}`, `function ${i}`)));
+    const events = new Set([...files, ...code].map(one => one.event));
+    const option = (one, value) => new Option(`${percent(one.share)} ${one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
+    group("Source files", files.map((one, i) => option(one, `file ${i}`)));
+    group("Functions", code.map((one, i) => option(one, `function ${i}`)));
     this.choice.onchange = this.kind.onchange = () => this.draw();
     if (!this.section.hidden) this.draw();
   }

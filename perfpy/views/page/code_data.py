@@ -60,13 +60,14 @@ def code_data(annotation: Annotation) -> list[dict[str, Any]]:
 
 
 def file_data(events: Iterable[SourceShares]) -> list[dict[str, Any]]:
-    """The source files, those of the first event first."""
+    """The source files, those of the first event first, and of an event those that are here."""
     texts = _SourceTexts()
-    return [
-        _file(file, shares.event, texts.of(file.path))
-        for shares in events
-        for file in [file for file in shares.files if file.with_inlined >= _MATTERS][:_FILES]
-    ]
+    found = []
+    for shares in events:
+        files = [file for file in shares.files if file.with_inlined >= _MATTERS]
+        files.sort(key=lambda file: not texts.of(file.path))
+        found += [_file(file, shares.event, texts.of(file.path)) for file in files[:_FILES]]
+    return found
 
 
 def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:

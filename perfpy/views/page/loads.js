@@ -12,28 +12,46 @@ function spread(bins, stop, length, weight) {
   for (let bin = first; bin <= last; bin++) bins[bin] += weight * (Math.min(stop, bin + 1) - Math.max(start, bin)) / length;
 }
 
-/* The lanes that samples are in, those with most first: [{lane, recording, on, off, weight}], with shares of each bin's time, or
-   of the most that a bin of any lane has. by: "cpu" or "thread"; range: in ticks; count: of bins. */
-export function lanesOf(profile, choice, by, range, count) {
-  const found = new Map(), masks = masksOf(profile, choice), width = (range[1] - range[0]) / count || 1;
-  const changes = profile.recordings > 1;
-  let seconds = true;
-  for (const { samples, column } of tablesOf(profile, choice.event)) {
-    if (!samples.time || (by === "cpu" && samples.off && choice.event === JOINED)) continue;
-    seconds = seconds && samples.seconds;
-    const lanes = samples[by];
+/* More lanes than somebody looks at are left out: those with least. */
+export const MOST_LANES = 300;
+
+/* What each lane has: [[key, weight]], those with most; a key is the lane's number, and whether it is of the second recording. */
+function weights(tables, masks, by, changes) {
+  const found = new Map();
+  for (const { samples, column } of tables) {
+    const lanes = samples[by], second = changes ? column : 0;
     eachKept(samples, masks, 0, samples.n, row => {
-      const key = lanes[row] * 2 + (changes ? column : 0);
-      let lane = found.get(key);
-      if (!lane) found.set(key, lane = { lane: lanes[row], recording: changes ? column : 0, on: new Float64Array(count), off: new Float64Array(count), weight: 0 });
+      const key = lanes[row] * 2 + second;
+      found.set(key, (found.get(key) || 0) + samples.weight[row]);
+    });
+  }
+  return [...found].sort((a, b) => b[1] - a[1]).slice(0, MOST_LANES);
+}
+
+/* The lanes that samples are in, CPUs by number, threads with most first: [{lane, recording, on, off, weight, seconds}], with shares of
+   each bin's time, or of the most that a bin of any lane has. by: "cpu" or "thread"; range: in ticks; count: of bins. */
+export function lanesOf(profile, choice, by, range, count) {
+  const masks = masksOf(profile, choice), width = (range[1] - range[0]) / count || 1, changes = profile.recordings > 1;
+  const tables = tablesOf(profile, choice.event).filter(({ samples }) =>
+    samples.time && !(by === "cpu" && samples.off && choice.event === JOINED));
+  const found = new Map(weights(tables, masks, by, changes).map(([key, weight]) => (
+    [key, { lane: key >> 1, recording: key & 1, on: new Float64Array(count), off: new Float64Array(count), weight }])));
+  for (const { samples, column } of tables) {
+    const lanes = samples[by], second = changes ? column : 0;
+    eachKept(samples, masks, 0, samples.n, row => {
+      const lane = found.get(lanes[row] * 2 + second);
+      if (!lane) return;
       const weight = samples.weight[row], stop = (samples.time[row] - range[0]) / width;
-      lane.weight += weight;
       spread(samples.off ? lane.off : lane.on, stop, samples.seconds ? weight / profile.tick / width : 0, weight);
     });
   }
+  const seconds = tables.every(({ samples }) => samples.seconds);
   const lanes = [...found.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
   const most = seconds ? width * profile.tick : Math.max(1, ...lanes.map(lane => lane.on.reduce((a, b) => Math.max(a, b), 0)));
-  for (const lane of lanes) for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
+  for (const lane of lanes) {
+    lane.seconds = seconds;
+    for (const bins of [lane.on, lane.off]) for (let i = 0; i < bins.length; i++) bins[i] = Math.min(1, bins[i] / most);
+  }
   return lanes;
 }
 

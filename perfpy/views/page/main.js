@@ -281,6 +281,7 @@ class Page {
     document.querySelectorAll(".heat").forEach(one => { one.hidden = true; });
     if (profile.events.length) this.refresh();
     document.body.dataset.ready = "yes";
+    performance.mark("ready");
   }
 }
 

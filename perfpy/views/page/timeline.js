@@ -1,7 +1,7 @@
 /* Lanes of load over time on a canvas, and the brush that selects a range of it. */
 
-import { lanesOf } from "./loads.js";
-import { duration } from "./words.js";
+import { MOST_LANES, lanesOf } from "./loads.js";
+import { duration, percent, whole } from "./words.js";
 
 const LANE = 24, RULER = 18, FEW = 12;
 
@@ -67,17 +67,28 @@ export class Timeline {
   arrange() {
     this.shown = this.every ? this.lanes : this.lanes.slice(0, FEW);
     this.more.hidden = this.lanes.length <= FEW;
-    this.more.textContent = this.every ? `The ${FEW} with most only` : `All ${this.lanes.length}`;
+    this.more.textContent = this.every ? `The ${FEW} with most only` : this.lanes.length < MOST_LANES ? `All ${this.lanes.length}` : `The ${MOST_LANES} with most`;
     const ruler = document.createElement("div"), picked = this.told.picked(this.by);
     this.names.replaceChildren(ruler, ...this.shown.map(lane => {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = button.title = this.told.name(lane, this.by);
+      button.textContent = this.told.name(lane, this.by);
+      button.title = `${button.textContent}: ${this.loadOf(lane)}`;
+      button.setAttribute("aria-label", button.title);
       button.setAttribute("aria-pressed", String(picked === lane.lane));
       button.onclick = () => this.told.pick(lane.lane, this.by);
       return button;
     }));
     this.draw();
+  }
+
+  /* In words what the lane draws. */
+  loadOf(lane) {
+    const mean = bins => bins.reduce((a, b) => a + b, 0) / bins.length, parts = [];
+    if (!lane.seconds) return `${whole(lane.weight)} periods`;
+    if (mean(lane.on)) parts.push(`${percent(mean(lane.on))} of the time on the CPU`);
+    if (mean(lane.off)) parts.push(`${percent(mean(lane.off))} off it`);
+    return parts.join(", ") || "nothing in this range";
   }
 
   draw() {

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from perfpy.abi.flags import SampleType
 from perfpy.perfdata.records.group_reads import carries_readings
 from perfpy.workers.forked import ForkedWorkers
-from perfpy.workers.jobs import jobs_for
+from perfpy.workers.jobs import STACKS_EACH, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 
 MadeT = TypeVar("MadeT")
 
-#: samples that pay for a process; unwinding a stack takes as long as thirty lines
-_SAMPLES_EACH: Final = 100_000
-_STACKS_EACH: Final = 3_000
+#: samples whose lines pay for a process
+_LINES_EACH: Final = 100_000
 
 
 class _Done(NamedTuple, Generic[MadeT]):
@@ -55,9 +53,9 @@ class DividedListing:
         data = self._recording.data
         if asked == 1 or any(map(carries_readings, data.events)):  # what counters said is told by differences
             return 1
-        each = _STACKS_EACH if data.has(SampleType.STACK_USER) else _SAMPLES_EACH
+        each = _LINES_EACH if self._unwound is None else STACKS_EACH
         jobs = jobs_for(asked, data.survey.events.total(), each)
-        return 1 if jobs == 1 else min(jobs, max(len(data.records.spans), 1))
+        return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
 
     def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
         """What `make` makes of each span's samples. Spans that turn out to be empty are left out."""
@@ -72,7 +70,7 @@ class DividedListing:
             counts = self._unwound.taken() if self._unwound else []
             return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
 
-        with ForkedWorkers(self._recording.data.records.spans, work, jobs) as workers:
+        with ForkedWorkers(self._recording.data.records.delivery_spans, work, jobs) as workers:
             for done in workers.results():
                 if done is not None:
                     self._tell(done)

@@ -16,7 +16,7 @@ from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.divided import DividedListing
-from perfpy.views.script.fields import OutputFields
+from perfpy.views.script.fields import OutputFields, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from perfpy.views.script.trace_text import TraceSource
 
 # fields that say something of the samples before, or are found by other programs
-_NOT_DIVIDED: Final = frozenset({"metric", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"})
+_NOT_DIVIDED: Final = frozenset(
+    {"data_src", "metric", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
+)
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
 _TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
@@ -105,21 +107,21 @@ class ScriptRun:
         if not samples or not self._may_be_divided(lines, side):
             return lines.write(self._batches(columns) if samples else (), side, out)
         unwinding = self._unwinding(columns)
-        listing = DividedListing(self._recording, self._symbolizer, columns, unwinding)
-        jobs = listing.jobs(self._options.jobs)
+        divided = DividedListing(self._recording, self._symbolizer, columns, unwinding)
+        jobs = divided.jobs(self._options.jobs)
         if jobs == 1:
             return lines.write(self._recording.batches(columns, unwinding), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
-            return lines.write(listing.made(lambda batch: batch, jobs), side, out)
+            return lines.write(divided.made(lambda batch: batch, jobs), side, out)
         printed, makers = 0, lines.makers()
-        for count, text in listing.made(lambda batch: lines.made(batch, makers), jobs):
+        for count, text in divided.made(lambda batch: lines.made(batch, makers), jobs):
             printed += count
             out.write(text.data)
         return printed
 
     def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
         """Whether no line depends on the lines before it."""
-        asked = set[str]().union(*(one.fields for one in self._options.fields.sets.values()))
+        asked = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
         return side == () and lines.relative is None and lines.sample_filter.switch is None and not asked & _NOT_DIVIDED
 
     def parts(self, columns: set[str]) -> Iterator[Batch]:

@@ -70,9 +70,9 @@ class TracepointArguments:
         self._not_text: set[str] = set()
         names = parameters(handler)
         given = _BEFORE_FIELDS + len(form.fields) if not self._by_name else 3
-        #: whether the function has a parameter for the sample
-        self.wants_sample = names is not None and len(names) == given + 1
-        fits = by_name or names is None or given <= len(names) <= given + 1
+        #: whether the function has a parameter for the sample: one more than there are fields, and not one for a field that is gone
+        self.wants_sample = names is not None and len(names) == given + 1 and (by_name or form.field(names[-1]) is None)
+        fits = by_name or names is None or len(names) == given + self.wants_sample
         self._chosen = None if fits or names is None else _chosen(names, form.fields)
 
     def of(self, raw: Any, endian: str, head: Head) -> list[tuple[Any, ...]]:

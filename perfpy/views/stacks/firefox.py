@@ -26,6 +26,7 @@ _VERSION: Final = 60
 _GECKO_VERSION: Final = 31
 _MS: Final = 1e6  # ns
 _INSTANT: Final = 0
+_NO_PAYLOAD: Final = -1
 #: where the viewer shows markers of tracepoints
 _SHOWN_IN: Final = ("marker-chart", "marker-table", "timeline-overview")
 
@@ -123,19 +124,31 @@ class _Profile:
 
     def _add_markers(self, part: Stacks, timed: TimedSamples, stacks: NDArray[np.int64]) -> None:
         """A marker for each sample."""
-        words, payload, name = self._words, timed.payload, self._tables.string(part.event)
-        fields = self._schemas.setdefault(part.event, [])
+        name, track = self._tables.string(part.event), self._tracks[0] if len(self._tracks) > 1 else ""
+        said = self._said(part, timed)
         for rows in _runs(np.lexsort((timed.time, timed.tid, timed.pid)), timed):
-            markers = self._thread(part, timed, rows, self._tracks[0] if len(self._tracks) > 1 else "")["markers"]
-            for row, time in zip(rows.tolist(), self._milliseconds(timed.time[rows]), strict=True):
-                said = dict(words.fields(part.payloads[payload[row]])) if words is not None and payload is not None else {}
-                fields += [field for field in said if field not in fields]
-                cause = {"cause": {"stack": int(stacks[row]), "time": time}} if stacks[row] >= 0 else {}
-                data = {**{f"_{field}": text for field, text in said.items()}, "type": part.event, **cause}
-                values = (("data", data), ("name", name), ("startTime", time), ("endTime", None), ("phase", _INSTANT), ("category", 0))
-                for column, value in values:
-                    markers[column].append(value)
-                markers["length"] += 1
+            markers = self._thread(part, timed, rows, track)["markers"]
+            times = self._milliseconds(timed.time[rows])
+            payloads = [_NO_PAYLOAD] * len(rows) if timed.payload is None else timed.payload[rows].tolist()
+            for stack, time, payload in zip(stacks[rows].tolist(), times, payloads, strict=True):
+                markers["data"].append({**said.get(payload, {}), "type": part.event, **_cause(stack, time)})
+            markers["startTime"] += times
+            markers["endTime"] += [None] * len(rows)
+            for column, value in (("name", name), ("phase", _INSTANT), ("category", 0)):
+                markers[column] += [value] * len(rows)
+            markers["length"] += len(rows)
+
+    def _said(self, part: Stacks, timed: TimedSamples) -> dict[int, dict[str, str]]:
+        """The fields of each different payload, and, for the schema, which there are."""
+        names = self._schemas.setdefault(part.event, [])
+        if self._words is None or timed.payload is None:
+            return {}
+        found = {}
+        for payload in np.unique(timed.payload).tolist():
+            fields = dict(self._words.fields(part.payloads[payload]))
+            names += [name for name in fields if name not in names]
+            found[payload] = {f"_{name}": text for name, text in fields.items()}
+        return found
 
     def _milliseconds(self, times: NDArray[np.float64] | NDArray[np.uint64]) -> list[float]:
         found: list[float] = ((times - self._zero) / _MS).tolist()
@@ -192,6 +205,11 @@ def _began(part: Stacks, timed: TimedSamples) -> NDArray[np.float64]:
 def _cpu_times(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64]) -> list[int]:
     """The time on the CPU, in ns, before each sample."""
     return [0] * len(rows) if part.off_cpu else timed.weight[rows].tolist()
+
+
+def _cause(stack: int, time: float) -> dict[str, Any]:
+    """How it came to a marker."""
+    return {"cause": {"stack": stack, "time": time}} if stack >= 0 else {}
 
 
 def _runs(order: NDArray[np.int64], timed: TimedSamples) -> list[NDArray[np.int64]]:

@@ -176,7 +176,7 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
     """The mappings, first the program's own, which pprof takes the first one for: that with most of the samples, named as its command."""
     weights: dict[FileMapping, float] = {}
     for part in parts:
-        sites, comms = part.sites, set(part.comms)
+        sites, comms = part.sites, tuple(comm for comm in part.comms if comm)
         if sites is None:
             continue
         innermost = part.site[part.offsets[:-1]] if part.site is not None and len(part.site) else np.zeros(0, np.int32)
@@ -184,7 +184,7 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
         mapping = of_chain[part.chain]
         hits = np.bincount(mapping[mapping >= 0], part.count[mapping >= 0], len(sites.mappings)).tolist()
         for one, weight in zip(sites.mappings, hits, strict=True):
-            named = one.path.startswith("/") and one.path.rpartition("/")[2][:15] in comms
+            named = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # python3.11 runs as python3
             weights[one] = weights.get(one, 0.0) + weight + named * 1e18
     return sorted(weights, key=lambda one: -weights[one])
 

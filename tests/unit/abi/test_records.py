@@ -104,8 +104,8 @@ def test_a_device_and_an_inode_are_no_build_id():
     plain = r.Mmap2(0, 7, 7, 0x1000, 0x1000, 0, 0xFE, 0, 328261, 0, 5, 2, "/usr/lib/libc.so.6")
     identified = plain._replace(maj=0, ino=0, misc=MISC_MMAP_BUILD_ID, build_id=bytes(range(1, 9)))
     for record, expected in (
-        (plain, plain._replace(misc=MISC_MMAP_BUILD_ID)),
-        (plain._replace(maj=8, min=1, ino_generation=77), plain._replace(misc=MISC_MMAP_BUILD_ID, maj=8, min=1, ino_generation=77)),
+        (plain, plain),
+        (plain._replace(maj=8, min=1, ino_generation=77), plain._replace(maj=8, min=1, ino_generation=77)),
         (identified, identified),
     ):
         body = r.encode(record, NO_ID, "<")[8:]

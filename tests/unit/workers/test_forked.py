@@ -17,7 +17,8 @@ from perfpy.workers.jobs import available_cores, jobs_for
 
 DEADLINE = 30
 ENDLESS = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 from perfpy.workers.forked import ForkedWorkers
 
 def work(part):
@@ -95,7 +96,10 @@ def test_no_process_outlives_this_one(number):
         lines = [process.stdout.readline().strip() for _ in range(3)]
         pids = [int(line) for line in lines if line != "begun"]
         process.send_signal(number)
-        process.wait(DEADLINE)
+        try:
+            process.wait(DEADLINE)
+        finally:
+            process.kill()
     assert len(pids) == 2
     deadline = time.monotonic() + DEADLINE
     while any(map(is_alive, pids)) and time.monotonic() < deadline:

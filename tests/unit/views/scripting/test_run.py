@@ -142,6 +142,13 @@ def test_a_handler_with_one_parameter_more_gets_the_sample(runs: Runs) -> None:
     assert runs(text, TRACEPOINTS)[1].strip() == f"{name.replace('__', ':')} int"
 
 
+def test_a_field_that_is_gone_is_none_and_the_sample_does_not_take_its_turn(runs: Runs) -> None:
+    name, fields, values = handlers(runs)
+    with_gone = ", ".join([*fields[:-1], "gone", fields[-1]])
+    text = f"def {name}({COMMON}, {with_gone}):\n    print(gone, {fields[-1]}, sep='|')\n    raise SystemExit\n"
+    assert runs(text, TRACEPOINTS)[1].strip() == f"None|{values[-1]}"
+
+
 @pytest.mark.parametrize("function", ["trace_begin", "process_event", "trace_end"])
 def test_a_failure_is_told_with_the_scripts_line(function: str, runs: Runs, recording: Path) -> None:
     status, _, err = runs(f"def {function}(*_):\n    return 1 // 0\n", recording)

@@ -1,5 +1,6 @@
 """pprof's profile: what it holds is what was recorded, and pprof finds the source and the instructions of it."""
 
+import dataclasses
 import gzip
 import shutil
 import subprocess
@@ -7,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from perfpy.analysis.stacks.code_sites import CodeSites, FileMapping
 from perfpy.cli import run
 from perfpy.views.stacks.pprof import Circumstances, pprof
 from tests.builders.annotated import spin_with_lines
@@ -156,6 +159,16 @@ def test_no_function_is_without_a_name(exported: Path) -> None:
     profile = Profile(exported.read_bytes())
     assert all(profile.strings[function[2]] for function in profile.functions.values())
     assert all(profile.location(site)[2] for site in profile.locations)
+
+
+def test_the_program_is_the_first_mapping_whatever_its_link_is_called() -> None:
+    part = stacks("python3;main 1\npython3;memcpy 9")
+    mappings = [FileMapping(0x1000, 0x2000, 0x1000, path, "", False, True, False) for path in ("/lib/libc.so.6", "/usr/bin/python3.11")]
+    column = np.array([0x1000, 0x1100], np.uint64)
+    none = np.full(2, -1)
+    sites = CodeSites(column, np.array([1, 0]), none, none > 0, column, column, mappings, [], [None, None])
+    profile = Profile(pprof([dataclasses.replace(part, sites=sites, site=np.array([0, 1], np.int32))]))
+    assert [profile.strings[mapping[5]] for mapping in profile.mappings.values()] == ["/usr/bin/python3.11", "/lib/libc.so.6"]
 
 
 def asked_pprof(*words: str) -> str:

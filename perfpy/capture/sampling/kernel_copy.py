@@ -1,0 +1,125 @@
+"""record --kcore: the kernel's code, its symbols and its modules beside the recording, as they are while it is made.
+
+What enters: a folder, and where /proc is mounted. What leaves: in the folder `kallsyms`, `modules` and `kcore`: an ELF file with the
+kernel's text and that of its modules at their addresses. perf looks for them there, too (perf.data-directory, "kcore_dir").
+Layouts: elf(5), fs/proc/kcore.c; /proc/modules has { name, size, references, users, state, address }.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+from perfpy.errors import PerfError
+from perfpy.untrusted.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KALLSYMS: Final = "kallsyms"
+KCORE: Final = "kcore"
+_MODULES: Final = "modules"
+_EHDR_SIZE: Final = 64
+_PHDR: Final = struct.Struct("=2I6Q")  # type, flags, offset, vaddr, paddr, filesz, memsz, align
+_PT_LOAD: Final = 1
+_PAGE: Final = 4096
+_HEADERS_MOST: Final = 1 << 20
+_LARGEST: Final = 256 << 20  # bytes of text
+_PIECE: Final = 1 << 20
+_CODE: Final = b"tTwW"
+
+
+class Range(NamedTuple):
+    """Addresses: the first, and the one behind the last."""
+
+    start: int
+    end: int
+
+
+def copy_kernel(folder: str, proc: str = "/proc") -> None:
+    """Make the folder. Raises PerfError where the kernel does not let one have it."""
+    try:
+        with open_regular(f"{proc}/{KCORE}") as memory:
+            with open_regular(f"{proc}/{KALLSYMS}") as file:
+                symbols = file.read()
+            with open_regular(f"{proc}/{_MODULES}") as file:
+                modules = file.read()
+            os.mkdir(folder, 0o700)
+            for name, data in ((KALLSYMS, symbols), (_MODULES, modules)):
+                _write(f"{folder}/{name}", iter((data,)))
+            _write(f"{folder}/{KCORE}", _kcore(memory, _text(symbols, modules)))
+    except OSError as error:
+        why = f"{error.filename or f'{proc}/{KCORE}'}: {error.strerror}"
+        raise PerfError(f"--kcore: {why}; it needs root, and a kernel built with CONFIG_PROC_KCORE that is not locked down") from None
+    except (ValueError, IndexError, struct.error) as error:
+        raise PerfError(f"--kcore: {proc}: {error}") from None
+
+
+def _write(path: str, pieces: Iterator[bytes]) -> None:
+    with open(path, "xb") as file:
+        file.writelines(pieces)
+
+
+def _text(symbols: bytes, modules: bytes) -> list[Range]:
+    """Where code is: the kernel's, then that of each module up to the end of the page of its last function."""
+    bounds = {b"_stext": 0, b"_etext": 0}
+    last: dict[bytes, int] = {}
+    for line in symbols.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] in bounds:
+            bounds[words[2]] = int(words[0], 16)
+        elif len(words) == 4 and words[1] in _CODE:
+            last[words[3]] = max(last.get(words[3], 0), int(words[0], 16))
+    if not 0 < bounds[b"_stext"] < bounds[b"_etext"]:
+        raise ValueError("its symbols have no addresses (sysctl kernel.kptr_restrict=0, or be root)")
+    found = [Range(bounds[b"_stext"] & -_PAGE, -(-bounds[b"_etext"] // _PAGE) * _PAGE)]
+    for line in modules.splitlines():
+        words = line.split()
+        start = int(words[5], 16)
+        end = (last.get(b"[" + words[0] + b"]", 0) & -_PAGE) + _PAGE
+        if start < end <= start + _LARGEST:
+            found.append(Range(start & -_PAGE, end))
+    return found
+
+
+def _kcore(memory: BinaryIO, wanted: list[Range]) -> Iterator[bytes]:
+    """A file of the same machine with these ranges, as far as they are there."""
+    header = memory.read(_EHDR_SIZE)
+    (table,) = struct.unpack_from("=Q", header, 32)
+    size, count = struct.unpack_from("=2H", header, 54)
+    memory.seek(table)
+    entries = memory.read(min(size * count, _HEADERS_MOST))
+    segments = [_PHDR.unpack_from(entries, offset) for offset in range(0, len(entries) - _PHDR.size + 1, size)]
+    parts = [(one, offset) for one in wanted if (offset := _offset_of(one, segments)) is not None]
+    if not parts or sum(one.end - one.start for one, _ in parts) > _LARGEST:
+        raise ValueError("the kernel's text is not in kcore")
+    made = bytearray(header)
+    struct.pack_into("=2Q", made, 32, _EHDR_SIZE, 0)
+    struct.pack_into("=5H", made, 54, _PHDR.size, len(parts), 0, 0, 0)
+    place = -(-(_EHDR_SIZE + len(parts) * _PHDR.size) // _PAGE) * _PAGE
+    begin = place
+    for one, _ in parts:
+        length = one.end - one.start
+        made += _PHDR.pack(_PT_LOAD, 7, place, one.start, 0, length, length, _PAGE)
+        place += length
+    yield bytes(made).ljust(begin, b"\0")
+    for one, offset in parts:
+        yield from _bytes(memory, offset, one.end - one.start)
+
+
+def _offset_of(wanted: Range, segments: list[tuple[int, ...]]) -> int | None:
+    for kind, _, offset, start, _, length, _, _ in segments:
+        if kind == _PT_LOAD and start <= wanted.start and wanted.end <= start + length:
+            return offset + wanted.start - start
+    return None
+
+
+def _bytes(memory: BinaryIO, offset: int, size: int) -> Iterator[bytes]:
+    """That many; what the kernel does not show is zeros."""
+    while size:
+        memory.seek(offset)
+        data = memory.read(min(size, _PIECE)) or bytes(min(size, _PAGE))
+        yield data
+        offset += len(data)
+        size -= len(data)

@@ -1,0 +1,1 @@
+"""Many recordings: what is folded of each, wherever that is, put together and reported as one."""

@@ -1,0 +1,119 @@
+"""The unit of work over many recordings: one of them, folded to a portable profile.
+
+What enters: the path of a recording, and what is asked of each. What leaves: its PortableProfile, or
+why it cannot be read. It needs nothing but perfpy and the files: it may run in any process, on any machine that sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.aggregate.profile import Recipe
+from perfpy.analysis.aggregate.scan import SampleScan
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.report import losses, recording_text
+from perfpy.analysis.samples.wait_events import has_off_cpu
+from perfpy.errors import PerfError, UsageError
+from perfpy.fleet.merging import merged
+from perfpy.fleet.portable import PortableProfile, Unread, portable
+from perfpy.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+#: dimensions and measures that need more of a recording than its samples
+_OF_ONE_RECORDING = {
+    "raw": "data of tracepoints",
+    "cgroup": "cgroups",
+    "cgroup_id": "cgroups",
+    "parallelism": "context switches",
+    "latency": "context switches",
+}
+#: what a recording counts as, where all count the same
+_ONE = 10**12
+
+#: a recording -> what is asked of it: its report's options, or for whole stacks a filter; and where to look for symbols
+Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | SampleFilter, SymbolOptions | None]]"
+
+
+class FoldingRequest(NamedTuple):
+    """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers."""
+
+    asked: Asked
+    weight: str = "time"
+    check_owner: bool = False
+
+
+def folded_group(paths: list[str], request: FoldingRequest) -> tuple[PortableProfile | None, list[Unread]]:
+    """Some recordings, folded and put together; and those that could not be read."""
+    parts, unread = [], []
+    for path in paths:
+        try:
+            parts.append(folded_recording(path, request))
+        except UsageError:
+            raise
+        except PerfError as error:
+            unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
+    return (merged(parts) if parts else None), unread
+
+
+def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
+    """One recording, folded. Raises BadPerfData, UsageError."""
+    with Recording(path, check_owner=request.check_owner) as recording:
+        asked, symbols = request.asked(recording)
+        data = recording.data
+        timeline = recording.make_timeline(keep_exited=True)
+        symbolizer = recording.new_symbolizer(timeline, symbols)
+        recipe = _stacks_recipe(recording, asked) if isinstance(asked, SampleFilter) else plan_report(data, asked).recipe
+        _refuse(recipe)
+        if not isinstance(asked, SampleFilter) and (asked.call_graph is not None or asked.children):
+            # those without callchains have the same rows
+            recipe = recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"])))
+        if isinstance(asked, SampleFilter):
+            scan = SampleScan(data, timeline, symbolizer, recipe)
+        else:
+            scan = SampleScan(data, timeline, symbolizer, recipe, asked.wanted.mode, grain=asked.time_quantum, max_stack=asked.max_stack)
+        profile = scan.profile()
+        found = portable(recording_text(data), recording.events, profile, symbolizer, timeline, by_function=recipe.by_function)
+        lost, dropped = losses(data)
+        warnings = [Unread(path, text) for text in recording.warnings]
+        listed = [entry.filename for entry in data.features.get("build_id", ())]
+        return _weighted(found._replace(lost=lost, dropped=dropped, cut=scan.cut, listed=listed, warnings=warnings), request.weight)
+
+
+def _stacks_recipe(recording: Recording, sample_filter: SampleFilter) -> Recipe:
+    dimensions = ("comm", "frame", "state") if has_off_cpu(recording.events) else ("comm", "frame")
+    return Recipe(dimensions, sample_filter, chains=True, by_function=True)
+
+
+def _refuse(recipe: Recipe) -> None:
+    needed = {_OF_ONE_RECORDING[name] for name in (*recipe.dimensions, *recipe.measures) if name in _OF_ONE_RECORDING}
+    if needed:
+        raise UsageError(f"{' and '.join(sorted(needed))}: these are each recording's own: report one at a time")
+
+
+def _weighted(found: PortableProfile, weight: str) -> PortableProfile:
+    """With other periods: those of samples are 1, or those of each event are the same in all recordings."""
+    rows = found.folded
+    if weight == "samples":
+        return found._replace(folded=replace(rows, period=rows.count))
+    if weight == "equal":
+        total = sum_by(rows.event, rows.period, len(found.events))
+        return found._replace(folded=replace(rows, period=_scaled(rows.period, total[rows.event])))
+    return found
+
+
+def _scaled(period: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:
+    shares = period.astype(np.longdouble) / np.maximum(total, 1)
+    scaled: NDArray[np.int64] = np.rint(shares * _ONE).astype(np.int64)
+    return scaled

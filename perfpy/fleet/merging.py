@@ -1,0 +1,212 @@
+"""Portable profiles of several recordings, put together to one.
+
+What enters: PortableProfiles. What leaves: one PortableProfile. Files are the same by name, functions by
+name within a file, events by meaning; nothing by its address. Rows, frames, chains and names stand in the order in which they are
+met first; so it does not matter in which groups neighbours are put together: merge(a, b, c, d) is merge(merge(a, b), merge(c, d)).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfpy.analysis.aggregate.exact_sums import GroupSums
+from perfpy.analysis.aggregate.profile import Folded
+from perfpy.analysis.aggregate.tuple_table import TupleTable
+from perfpy.analysis.samples.callchains import ChainTable
+from perfpy.analysis.samples.dimensions import DIMENSIONS
+from perfpy.errors import UsageError
+from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, Unread
+from perfpy.symbols.known_frames import SymbolColumns
+from perfpy.unwind.cut_stacks import CutStacks
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.symbols.dso import Dso
+
+_CHAINS_AT_ONCE = 1 << 13
+
+
+def merged(parts: Iterable[PortableProfile]) -> PortableProfile:
+    """All parts as one; at least one."""
+    merging = Merging()
+    for part in parts:
+        merging.add(part)
+    return merging.result()
+
+
+class _Numbers:
+    """Numbers for things, in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[Hashable, int] = {}
+        self.new: list[int] = []  # which of those that were asked for last were new
+
+    def of(self, keys: Sequence[Hashable]) -> NDArray[np.int32]:
+        """The number of each key."""
+        known = self._number_of
+        self.new = []
+        found = np.empty(len(keys), np.int32)
+        for index, key in enumerate(keys):
+            before = len(known)
+            number = found[index] = known.setdefault(key, before)
+            if number == before:
+                self.new.append(index)
+        return found
+
+
+class Merging:
+    """Takes in one part after the other."""
+
+    def __init__(self) -> None:
+        self._recordings: list[RecordingText] = []
+        self._events: list[FileEvent] = []
+        self._event_keys: list[tuple[object, ...]] = []
+        self._dsos: list[Dso] = []
+        self._origins: list[str] = []
+        self._comms: list[str] = []
+        self._last_comms: dict[int, str] = {}
+        self._numbers_of = {name: _Numbers() for name in ("recording", "event", "dso", "comm", "symbol")}
+        self._symbols: list[SymbolColumns] = []
+        self._frame_ids = TupleTable([True, True, True, False])
+        self._frames: list[dict[str, NDArray[Any]]] = []
+        self._chains = ChainTable()
+        self._rows: TupleTable | None = None
+        self._dimensions: tuple[str, ...] = ()
+        self._tids: list[NDArray[np.int64]] = []
+        self._period, self._count = GroupSums(), GroupSums()
+        self._measures: dict[str, GroupSums] = {}
+        self._lost = self._dropped = 0
+        self._cut: dict[tuple[int, str], tuple[int, int]] = {}
+        self._by_function = True
+        self._listed: dict[str, None] = {}
+        self._warnings: list[Unread] = []
+
+    def add(self, part: PortableProfile) -> None:
+        """The next part."""
+        numbers = self._numbers_of
+        recording, event = numbers["recording"].of(part.recordings), numbers["event"].of(part.event_keys)
+        self._recordings += [part.recordings[index] for index in numbers["recording"].new]
+        for index in numbers["event"].new:
+            self._event_keys.append(part.event_keys[index])
+            self._events.append(_renumbered(part.events[index], len(self._events)))
+        comm = numbers["comm"].of(part.comms)
+        self._comms += [part.comms[index] for index in numbers["comm"].new]
+        for tid, name in part.last_comms.items():
+            self._last_comms.setdefault(tid, name)
+        self._listed.update(dict.fromkeys(part.listed))
+        self._warnings += part.warnings
+        frame = self._frames_of(part)
+        maps = {"frame": frame, "comm": comm, "recording": recording}
+        self._add_rows(part.folded, event, maps, self._chains_of(part, frame))
+        self._lost, self._dropped = self._lost + part.lost, self._dropped + part.dropped
+        for one in part.cut:
+            cut, stacks = self._cut.get((one.size, one.machine), (0, 0))
+            self._cut[one.size, one.machine] = cut + one.cut, stacks + one.stacks
+
+    def _frames_of(self, part: PortableProfile) -> NDArray[np.int32]:
+        """The number here of each frame of a part."""
+        dso = self._numbers_of["dso"].of([(file.short_name, file.kind.value) for file in part.dsos])
+        for index in self._numbers_of["dso"].new:
+            self._dsos.append(part.dsos[index])
+            self._origins.append(part.origins[index])
+        dso = np.append(dso, np.int32(-1))
+        symbol = np.append(self._symbols_of(part.symbols, dso), np.int32(-1))
+        self._by_function = part.by_function
+        frames = {**part.frames, "dso": dso[part.frames["dso"]], "symbol": symbol[part.frames["symbol"]]}
+        address = np.where(frames["dso"] >= 0, frames["address"], frames["ip"])
+        if part.by_function:
+            address = np.where(frames["symbol"] >= 0, np.uint64(0), address)
+        ids, new = self._frame_ids.ids_and_new([frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address])
+        self._frames.append({name: frames[name][new] for name in FRAME_COLUMNS})
+        return ids
+
+    def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The number here of each symbol of a part."""
+        file = dso[symbols.dso]
+        keys = [*zip(file.tolist(), symbols.names, symbols.twin.tolist(), symbols.inlined.tolist(), strict=True)]
+        numbers = self._numbers_of["symbol"].of(keys)
+        self._symbols.append(symbols._replace(dso=file).take(self._numbers_of["symbol"].new))
+        return numbers
+
+    def _chains_of(self, part: PortableProfile, frame: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The number here of each chain of a part, and of no chain as the last."""
+        offsets, found = part.offsets, []
+        for begin in range(0, len(part.chain_lengths), _CHAINS_AT_ONCE):
+            lengths = part.chain_lengths[begin : begin + _CHAINS_AT_ONCE]
+            entries = part.chain_frames[offsets[begin] : offsets[begin + len(lengths)]]
+            found.append(self._chains.add(frame[entries], lengths))
+        return np.concatenate([*found, np.array([-1], np.int32)])
+
+    def _add_rows(self, folded: Folded, event: NDArray[np.int32], maps: dict[str, NDArray[np.int32]], chain: NDArray[np.int32]) -> None:
+        if self._rows is None:
+            self._dimensions = tuple(folded.dimensions)
+            self._measures = {name: GroupSums() for name in folded.measures}
+            self._rows = TupleTable([True, True, *(DIMENSIONS[name].dense for name in self._dimensions), True])
+        if tuple(folded.dimensions) != self._dimensions:
+            raise UsageError("some of the recordings are of branches or memory accesses, others not: report them apart")
+        columns: list[NDArray[Any]] = [event[folded.event], folded.filtered.astype(np.int32)]
+        for name in self._dimensions:
+            table = "recording" if name == "recording" else DIMENSIONS[name].table
+            values = folded.dimensions[name]
+            columns.append(maps[table][values] if table else values)
+        ids, new = self._rows.ids_and_new([*columns, chain[folded.chain] + 1])
+        size = len(self._rows)
+        self._tids.append(folded.tid[new])
+        self._period.add(ids, folded.period, size)
+        self._count.add(ids, folded.count, size)
+        for name, measures in self._measures.items():
+            measures.add(ids, folded.measures[name], size)
+
+    def result(self) -> PortableProfile:
+        """What was taken in."""
+        assert self._rows is not None, "nothing to merge"
+        size = len(self._rows)
+        event, mark, *rest, chain = self._rows.columns()
+        measures = {name: values.totals(size) for name, values in self._measures.items()}
+        totals = self._period.totals(size), self._count.totals(size)
+        dimensions = dict(zip(self._dimensions, rest, strict=True))
+        rows = Folded(event, mark.astype(np.bool_), chain - 1, np.concatenate(self._tids), *totals, dimensions, measures)
+        frames = {name: np.concatenate([part[name] for part in self._frames]) for name in FRAME_COLUMNS}
+        chain_frames, offsets = self._chains.chains()
+        cut = [CutStacks(*counts, *key) for key, counts in sorted(self._cut.items())]
+        return PortableProfile(
+            self._recordings,
+            self._events,
+            self._event_keys,
+            self._dsos,
+            self._origins,
+            frames,
+            _joined(self._symbols),
+            chain_frames,
+            np.diff(offsets),
+            self._comms,
+            self._last_comms,
+            rows,
+            *(self._lost, self._dropped),
+            cut,
+            self._by_function,
+            list(self._listed),
+            self._warnings,
+        )
+
+
+def _renumbered(event: FileEvent, number: int) -> FileEvent:
+    """An event as the number-th; groups are each recording's own."""
+    from copy import copy
+
+    event = copy(event)
+    event.index = event.leader = number
+    event.group_name = ""
+    return event
+
+
+def _joined(parts: list[SymbolColumns]) -> SymbolColumns:
+    names = [name for part in parts for name in part.names]
+    return SymbolColumns(names, *(np.concatenate([part[index] for part in parts]) for index in range(1, len(parts[0]))))

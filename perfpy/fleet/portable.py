@@ -1,0 +1,178 @@
+"""What is folded of one recording, in words that hold for all: names of events, files and functions, not numbers and addresses.
+
+What enters: a recording, and what its samples are folded by. What leaves:
+PortableProfile, a value that can be pickled, sent and merged with others (perfpy.fleet.merging), and is
+small: it grows with what is distinct among the samples, not with their number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import PerfType
+from perfpy.analysis.aggregate.profile import Folded
+from perfpy.analysis.samples.dimensions import DIMENSIONS
+from perfpy.symbols.known_frames import SymbolColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.symbols.dso import Dso
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+    from perfpy.unwind.cut_stacks import CutStacks
+
+#: the columns of frames
+FRAME_COLUMNS = ("ip", "level", "dso", "address", "symbol", "symbol_offset", "map_start", "map_end")
+#: types of events whose numbers mean the same on every machine
+_SAME_EVERYWHERE = (PerfType.HARDWARE, PerfType.SOFTWARE, PerfType.HW_CACHE, PerfType.RAW)
+
+
+class Unread(NamedTuple):
+    """A recording that could not be read, or not all of it, and why."""
+
+    path: str
+    reason: str
+
+
+class PortableProfile(NamedTuple):
+    """The folded samples of some recordings.
+
+    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins:
+    files, and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the
+    distinct callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none;
+    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed:
+    files of the recordings' build-id tables; warnings: of what could not be read of some.
+    """
+
+    recordings: list[RecordingText]
+    events: list[FileEvent]
+    event_keys: list[tuple[object, ...]]
+    dsos: list[Dso]
+    origins: list[str]
+    frames: dict[str, NDArray[Any]]
+    symbols: SymbolColumns
+    chain_frames: NDArray[np.int32]
+    chain_lengths: NDArray[np.int64]
+    comms: list[str]
+    last_comms: dict[int, str]
+    folded: Folded
+    lost: int
+    dropped: int
+    cut: list[CutStacks]
+    by_function: bool
+    listed: list[str]
+    warnings: list[Unread]
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each chain begins, and where the last one ends."""
+        return np.concatenate([[0], np.cumsum(self.chain_lengths)]).astype(np.int64)
+
+
+def event_keys(events: list[FileEvent]) -> list[tuple[object, ...]]:
+    """Equal for events of two recordings that mean the same: what is counted, and in which modes; not how precisely.
+
+    The second event of one meaning in a recording is another one than the first.
+    """
+    keys = [_meaning(event) for event in events]
+    return [(*key, keys[:number].count(key)) for number, key in enumerate(keys)]
+
+
+def _meaning(event: FileEvent) -> tuple[object, ...]:
+    attr = event.attr
+    modes = attr.exclude_user, attr.exclude_kernel, attr.exclude_hv, attr.exclude_guest, attr.exclude_host
+    if attr.type in _SAME_EVERYWHERE:
+        return "number", int(attr.type), attr.config, *modes
+    return "name", event.name.partition(":p")[0], *modes
+
+
+def portable(
+    recording: RecordingText,
+    events: list[FileEvent],
+    profile: Profile,
+    symbolizer: Symbolizer,
+    timeline: TaskTimeline,
+    *,
+    by_function: bool,
+) -> PortableProfile:
+    """What a profile holds, for others."""
+    folded = profile.folded
+    chains, lengths = _chains(profile, symbolizer)
+    used = _used_frames(folded, chains, len(symbolizer.frames))
+    table = symbolizer.resolve()
+    number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
+    symbols, frames["symbol"] = _symbols(symbolizer, frames["symbol"])
+    dimensions = {name: number_of[v] if DIMENSIONS[name].table == "frame" else v for name, v in folded.dimensions.items() if name != "raw"}
+    tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
+    origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
+    rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
+    return PortableProfile(
+        [recording],
+        events,
+        event_keys(events),
+        list(symbolizer.dsos),
+        origins,
+        frames,
+        symbols,
+        number_of[chains],
+        lengths,
+        list(timeline.comms),
+        {tid: timeline.last_comm(tid) for tid in tids},
+        rows,
+        *(0, 0, []),
+        by_function,
+        *([], []),
+    )
+
+
+def _chains(profile: Profile, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The distinct chains with inlined calls, which are looked up where the files are."""
+    if profile.chains is None:
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    frames, offsets = profile.chains.chains()
+    return symbolizer.expanded(frames, np.diff(offsets))
+
+
+def _used_frames(folded: Folded, chains: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
+    used = np.zeros(size, np.bool_)
+    used[chains] = True
+    for name, values in folded.dimensions.items():
+        if name != "raw" and DIMENSIONS[name].table == "frame":
+            used[values] = True
+    return used
+
+
+def _symbols(symbolizer: Symbolizer, symbol: NDArray[np.int32]) -> tuple[SymbolColumns, NDArray[np.int32]]:
+    """The symbols that frames have, and the number of each frame's among them."""
+    known = symbolizer.symbols
+    used = np.zeros(len(known) + 1, np.bool_)
+    used[symbol] = True
+    used[-1] = False  # -1: none
+    numbers = np.flatnonzero(used).tolist()
+    number_of = np.full(len(used), -1, np.int32)
+    number_of[numbers] = np.arange(len(numbers))
+    names = [known.name(number) for number in numbers]
+    start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
+    dso = np.array([known.dso(number) for number in numbers], np.int32)
+    inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
+    is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
+    binding = np.array([known.binding(number) for number in numbers], np.uint8)
+    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding), number_of[symbol]
+
+
+def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], inlined: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name."""
+    seen: dict[tuple[str, int], int] = {}
+    twins = np.zeros(len(names), np.int32)
+    for number in np.argsort(start, kind="stable").tolist():
+        if not inlined[number]:
+            key = names[number], int(dso[number])
+            twins[number] = seen[key] = seen.get(key, -1) + 1
+    return twins

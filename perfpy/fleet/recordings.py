@@ -1,0 +1,231 @@
+"""Many recordings as one: what perfpy.open_many() returns.
+
+What enters: paths, patterns and folders. What leaves: reports, stacks and flame graphs of all of them. Each recording is
+folded by itself (perfpy.fleet.folding), by as many processes as there are CPUs or by a cluster; what that gives is merged.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from perfpy.analysis.aggregate.profile import samples_of_frames
+from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.report import SampleWords, report_of
+from perfpy.analysis.samples.dimensions import PayloadTable
+from perfpy.analysis.sortkeys.key_texts import MachineTexts, TaskComms, TraceData
+from perfpy.errors import BadPerfData, PerfError, UsageError
+from perfpy.fleet.folding import FoldingRequest, folded_group
+from perfpy.fleet.merging import merged
+from perfpy.symbols.known_frames import KnownFrames
+from perfpy.symbols.tasks.task_states import unnamed
+from perfpy.workers.forked import ForkedWorkers, can_fork
+from perfpy.workers.jobs import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.fleet.folding import Asked
+    from perfpy.fleet.portable import PortableProfile, Unread
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+#: what names recordings: paths, patterns, folders
+Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+
+WEIGHTS: Final = ("time", "samples", "equal")
+#: recordings that a process folds and merges before it hands anything on
+_GROUP: Final = 4
+_MAIN_FILE: Final = "data"  # of a recording that is a folder
+
+
+def recordings_named(names: Names) -> list[str]:
+    """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
+
+    A folder that is a recording itself (record --threads) is one; of other folders the files *.data, and perf.data, are. Raises
+    BadPerfData for a pattern or folder that has none.
+    """
+    found: dict[str, None] = {}
+    for one in [names] if isinstance(names, (str, os.PathLike)) else names:
+        name = os.fspath(one)
+        if os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+            paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
+        elif glob.has_magic(name) and not os.path.exists(name):
+            paths = sorted(glob.glob(name, recursive=True))
+        else:
+            paths = [name]
+        if not paths:
+            raise BadPerfData(name, "no recordings there", remedy="name files, patterns of files, or folders with files *.data")
+        found.update(dict.fromkeys(paths))
+    return list(found)
+
+
+class Recordings:
+    """Many recordings, reported as one.
+
+    paths: those that were named; unread: those that could not be read the last time, and why; warnings: what could not be read of others.
+
+    >>> import perfpy
+    >>> recordings = perfpy.open_many(["perf.data", "perf.data"])
+    >>> for row in recordings.report(by=["host"]):
+    ...     print(f"{row.percent:6.2f}%", row.texts["host"], row.samples)
+    100.00% here 10
+    """
+
+    def __init__(
+        self, paths: Sequence[str], *, symbols: SymbolOptions | None = None, weight: str = "time", check_owner: bool = False, jobs: int = 0
+    ) -> None:
+        if weight not in WEIGHTS:
+            raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
+        self.paths = list(paths)
+        self.unread: list[Unread] = []
+        self.warnings: list[Unread] = []
+        self._symbols = symbols
+        self._weight, self._check_owner, self._jobs = weight, check_owner, jobs
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def report(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        callers: bool = False,
+        options: ReportOptions | None = None,
+        asked: Asked | None = None,
+    ) -> Report:
+        """A histogram of the samples of all recordings, for each event: as Recording.report, with the further sort keys host and recording.
+
+        options: instead of by and callers; asked: what gives them for each recording. Raises UsageError, and PerfError where no
+        recording can be read.
+        """
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import CallGraph, ReportOptions
+
+        if options is None:
+            keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
+            graph = CallGraph(order="caller") if callers else None
+            options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
+        wanted = options
+        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
+        profile = MergedProfile(found)
+        words = SampleWords(
+            TaskComms(found.comms, profile.last_comm), TraceData(), _memory_words(wanted), MachineTexts(recordings=found.recordings)
+        )
+        report = report_of(plan_report(profile, wanted), profile, profile.symbolizer, words, found.listed)
+        report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
+        return report
+
+    def stacks(self, *, sample_filter: SampleFilter | None = None, asked: Asked | None = None) -> list[Stacks]:
+        """The whole stacks of each event of all recordings."""
+        from perfpy.analysis.filters.sample_filter import SampleFilter
+        from perfpy.analysis.stacks.stack_builder import stacks_of
+
+        wanted = sample_filter or SampleFilter()
+        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
+        profile = MergedProfile(found)
+        return stacks_of(found.events, found.comms, wanted, profile, profile.symbolizer)
+
+    def folded(self, asked: Asked) -> PortableProfile:
+        """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
+        request = FoldingRequest(asked, self._weight, self._check_owner)
+        groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
+        jobs = min(self._jobs or available_cores(), len(groups))
+        parts: list[PortableProfile] = []
+        self.unread = []
+
+        def work(group: list[str]) -> tuple[PortableProfile | None, list[Unread]]:
+            return folded_group(group, request)
+
+        def take(result: tuple[PortableProfile | None, list[Unread]]) -> None:
+            part, unread = result
+            self.unread += unread
+            parts.extend([part] if part is not None else [])
+
+        if jobs > 1 and can_fork():
+            with ForkedWorkers(groups, work, jobs) as workers:
+                for result in workers.results():
+                    take(result)
+        else:
+            for group in groups:
+                take(work(group))
+        if not parts:
+            first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
+            raise PerfError(f"none of {len(self.paths)} recordings can be read{first}")
+        found = merged(parts)
+        self.warnings = found.warnings
+        return found
+
+
+def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0) -> Recordings:
+    """Recordings of several hosts, or days, to be reported as one; those that cannot be read are left out, and in `unread`.
+
+    names: paths, patterns ("hosts/*.data"), folders with files *.data; weight: each counts by its events ("time"), its "samples", or
+    all "equal"; jobs: how many processes read them (0: as many as CPUs). Raises BadPerfData.
+
+    >>> import perfpy
+    >>> [(row.texts["host"], row.samples) for row in perfpy.open_many("perf.dat?").report(by="host")]
+    [('here', 10)]
+    """
+    return Recordings(recordings_named(names), symbols=symbols, weight=weight, jobs=jobs)
+
+
+class MergedProfile:
+    """A portable profile in the place of a recording's own (a FoldedSamples, and a PlannedRecording)."""
+
+    tracing = None
+    is_pipe = False
+    endian = "<"
+
+    def __init__(self, found: PortableProfile) -> None:
+        self.events: list[FileEvent] = found.events
+        self.features: dict[str, object] = {}
+        self.raw = PayloadTable()
+        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins)
+        self.folded: Folded = found.folded
+        self._last_comms = found.last_comms
+        self.chains = MergedChains(found) if len(found.chain_lengths) else None
+        if self.chains is not None:  # rows of recordings without callchains have empty ones
+            none = len(found.chain_lengths)
+            self.folded = replace(found.folded, chain=np.where(found.folded.chain < 0, none, found.folded.chain))
+
+    def last_comm(self, tid: int) -> str:
+        """The comm that a thread had last, of the first recording that has the number."""
+        return self._last_comms.get(tid) or unnamed(tid)
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """How many samples that filters leave hit each frame."""
+        return samples_of_frames(self.folded)
+
+
+class MergedChains:
+    """The distinct callchains of many recordings, and an empty one as the last."""
+
+    def __init__(self, found: PortableProfile) -> None:
+        self._frames, self._offsets = found.chain_frames, found.offsets
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Frame ids one after the other, and offsets with one more entry than chains."""
+        return self._frames, np.append(self._offsets, self._offsets[-1])
+
+
+def _memory_words(options: ReportOptions) -> MemoryWords | None:
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    if options.wanted.mode is not Mode.MEMORY:
+        return None
+    from perfpy.views.script import memory_text
+
+    return memory_text

@@ -251,6 +251,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -s m -l modules -f -d
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-vmlinux -f -d 'do not look for a vmlinux'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l jobs -x -d 'read large files with at most so many processes'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l weights -x -a 'time samples equal' -d 'several recordings count by their events'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l cluster -x -d 'let the workers of this Dask scheduler read the recordings'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s v -l verbose -f -d 'say more'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s q -l quiet -f -d 'print no warnings or messages'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l inline -f -d 'show inlined calls'

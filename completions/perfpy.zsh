@@ -359,6 +359,7 @@ _perfpy() {
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*--jobs=[read large files with at most so many processes]:value: ' \
                 '*--weights=[several recordings count by their events]:value:(time samples equal)' \
+                '*--cluster=[let the workers of this Dask scheduler read the recordings]:value: ' \
                 '*-v[say more]' \
                 '*--verbose[say more]' \
                 '*-q[print no warnings or messages]' \

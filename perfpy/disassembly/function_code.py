@@ -14,7 +14,7 @@ from perfpy.debuginfo.addresses import link_addresses
 from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.files.elf import SHT_NOBITS
+from perfpy.symbols.files.module_files import has_code
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 64 << 20  # bytes of a function
 _KERNEL_ADVICE: Final = "name the kernel's own file with -k vmlinux, or keep it: perfpy buildid-cache --add vmlinux"
+_MODULE_ADVICE: Final = "its file has to be where it was loaded from, or below --symfs"
 _NO_FILE: Final = {
     DsoKind.JIT: "a perf map has the names of the code and not the code; recorded with perfpy record --jit, runtimes with jitdumps give it",
     DsoKind.BPF: "the recording has no code of BPF programs",
@@ -94,8 +95,10 @@ def bytes_at(symbolizer: Symbolizer, dso: int, start: int, size: int) -> tuple[E
 
 def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     dso = symbolizer.dsos[number]
-    image = symbolizer.image(number)
-    if image and _has_code(image[0]) and (dso.kind is DsoKind.KERNEL or symbolizer.running_kernel() is None):
+    is_module = dso.kind is DsoKind.MODULE
+    # code in memory is as it was patched and linked: that of the kernel that runs is read there, if its own vmlinux is not here
+    image = symbolizer.module_code(number) if is_module and symbolizer.running_kernel() is None else symbolizer.image(number)
+    if image and has_code(image[0]) and (not is_module or symbolizer.running_kernel() is None):
         file, above = image
         return file, (start - above) % (1 << 64), (end - above) % (1 << 64)
     if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
@@ -109,17 +112,12 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
     return file_that_ran, first, last + 1
 
 
-def _has_code(file: ElfFile) -> bool:
-    """Whether it is more than debug information."""
-    text = file.section(".text")
-    return text is not None and text.type != SHT_NOBITS
-
-
 def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     """In the memory of the kernel that runs, if it is the recorded one."""
     above = symbolizer.running_kernel()
     if above is None:
-        raise NoCode(name, f"the recorded kernel{_build_id(dso)} is not here; {_KERNEL_ADVICE}")
+        advice = _MODULE_ADVICE if dso.kind is DsoKind.MODULE else _KERNEL_ADVICE
+        raise NoCode(name, f"the recorded {dso.kind.value}{_build_id(dso)} is not here; {advice}")
     first, last = (int(address) for address in (start, end))
     if dso.kind is DsoKind.MODULE:  # its symbols are counted from where it was mapped
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)

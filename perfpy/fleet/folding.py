@@ -6,7 +6,6 @@ why it cannot be read. It needs nothing but perfpy and the files: it may run in 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +23,7 @@ from perfpy.fleet.portable import PortableProfile, Unread, portable
 from perfpy.recording import Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,7 +53,14 @@ class FoldingRequest(NamedTuple):
     check_owner: bool = False
 
 
-def folded_group(paths: list[str], request: FoldingRequest) -> tuple[PortableProfile | None, list[Unread]]:
+class FoldedGroup(NamedTuple):
+    """Some recordings, put together; None where none could be read. unread: those that could not."""
+
+    part: PortableProfile | None
+    unread: list[Unread]
+
+
+def folded_group(paths: list[str], request: FoldingRequest) -> FoldedGroup:
     """Some recordings, folded and put together; and those that could not be read."""
     parts, unread = [], []
     for path in paths:
@@ -64,7 +70,14 @@ def folded_group(paths: list[str], request: FoldingRequest) -> tuple[PortablePro
             raise
         except PerfError as error:
             unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
-    return (merged(parts) if parts else None), unread
+    return FoldedGroup(merged(parts) if parts else None, unread)
+
+
+def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
+    """Neighbouring groups as one."""
+    parts = [group.part for group in groups if group.part is not None]
+    unread = [one for group in groups for one in group.unread]
+    return FoldedGroup(merged(parts) if parts else None, unread)
 
 
 def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
@@ -106,10 +119,10 @@ def _weighted(found: PortableProfile, weight: str) -> PortableProfile:
     """With other periods: those of samples are 1, or those of each event are the same in all recordings."""
     rows = found.folded
     if weight == "samples":
-        return found._replace(folded=replace(rows, period=rows.count))
+        return found._replace(folded=rows.with_periods(rows.count))
     if weight == "equal":
         total = sum_by(rows.event, rows.period, len(found.events))
-        return found._replace(folded=replace(rows, period=_scaled(rows.period, total[rows.event])))
+        return found._replace(folded=rows.with_periods(_scaled(rows.period, total[rows.event])))
     return found
 
 

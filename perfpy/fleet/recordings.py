@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -19,8 +18,7 @@ from perfpy.analysis.report.report import SampleWords, report_of
 from perfpy.analysis.samples.dimensions import PayloadTable
 from perfpy.analysis.sortkeys.key_texts import MachineTexts, TaskComms, TraceData
 from perfpy.errors import BadPerfData, PerfError, UsageError
-from perfpy.fleet.folding import FoldingRequest, folded_group
-from perfpy.fleet.merging import merged
+from perfpy.fleet.folding import FoldingRequest, folded_group, merged_groups
 from perfpy.symbols.known_frames import KnownFrames
 from perfpy.symbols.tasks.task_states import unnamed
 from perfpy.workers.forked import ForkedWorkers, can_fork
@@ -32,12 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.stacks.stacks import Stacks
-    from perfpy.fleet.folding import Asked
+    from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile, Unread
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -85,7 +84,15 @@ class Recordings:
     """
 
     def __init__(
-        self, paths: Sequence[str], *, symbols: SymbolOptions | None = None, weight: str = "time", check_owner: bool = False, jobs: int = 0
+        self,
+        paths: Sequence[str],
+        *,
+        symbols: SymbolOptions | None = None,
+        weight: str = "time",
+        check_owner: bool = False,
+        jobs: int = 0,
+        cluster: str = "",
+        progress: Progress | None = None,
     ) -> None:
         if weight not in WEIGHTS:
             raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
@@ -94,6 +101,7 @@ class Recordings:
         self.warnings: list[Unread] = []
         self._symbols = symbols
         self._weight, self._check_owner, self._jobs = weight, check_owner, jobs
+        self._cluster, self._progress = cluster, progress
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -142,44 +150,49 @@ class Recordings:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
         request = FoldingRequest(asked, self._weight, self._check_owner)
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
-        jobs = min(self._jobs or available_cores(), len(groups))
-        parts: list[PortableProfile] = []
-        self.unread = []
+        if self._cluster:
+            from perfpy.fleet.cluster import folded_by_cluster  # few have one
 
-        def work(group: list[str]) -> tuple[PortableProfile | None, list[Unread]]:
-            return folded_group(group, request)
-
-        def take(result: tuple[PortableProfile | None, list[Unread]]) -> None:
-            part, unread = result
-            self.unread += unread
-            parts.extend([part] if part is not None else [])
-
-        if jobs > 1 and can_fork():
-            with ForkedWorkers(groups, work, jobs) as workers:
-                for result in workers.results():
-                    take(result)
+            found = folded_by_cluster(self._cluster, groups, request, self._progress)
         else:
-            for group in groups:
-                take(work(group))
-        if not parts:
+            found = merged_groups(self._folded_here(groups, request))
+        self.unread = found.unread
+        if found.part is None:
             first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
             raise PerfError(f"none of {len(self.paths)} recordings can be read{first}")
-        found = merged(parts)
-        self.warnings = found.warnings
-        return found
+        self.warnings = found.part.warnings
+        return found.part
+
+    def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
+        """Each group, folded by this process or by some that are forked off it."""
+        jobs = min(self._jobs or available_cores(), len(groups))
+
+        def work(group: list[str]) -> FoldedGroup:
+            return folded_group(group, request)
+
+        if jobs < 2 or not can_fork():
+            return [self._told(number, work(group), len(groups)) for number, group in enumerate(groups)]
+        with ForkedWorkers(groups, work, jobs) as workers:
+            return [self._told(number, group, len(groups)) for number, group in enumerate(workers.results())]
+
+    def _told(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
+        if self._progress is not None:
+            self._progress((number + 1) / count)
+        return group
 
 
-def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0) -> Recordings:
+def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0, cluster: str = "") -> Recordings:
     """Recordings of several hosts, or days, to be reported as one; those that cannot be read are left out, and in `unread`.
 
     names: paths, patterns ("hosts/*.data"), folders with files *.data; weight: each counts by its events ("time"), its "samples", or
-    all "equal"; jobs: how many processes read them (0: as many as CPUs). Raises BadPerfData.
+    all "equal"; jobs: how many processes read them (0: as many as CPUs); cluster: the address of a Dask scheduler whose workers do
+    that instead. Raises BadPerfData.
 
     >>> import perfpy
     >>> [(row.texts["host"], row.samples) for row in perfpy.open_many("perf.dat?").report(by="host")]
     [('here', 10)]
     """
-    return Recordings(recordings_named(names), symbols=symbols, weight=weight, jobs=jobs)
+    return Recordings(recordings_named(names), symbols=symbols, weight=weight, jobs=jobs, cluster=cluster)
 
 
 class MergedProfile:
@@ -199,7 +212,7 @@ class MergedProfile:
         self.chains = MergedChains(found) if len(found.chain_lengths) else None
         if self.chains is not None:  # rows of recordings without callchains have empty ones
             none = len(found.chain_lengths)
-            self.folded = replace(found.folded, chain=np.where(found.folded.chain < 0, none, found.folded.chain))
+            self.folded = found.folded.with_chains(np.where(found.folded.chain < 0, none, found.folded.chain))
 
     def last_comm(self, tid: int) -> str:
         """The comm that a thread had last, of the first recording that has the number."""

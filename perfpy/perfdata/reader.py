@@ -54,7 +54,7 @@ class PerfData:
     also of features that are not known here; attr_records: of a pipe, the
     record that announced each event, header and all; warnings: what was left out and
     why, in one line each; grows while the file is read; kernel_copy: the
-    folder with the kernel's symbols and code (record --kcore), "" without.
+    files with the kernel's symbols and its code (record --kcore), "" without.
 
     check_owner: refuse a file that belongs neither to this user nor to root.
     as_stored: deliver records as they stand in the file, not by time.
@@ -65,7 +65,7 @@ class PerfData:
         self.as_stored = as_stored
         self.warnings: list[str] = []
         self._sources: list[ByteSource] = []
-        self.kernel_copy = ""
+        self.kernel_copy = ("", "")
         try:
             self._source = self._open(origin)
             self.path = self._source.path
@@ -98,8 +98,8 @@ class PerfData:
             raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
-        if folder and os.path.isdir(os.path.join(folder, KERNEL_FOLDER)):
-            self.kernel_copy = os.path.join(folder, KERNEL_FOLDER)
+        if folder and os.path.isdir(copy := os.path.join(folder, KERNEL_FOLDER)):
+            self.kernel_copy = os.path.join(copy, "kallsyms"), os.path.join(copy, "kcore")
         self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]
         return self._sources[0]

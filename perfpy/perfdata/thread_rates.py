@@ -34,8 +34,8 @@ class ThreadRates:
             return
         rows = np.flatnonzero(events == self._event)
         tids = columns["tid"][rows].astype(np.int64)
-        place = np.minimum(np.searchsorted(self._tids, tids), len(self._tids) - 1)
-        rate = np.where(self._tids[place] == tids, self._rates[place], 0.0)
+        position = np.minimum(np.searchsorted(self._tids, tids), len(self._tids) - 1)
+        rate = np.where(self._tids[position] == tids, self._rates[position], 0.0)
         periods = columns["period"].copy()
         periods[rows] = np.rint(periods[rows] * rate).astype(np.uint64)
         columns["period"] = periods
@@ -47,17 +47,17 @@ def thread_rates(event: int, batches: Iterable[Any], running: Mapping[int, int])
     A thread of which that is not known never left the CPU: it ran from its first sample to its last.
     """
     periods: Counter[int] = Counter()
-    spans: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     for batch in batches:
         rows = np.flatnonzero(batch.event == event)
-        tids, place = np.unique(batch.columns["tid"][rows], return_inverse=True)
-        sums = np.bincount(place.ravel(), batch.columns["period"][rows].astype(np.float64), len(tids))
+        tids, position = np.unique(batch.columns["tid"][rows], return_inverse=True)
+        totals = np.bincount(position.ravel(), batch.columns["period"][rows].astype(np.float64), len(tids))
         times = batch.columns["time"][rows]
         for index, tid in enumerate(tids.tolist()):
-            periods[tid] += int(sums[index])
+            periods[tid] += int(totals[index])
             if tid not in running:
-                mine = times[place.ravel() == index]
-                first, last = spans.get(tid, (1 << 63, 0))
-                spans[tid] = min(first, int(mine.min())), max(last, int(mine.max()))
-    known = {tid: last - first for tid, (first, last) in spans.items()} | dict(running)
+                mine = times[position.ravel() == index]
+                first, last = ranges.get(tid, (1 << 63, 0))
+                ranges[tid] = min(first, int(mine.min())), max(last, int(mine.max()))
+    known = {tid: last - first for tid, (first, last) in ranges.items()} | dict(running)
     return ThreadRates(event, {tid: known.get(tid, 0) / period for tid, period in periods.items() if period})

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.loader import KnownSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
@@ -57,6 +58,7 @@ class RecordingContents:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         exported = recordings_in(origin)
         self._file: BinaryIO | None = None  #: without a name, where it was exported
+        self._known: KnownSymbols | None = None  #: its symbols, where it was exported
         self._unwound = False  #: whether its callchains were made of copies of stacks that are no longer there
         if exported:
             self.data = self._of_tables(exported)
@@ -67,11 +69,12 @@ class RecordingContents:
 
     def _of_tables(self, exported: list[str]) -> PerfData:
         """One that was exported: its records stand in order of delivery."""
-        from perfpy.recording.exported import open_exported  # needs pyarrow
+        from perfpy.recording.exported import ExportedSymbols, open_exported  # needs pyarrow
 
         if len(exported) > 1:
             raise BadPerfData(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")
         self._file, self._unwound = open_exported(exported[0])
+        self._known = ExportedSymbols(exported[0])
         data = PerfData(self._file, as_stored=True)
         data.path = exported[0]
         return data
@@ -225,7 +228,7 @@ class RecordingContents:
         from perfpy.symbols.symbolizer import Symbolizer
 
         asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
-        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files)
+        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known)
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):

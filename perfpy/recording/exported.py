@@ -7,6 +7,7 @@ perfpy.views.parquet. Needs pyarrow.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from glob import escape, glob
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -17,6 +18,7 @@ from perfpy.abi.samples import BRANCH_DTYPE
 from perfpy.errors import BadPerfData
 from perfpy.perfdata.skeleton import whole_recording
 from perfpy.perfdata.tables_folder import VERSION
+from perfpy.symbols.symbol_table import SymbolTable, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +47,35 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
         raise BadPerfData(
             path, f"no recording that perfpy exported (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
         ) from None
+
+
+class ExportedSymbols:
+    """The symbols of a folder of tables: those that samples and callchains of its recordings fell into."""
+
+    def __init__(self, path: str) -> None:
+        """path: of one of the recordings."""
+        self._folder = os.path.join(os.path.dirname(os.path.dirname(path)), "symbols")
+
+    def table(self, file: str) -> SymbolTable | None:
+        """Those of a file, by its build-id, or its name where it has none."""
+        rows = sorted({(start, end, name) for start, end, name, whose in self._rows if whose == file})
+        if not rows:
+            return None
+        starts, ends = (np.array([row[side] for row in rows], np.int64).view(np.uint64) for side in (0, 1))
+        order = np.argsort(starts, kind="stable")
+        names = [rows[row][2].encode("utf-8", "surrogateescape") for row in order.tolist()]
+        return SymbolTable(named(starts[order], ends[order], names))
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, int, str, str]]:
+        """Start, end, name, and build-id or path of each symbol."""
+        found: list[tuple[int, int, str, str]] = []
+        for path in sorted(glob(os.path.join(escape(self._folder), "*.parquet"))):
+            columns = [_rows(path, [name])[name].to_pylist() for name in ("start", "end", "name", "build_id", "path", "inlined")]
+            for start, end, name, build_id, file, inlined in zip(*columns, strict=True):
+                if not inlined and start != end:
+                    found.append((start, end, name, build_id or file))
+        return found
 
 
 def _rows(path: str, columns: list[str]) -> Any:

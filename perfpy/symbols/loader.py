@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -37,10 +37,21 @@ if TYPE_CHECKING:
 _LARGE_MAP: Final = 4 << 20  # bytes
 
 
+class KnownSymbols(Protocol):
+    """Symbols that somebody has kept without the files that they are from."""
+
+    def table(self, file: str) -> SymbolTable | None:
+        """Those of a file, by its build-id, or its name where it has none."""
+
+
 class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
-    def __init__(self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None) -> None:
+    def __init__(
+        self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None, known: KnownSymbols | None = None
+    ) -> None:
+        """kept: files that the recording brings along; known: symbols of files that are not here."""
+        self._known = known
         self._timeline = timeline
         self._options = options
         self._kept = kept
@@ -54,6 +65,7 @@ class SymbolLoader:
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
+        self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
         self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
@@ -75,11 +87,23 @@ class SymbolLoader:
             self._module_images[number] = with_debug_info(self._dsos[number], self._options.root)
         return self._module_images[number]
 
+    def module_code(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with a module's code, and how far its frames lie above it; None where it is not here."""
+        if number not in self._module_code:
+            from perfpy.symbols.files.module_files import with_code  # of few recordings
+
+            self._module_code[number] = with_code(self._dsos[number], self._options.root)
+        return self._module_code[number]
+
     def table(self, number: int) -> SymbolTable:
         """The symbols of a Dso; an empty table where none were found."""
         table = self._tables.get(number)
         if table is None:
-            table = self._tables[number] = self._load(number, self._dsos[number])
+            dso = self._dsos[number]
+            table = self._load(number, dso)
+            if not len(table) and self._known is not None:
+                table = self._known.table(dso.build_id or dso.name) or table
+            self._tables[number] = table
         return table
 
     def has_grown(self, number: int) -> bool:

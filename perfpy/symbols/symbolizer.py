@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.loader import KnownSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -70,7 +71,8 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    kept: files that the recording brings along. inliner: set by whoever wants inlined calls in callchains.
+    kept: files that the recording brings along; known: symbols of files that are not here.
+    inliner: set by whoever wants inlined calls in callchains.
     """
 
     inliner: Inliner | None = None
@@ -83,10 +85,11 @@ class Symbolizer:
         loader: SymbolLoader | None = None,
         *,
         kept: KeptFiles | None = None,
+        known: KnownSymbols | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options, kept)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept, known)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -221,7 +224,7 @@ class Symbolizer:
     @property
     def kernel_code(self) -> str:
         """The file with the recorded kernel's code, where it was copied (record --kcore)."""
-        return f"{self._options.kernel_copy}/kcore" if self._options.kernel_copy else ""
+        return self._options.kernel_copy[1]
 
     def kernel_image(self) -> tuple[ElfFile, int] | None:
         """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
@@ -241,6 +244,10 @@ class Symbolizer:
         """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
         kind = self.dsos[number].kind
         return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
+
+    def module_code(self, number: int) -> tuple[ElfFile, int] | None:
+        """The file with the code of a module (index into `dsos`), and how far frames lie above it; None where it is not here."""
+        return self._loader.module_code(number)
 
     def files(self, number: int) -> Found:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""

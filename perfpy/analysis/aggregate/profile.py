@@ -78,6 +78,14 @@ class Folded:
             {name: values[rows] for name, values in self.measures.items()},
         )
 
+    def with_periods(self, period: NDArray[np.int64]) -> Folded:
+        """The same rows with other periods."""
+        return replace(self, period=period)
+
+    def with_chains(self, chain: NDArray[np.int64]) -> Folded:
+        """The same rows with other numbers of chains."""
+        return replace(self, chain=chain)
+
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
         """All rows; these are filtered, too."""
         return replace(self, filtered=self.filtered | rows)

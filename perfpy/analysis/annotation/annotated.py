@@ -105,7 +105,7 @@ class AnnotatedFunction:
         info = self._infos().of(self._dso_number)
         if info is None:
             return [None] * len(self.offsets)
-        found = info.lines.find(self.offsets.astype(np.uint64) + np.uint64(self.start))
+        found = info.lines.find(info.addresses(self.offsets.astype(np.uint64) + np.uint64(self.recorded_start)))
         pairs = zip(found.file.tolist(), found.line.tolist(), strict=True)
         return [(info.lines.paths[file], line) if file >= 0 else None for file, line in pairs]
 

@@ -159,11 +159,11 @@ def block_tables(
     batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
 ) -> list[BlockTable]:
     """The blocks of each event."""
-    sums = [BlockSums(event, timeline, symbolizer) for event in events]
+    adders = [BlockSums(event, timeline, symbolizer) for event in events]
     attrs = [event.attr for event in events]
     for batch in batches:
         view = SampleView(batch.columns, batch.event, DeliveryOrder(batch.key, batch.key, batch.offset), attrs, timeline, symbolizer)
         kept = np.ones(len(batch), bool) if chosen.is_open else chosen.kept(view)
         for number in np.flatnonzero(np.bincount(batch.event[kept], minlength=len(events))).tolist():
-            sums[number].add(view.take(np.flatnonzero(kept & (batch.event == number))))
-    return [one.table() for one in sums]
+            adders[number].add(view.take(np.flatnonzero(kept & (batch.event == number))))
+    return [one.table() for one in adders]

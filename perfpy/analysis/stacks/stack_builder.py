@@ -213,6 +213,7 @@ class _Builder:
             cpu=cpu.astype(np.int32),
             weight=weight.astype(np.uint64),
             payload=folded.dimensions["raw"][row].astype(np.int32) if "raw" in folded.dimensions else None,
+            waits=folded.dimensions["state"][row] != 0 if self._has_waits else None,
         )
 
 

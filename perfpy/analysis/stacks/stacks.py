@@ -39,7 +39,7 @@ class TimedSamples:
     """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
 
     chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
-    payload: index into Stacks.payloads, where these are wanted.
+    payload: index into Stacks.payloads, where these are wanted; waits: which are of time off the CPU, where an event has both.
     """
 
     chain: NDArray[np.int32]
@@ -50,6 +50,7 @@ class TimedSamples:
     cpu: NDArray[np.int32]
     weight: NDArray[np.uint64]
     payload: NDArray[np.int32] | None = None
+    waits: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def copy_kernel(folder: str, proc: str = "/proc") -> None:
 
 
 def _write(path: str, pieces: Iterator[bytes]) -> None:
-    with open(path, "xb") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400), "wb") as file:
         file.writelines(pieces)
 
 
@@ -97,12 +97,12 @@ def _kcore(memory: BinaryIO, wanted: list[Range]) -> Iterator[bytes]:
     made = bytearray(header)
     struct.pack_into("=2Q", made, 32, _EHDR_SIZE, 0)
     struct.pack_into("=5H", made, 54, _PHDR.size, len(parts), 0, 0, 0)
-    place = -(-(_EHDR_SIZE + len(parts) * _PHDR.size) // _PAGE) * _PAGE
-    begin = place
+    position = -(-(_EHDR_SIZE + len(parts) * _PHDR.size) // _PAGE) * _PAGE
+    begin = position
     for one, _ in parts:
         length = one.end - one.start
-        made += _PHDR.pack(_PT_LOAD, 7, place, one.start, 0, length, length, _PAGE)
-        place += length
+        made += _PHDR.pack(_PT_LOAD, 7, position, one.start, 0, length, length, _PAGE)
+        position += length
     yield bytes(made).ljust(begin, b"\0")
     for one, offset in parts:
         yield from _bytes(memory, offset, one.end - one.start)

@@ -47,7 +47,7 @@ class RecordedFeatures:
         if clock is not None:
             self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
             self._fixed[Feature.CLOCK_DATA] = ClockData(_CLOCK_DATA_VERSION, clock, time.time_ns(), time.clock_gettime_ns(clock))
-        if options.is_folder:
+        if options.threads:  # perf looks for a file of each CPU then
             self._fixed[Feature.DIR_FORMAT] = FOLDER_VERSION
 
     def collect(

@@ -14,6 +14,7 @@ from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
 from perfpy.cli.report.exports import write_folded
 from perfpy.cli.report.request import ReportRequest
@@ -36,15 +37,24 @@ _DEFAULT_SORT: Final = "comm,dso,symbol"
 def report_many(asked: ReportCommandOptions) -> int:
     """Report the recordings that -i names as one; the exit status."""
     without_idle_threads()
+    from perfpy.fleet.cluster import cluster_address
     from perfpy.fleet.recordings import Recordings, recordings_named
 
     _refuse_what_is_each_recordings_own(asked)
     names = recordings_named(str(given.value) for given in asked.in_order("input"))
-    recordings = Recordings(names, weight=asked.weights, check_owner=not asked.force, jobs=asked.jobs)
-    if asked.exports:
-        _export(recordings, asked)
-    if not asked.exports or asked.json is not None:
-        _report(recordings, asked)
+    with progress_line("reading recordings") as progress:
+        recordings = Recordings(
+            names,
+            weight=asked.weights,
+            check_owner=not asked.force,
+            jobs=asked.jobs,
+            cluster=cluster_address(asked.cluster),
+            progress=progress,
+        )
+        if asked.exports:
+            _export(recordings, asked)
+        if not asked.exports or asked.json is not None:
+            _report(recordings, asked)
     if not asked.quiet:
         for path, text in recordings.warnings:
             print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)

@@ -185,6 +185,12 @@ class ReportManyOptions(CommandOptions):
         "several recordings count by their events (time, the default), by their samples, or all the same (equal)",
         metavar="<time|samples|equal>",
     )
+    cluster: str = option(
+        "--cluster",
+        Value(default=""),
+        "let the workers of this Dask scheduler read the recordings (default: $PERFPY_CLUSTER; needs pip install perfpy[cluster])",
+        metavar="<tcp://host:port>",
+    )
 
 
 class ReportModuleOptions(CommandOptions):

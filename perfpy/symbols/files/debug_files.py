@@ -52,7 +52,7 @@ class SymbolOptions(NamedTuple):
     DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
     parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
     perf maps of whoever owns them; inline: which callchains get the frames of inlined calls;
-    live: what is recorded still runs, and writes on at its perf maps; kernel_copy: the folder of record --kcore.
+    live: what is recorded still runs, and writes on at its perf maps; kernel_copy: kallsyms and kcore of record --kcore.
     """
 
     symfs: str = ""
@@ -70,7 +70,7 @@ class SymbolOptions(NamedTuple):
     force: bool = False
     inline: Inline = Inline.ALL
     live: bool = False
-    kernel_copy: str = ""
+    kernel_copy: tuple[str, str] = ("", "")
 
     @property
     def root(self) -> str:

@@ -1,4 +1,4 @@
-"""The files with the debug information of kernel modules.
+"""The files with the debug information of kernel modules, and with their code.
 
 What enters: the Dso of a module and SymbolOptions. What leaves: the module's ELF file, or the one that a distribution put
 beside it for debuggers, if it is of the same build; and how far frames of the module lie above what that file says.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files.compressed_files import read_module
 from perfpy.symbols.files.debug_files import same_build_id
-from perfpy.symbols.files.elf import DAMAGE, ElfFile
+from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, ElfFile
 from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
@@ -26,6 +26,27 @@ _PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
 
 def with_debug_info(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
     """The file that has it, and the distance; None where none is here. root: the folder that stands for /."""
+    found = next((file for file in _files(dso, root) if file.section(".debug_info") is not None), None)
+    text = found.section(".text") if found else None
+    # a module's mapping begins with its code; addresses in debug information are made offsets in the file (debuginfo.relocations)
+    return (found, -text.offset) if found and text else None
+
+
+def with_code(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """The module itself, and how far its frames lie above the addresses of its .text; None where it is not here."""
+    found = next((file for file in _files(dso, root) if has_code(file)), None)
+    text = found.section(".text") if found else None
+    return (found, -text.addr) if found and text else None
+
+
+def has_code(file: ElfFile) -> bool:
+    """Whether it is more than debug information."""
+    text = file.section(".text")
+    return text is not None and text.type != SHT_NOBITS
+
+
+def _files(dso: Dso, root: str) -> Iterator[ElfFile]:
+    """The files of this build that have the section of code, empty or not."""
     for path in _candidates(dso, root):
         try:
             file = read_module(path) if os.path.isfile(path) else None
@@ -33,10 +54,8 @@ def with_debug_info(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
             continue
         if file is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
             continue
-        text = file.section(".text")
-        if text is not None and file.section(".debug_info") is not None:
-            return file, -text.offset  # a module's mapping begins with its code
-    return None
+        if file.section(".text") is not None:
+            yield file
 
 
 def _candidates(dso: Dso, root: str) -> Iterator[str]:

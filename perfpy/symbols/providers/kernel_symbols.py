@@ -71,8 +71,8 @@ class KernelSymbols:
         if kernel >= 0:
             if self._options.kallsyms:
                 self._from_kallsyms(self._options.kallsyms)
-            elif self._options.kernel_copy and not self._options.vmlinux:
-                self._from_kallsyms(f"{self._options.kernel_copy}/kallsyms")
+            elif self._options.kernel_copy[0] and not self._options.vmlinux:
+                self._from_kallsyms(self._options.kernel_copy[0])
             elif not self._from_vmlinux(self._dsos[kernel]):
                 self._from_running_kernel(self._dsos[kernel])
         for number, dso in enumerate(self._dsos):
@@ -101,7 +101,7 @@ class KernelSymbols:
         table = self._read_kallsyms(path)
         if table is not None:
             distance = self._take(table)
-            self.running_below = distance if path in (_PROC_KALLSYMS, f"{self._options.kernel_copy}/kallsyms") else None
+            self.running_below = distance if path in (_PROC_KALLSYMS, self._options.kernel_copy[0]) else None
 
     def _take(self, table: Kallsyms) -> int | None:
         """Use a table of symbols; how far the recorded kernel lies above its kernel, None where that is not known."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.views.page.packed import packed
@@ -60,7 +61,8 @@ class _Rows(NamedTuple):
 
 def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
     """The values, of one recording's events or of two recordings'. Of two, events that only one has are left out."""
-    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in recordings])
+    apart = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
+    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in apart])
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
@@ -99,6 +101,28 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
 def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
     """All values of a column."""
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for parts in rows for one in parts)]))
+
+
+def _with_waits_apart(part: Stacks) -> list[Stacks]:
+    """Time on the CPU and off it, where they were joined to one event, as two: the page joins them and knows which is which."""
+    timed = part.timed
+    if timed is None or timed.waits is None or part.off_cpu or not timed.waits.any():
+        return [part]
+    parts = []
+    for waits in (False, True):
+        rows = np.flatnonzero(timed.waits == waits)
+        names = ("chain", "comm", "pid", "tid", "time", "cpu", "weight")
+        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, payload=None, waits=None)
+        parts.append(
+            replace(
+                part,
+                event=OFF_CPU_EVENT if waits else part.event.removesuffix(f" + {OFF_CPU_EVENT}"),
+                timed=kept,
+                in_seconds=True,
+                off_cpu=waits,
+            )
+        )
+    return [one for one in parts if one.timed is not None and len(one.timed.time)]
 
 
 def _with_tiers_as_one(part: Stacks) -> Stacks:

@@ -5,7 +5,7 @@ What enters: a recording, and a folder. What leaves: files in the folder, to whi
     samples/host=H/day=D/RECORDING.parquet  a row a sample; H: the machine's name, D: 2026-01-31
     stacks/        stack -> frames, innermost first
     frames/        frame -> symbol, address
-    symbols/       symbol -> name, dso, path, build_id, start, end
+    symbols/       symbol -> name, dso, path, build_id, start, end, inlined
     tasks/         task -> recording, pid, tid, comm
     events/        event -> name
     recordings/    recording -> host, command, times; and what perfpy needs to read it back

@@ -40,7 +40,7 @@ class FrameRow(NamedTuple):
 
 
 class SymbolRow(NamedTuple):
-    """A row of the table of symbols; dso: the file's short name, path: its whole one."""
+    """A row of the table of symbols; dso: the file's short name, path: its whole one; inlined: into the function at start."""
 
     symbol: int
     name: str
@@ -49,6 +49,7 @@ class SymbolRow(NamedTuple):
     build_id: str
     start: int
     end: int
+    inlined: bool
 
 
 class FrameKeys:
@@ -85,12 +86,13 @@ class FrameKeys:
         if dso >= 0:
             one = symbolizer.dsos[dso]
             short, path, build_id = one.short_name, one.name, one.build_id or ""
-        name, start, end = UNKNOWN, 0, 0
+        name, start, end, inlined = UNKNOWN, 0, 0, False
         if symbol >= 0:
             known = symbolizer.symbols
             name, start, end = known.name(symbol), known.start(symbol), known.end(symbol)
+            inlined = known.inlined(symbol)
         key = key_of("symbol", build_id or path, name, start)
-        return SymbolRow(key, _text(name), _text(short), _text(path), build_id, _signed(start), _signed(end))
+        return SymbolRow(key, _text(name), _text(short), _text(path), build_id, _signed(start), _signed(end), inlined)
 
 
 def _text(name: str) -> str:

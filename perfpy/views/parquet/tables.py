@@ -175,6 +175,8 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str,
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
+    if values and isinstance(values[0], bool):
+        return np.array(values, np.bool_)
     return np.array(values, np.int64 if values and isinstance(values[0], int) else object)
 
 

@@ -104,13 +104,12 @@ class ScriptRun:
         """All lines, to one stream, and how many samples these are; without `samples` only those of side-band records."""
         lines = self._lines(self.sample_filter())
         columns, side = lines.columns(), self._side_lines(lines.context)
-        if not samples or not self._may_be_divided(lines, side):
-            return lines.write(self._batches(columns) if samples else (), side, out)
-        unwinding = self._unwinding(columns)
-        divided = DividedListing(self._recording, self._symbolizer, columns, unwinding)
-        jobs = divided.jobs(self._options.jobs)
+        if not samples:
+            return lines.write((), side, out)
+        divided = DividedListing(self._recording, self._symbolizer, columns, self._unwinding(columns))
+        jobs = divided.jobs(self._options.jobs) if self._may_be_divided(lines, side) else 1
         if jobs == 1:
-            return lines.write(self._recording.batches(columns, unwinding), side, out)
+            return lines.write(self._batches(columns), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
             return lines.write(divided.made(lambda batch: batch, jobs), side, out)
         printed, makers = 0, lines.makers()

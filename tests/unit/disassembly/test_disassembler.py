@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from perfpy.abi import records
+from perfpy.abi.sample_id import SampleId
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from tests.builders.annotated import program, recording, stand_in
+from tests.builders.annotated import SPIN, program, recording, stand_in
+from tests.builders.elf import ALLOC, EXEC, Elf
+from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,3 +149,26 @@ def test_code_in_the_upper_half_of_addresses_as_the_kernels_is_asked_for_its_lin
     rows = list(function.rows())
     assert [row.address - above for row in rows] == [0x1010, 0x1011, 0x1014, 0x1016]
     assert {row.source for row in rows} == {None}
+
+
+def test_code_of_a_module_is_in_its_file_although_that_has_no_debug_information(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    start, path = 0xFFFFFFFFC0000000, "/lib/modules/6.1.0/kernel/spin.ko"
+    built = PerfDataBuilder()
+    for name, where, size in (("[kernel.kallsyms]_text", 0xFFFFFFFF81000000, 0x1000000), (path, start, 0x1000)):
+        built.record(records.Mmap(1, 0xFFFFFFFF, 0, where, size, 0, name, SampleId(pid=0, tid=0, time=1)))
+    for time, offset in enumerate((0x10, 0x11, 0x11), 10):
+        built.sample(misc=1, ip=start + offset, pid=0, tid=0, time=time, period=1000)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    module = Elf(type=1).section(".text", bytes(16) + SPIN, flags=ALLOC | EXEC, addr=0, offset=0x40).symbol("spin", 0x10, len(SPIN))
+    (tmp_path / path[1:]).parent.mkdir(parents=True)
+    (tmp_path / path[1:]).write_bytes(module.build())
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        (function,) = opened.annotate(symbols=SymbolOptions(symfs=str(tmp_path), cache=False)).functions()
+        rows = list(function.rows())
+    assert [(row.address, row.text.split()[0], row.samples) for row in rows] == [
+        (0x10, "nop", 1),
+        (0x11, "decq", 2),
+        (0x14, "jne", 0),
+        (0x16, "retq", 0),
+    ]

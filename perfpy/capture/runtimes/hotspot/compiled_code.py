@@ -12,7 +12,11 @@ import bisect
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
     from perfpy.capture.runtimes.hotspot.vm_structs import VmStructs
 
@@ -118,6 +122,7 @@ class CompiledCode:
         self._layout = _BlobLayout(vm)
         self._blobs: dict[int, CodeBlob] = {}
         self._starts: list[int] = []
+        self._nowhere: set[int] = set()  # addresses without code, for now
 
     def _read_heaps(self, vm: VmStructs) -> list[_Heap]:
         memory = self._memory
@@ -141,17 +146,21 @@ class CompiledCode:
             blob = self._blobs[self._starts[row]]
             if blob.start <= address < blob.end:
                 return blob
+        if address in self._nowhere:
+            return None
         try:
             found = self._read(address)
         except (OSError, ValueError, struct.error):
-            return None
+            found = None
         if found is None or not found.start <= address < found.end:
+            self._nowhere.add(address)
             return None
         self._know(found)
         return found
 
     def forget_changed(self) -> None:
         """Code that was thrown away, and in whose place there is other by now, is looked at anew when it is met."""
+        self._nowhere.clear()
         for blob in [*self._blobs.values()]:
             if blob.method and not self._layout.is_still(self._memory, blob):
                 self._forget(blob)
@@ -238,8 +247,7 @@ class _BlobLayout:
         if self._compilation:
             self._methods_of[start] = address, self._compilation.of(data) & 0xFFFFFFFF
         pcs, scopes = self._debug_information(memory, address, data)
-        rows = range(0, len(pcs) - self._desc_size + 1, self._desc_size)
-        described = sorted((self._desc[0].of(pcs, row), self._desc[1].of(pcs, row)) for row in rows)
+        described = sorted(self._described(pcs))
         return CodeBlob(
             start,
             end,
@@ -251,6 +259,15 @@ class _BlobLayout:
             scopes,
             self._methods(memory, address, data, size),
         )
+
+    def _described(self, pcs: bytes) -> Iterator[tuple[int, int]]:
+        """Offsets of addresses, and of their scopes."""
+        size = self._desc_size
+        if not all(0 <= field.offset <= size - 4 for field in self._desc):
+            raise ValueError("a field outside of its struct")
+        rows = np.frombuffer(pcs, np.uint8)[: len(pcs) - len(pcs) % size].reshape(-1, size)
+        pc, scope = (np.ascontiguousarray(rows[:, field.offset : field.offset + 4]).view(np.int32)[:, 0] for field in self._desc)
+        return zip(pc.tolist(), scope.tolist(), strict=True)
 
     def _debug_information(self, memory: ProcessMemory, address: int, data: bytes) -> tuple[bytes, bytes]:
         """The descriptions of addresses, and the scopes."""

@@ -76,6 +76,8 @@ class JavaProcess:
         """Learn what a stack leads to, as long as the process can be asked: its frames are asked for later."""
         rows = np.flatnonzero((stack >= self.low) & (stack < self.high))
         for row, word in zip(rows.tolist(), stack[rows].tolist(), strict=True):
+            if word in self._answers:
+                continue
             blob = self._code.find(word)
             if blob is not None and blob.is_interpreter and row:
                 slot = ((int(stack[row - 1]) - stack_pointer) >> 3) + _METHOD
@@ -89,11 +91,14 @@ class JavaProcess:
         found: list[int] = []
         row = 0
         for number, value in enumerate(chain):
-            blob = self._code.find(value) if self.low <= value < self.high else None
-            if blob is None:
+            address = value + 1 if number else value
+            blob = self._code.find(value) if self.low <= value < self.high and address not in self._answers else None
+            if address in self._answers:
+                found += self._answers[address] or [value]
+            elif blob is None:
                 found.append(value)
             elif blob.method:
-                found += self._compiled(blob, value + 1 if number else value) or [value]
+                found += self._compiled(blob, address) or [value]
             elif blob.is_interpreter and number + 1 < len(chain):
                 address, row = self._interpreted(stack, row, chain[number + 1] + 1)
                 found.append(address or value)

@@ -26,22 +26,23 @@ _SIGNED: Final = ("int", "int16_t")
 
 
 class StructField(NamedTuple):
-    """offset: in its struct; of a static one the address. kind: its type in C++."""
+    """offset: in its struct; of a static one the address. size: bytes; is_signed: whether it may be negative."""
 
     offset: int
-    kind: str
+    size: int
+    is_signed: bool
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return 8 if self.kind.endswith("*") or self.kind in ("address", "size_t") else _SIZES.get(self.kind, 4)
+    @classmethod
+    def of_type(cls, offset: int, kind: str) -> StructField:
+        """A field of a type of C++."""
+        size = 8 if kind.endswith("*") or kind in ("address", "size_t") else _SIZES.get(kind, 4)
+        return cls(offset, size, kind in _SIGNED)
 
-    def of(self, data: bytes, start: int = 0) -> int:
+    def of(self, data: bytes) -> int:
         """Its value in the bytes of a struct. Raises ValueError where they do not reach so far."""
-        begin = start + self.offset
-        if not 0 <= begin <= len(data) - self.size:
+        if not 0 <= self.offset <= len(data) - self.size:
             raise ValueError("a field outside of its struct")
-        return int.from_bytes(data[begin : begin + self.size], "little", signed=self.kind in _SIGNED)
+        return int.from_bytes(data[self.offset : self.offset + self.size], "little", signed=self.is_signed)
 
 
 class VmStructs:
@@ -56,7 +57,7 @@ class VmStructs:
             type_name, field, kind, static, offset, address = offsets
             is_static = _INT.unpack_from(entry, static)[0]
             found = _WORD.unpack_from(entry, address if is_static else offset)[0]
-            self._fields[self._text(entry, type_name), self._text(entry, field)] = StructField(found, self._text(entry, kind))
+            self._fields[self._text(entry, type_name), self._text(entry, field)] = StructField.of_type(found, self._text(entry, kind))
         for entry, (type_name, size) in self._entries("Types", "Type", ("TypeName", "Size")):
             self._sizes[self._text(entry, type_name)] = _WORD.unpack_from(entry, size)[0]
 

@@ -70,6 +70,15 @@ def test_an_event_of_only_one_recording_is_left_out() -> None:
     assert [event["event"] for event in profile_data([parts])["events"]] == ["a", "b"]
 
 
+def test_time_on_and_off_the_cpu_that_was_joined_is_told_apart() -> None:
+    part = timed_stacks(ONE, "cpu-clock + offcpu-time")
+    assert part.timed is not None
+    part = replace(part, timed=replace(part.timed, waits=np.array([False, True, False])))
+    on, off = profile_data([[part]])["events"]
+    assert [(one["event"], one["seconds"], one["off"]) for one in (on, off)] == [("cpu-clock", 1, 0), ("offcpu-time", 1, 1)]
+    assert (column(on["samples"][0]["weight"]), column(off["samples"][0]["weight"])) == ([1000, 2000], [3000])
+
+
 def test_two_events_of_one_name_are_two() -> None:
     assert [event["event"] for event in profile_data([[timed_stacks(ONE), timed_stacks(ONE)]])["events"]] == ["cpu-clock"] * 2
 

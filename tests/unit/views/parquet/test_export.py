@@ -50,6 +50,10 @@ def test_every_line_is_the_same(
         status, lines = printed([*words, *where, "-i", str(tmp_path)], capfd)
         assert (status, lines) == printed([*words, *where, "-i", f"{name}.data"], capfd)
         assert len(lines) > 5
+    nowhere = ["-f", "--symfs", str(own / "nowhere"), "--kallsyms", os.devnull]
+    without_files = printed([*LINES[1], *nowhere, "-i", str(tmp_path)], capfd)
+    assert without_files == printed([*LINES[1], *where, "-i", f"{name}.data"], capfd), "names come along"
+    assert without_files != printed([*LINES[1], *nowhere, "-i", f"{name}.data"], capfd)
 
 
 def test_fields_of_tracepoints_come_along(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

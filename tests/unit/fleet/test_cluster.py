@@ -1,0 +1,88 @@
+"""A cluster gives the same report as one process: of all workers, of those that are left, of recordings that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+
+import pytest
+
+from perfpy.errors import PerfError
+from perfpy.fleet.cluster import cluster_address
+from perfpy.fleet.folding import FoldedGroup, merged_groups
+from perfpy.fleet.portable import Unread
+from perfpy.fleet.recordings import Recordings
+from tests.builders.own_corpus import RECORDINGS
+
+# a program of its own: a cluster has threads and processes, and warns of what it leaves to the garbage collector
+REPORTS = """
+import json, os, signal, sys
+from perfpy.fleet.recordings import Recordings
+
+def report(recordings):
+    rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(by="comm,dso,symbol", callers=True)]
+    return rows, [path for path, _ in recordings.unread]
+
+if __name__ == "__main__":
+    from distributed import LocalCluster
+    paths = sys.argv[1:]
+    found = {"alone": report(Recordings(paths, jobs=1))}
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        def killing(share):
+            if pids:
+                os.kill(pids.pop(), signal.SIGKILL)
+        pids = [worker.pid for worker in cluster.workers.values()][:1]
+        found["cluster"] = report(Recordings(paths, cluster=cluster.scheduler_address))
+        found["killed"] = report(Recordings(paths, cluster=cluster.scheduler_address, progress=killing))
+        assert not pids
+    print(json.dumps(found))
+"""
+COPIES = 12
+
+
+def test_a_cluster_gives_the_same_report_also_when_a_worker_is_killed(tmp_path):
+    pytest.importorskip("distributed")
+    (tmp_path / "reports.py").write_text(REPORTS)
+    paths = [tmp_path / f"host{number}.data" for number in range(COPIES)]
+    for number, path in enumerate(paths):
+        name = ("chains", "lost", "fork-exec")[number % 3]
+        path.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+    paths[5].write_bytes(b"PERFILE2 and no more")
+    paths[7].unlink()
+    command = [sys.executable, tmp_path / "reports.py", *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["cluster"] == found["alone"] == found["killed"]
+    rows, unread = found["alone"]
+    assert unread == [str(paths[5]), str(paths[7])]
+    assert len(rows) > 10
+
+
+def test_without_a_cluster_there_the_error_says_so(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    assert distributed
+    code = "import dask; dask.config.set({'distributed.comm.timeouts.connect': '0.2s'});"
+    code += "import perfpy; perfpy.open_many('nowhere.data', cluster='tcp://127.0.0.1:1').report()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert "perfpy.errors.PerfError: no cluster at tcp://127.0.0.1:1" in done.stderr
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(PerfError, match=r"pip install 'perfpy\[cluster\]'"):
+        Recordings(["perf.data"], cluster="tcp://127.0.0.1:1").report()
+
+
+def test_the_address_may_be_in_the_environment(monkeypatch):
+    monkeypatch.setenv("PERFPY_CLUSTER", "tcp://there:8786")
+    assert cluster_address("") == "tcp://there:8786"
+    assert cluster_address("tcp://here:8786") == "tcp://here:8786"
+    monkeypatch.delenv("PERFPY_CLUSTER")
+    assert cluster_address("") == ""
+
+
+def test_groups_of_which_nothing_could_be_read():
+    nothing = FoldedGroup(None, [Unread("a", "why")])
+    assert merged_groups([nothing, FoldedGroup(None, [Unread("b", "why")])]) == FoldedGroup(None, [Unread("a", "why"), Unread("b", "why")])

@@ -68,7 +68,8 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
     if not 0 < end - start <= _LARGEST:
         raise NoCode(name, f"a function of {end - start} bytes")
     file, start, end = _in_file(symbolizer, dso, name, start, end)
-    return FunctionCode(name, file, start, end, kernel_memory.PATH if file.path == kernel_memory.NAME else "")
+    in_memory = file.path == kernel_memory.NAME and symbolizer.dsos[dso].kind is not DsoKind.BPF
+    return FunctionCode(name, file, start, end, kernel_memory.PATH if in_memory else "")
 
 
 def code_bytes(code: FunctionCode) -> bytes:
@@ -103,6 +104,8 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
         return file, (start - above) % (1 << 64), (end - above) % (1 << 64)
     if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
         return _in_kernel(symbolizer, dso, number, name, start, end)
+    if dso.kind is DsoKind.BPF:
+        return _in_program(symbolizer, number, name, start, end)
     if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
         raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     file_that_ran = symbolizer.files(number).runtime
@@ -129,6 +132,16 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
     except ValueError as error:
         reason = str(error)
     raise NoCode(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
+
+
+def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
+    """Of a BPF program, in the recording."""
+    dso = symbolizer.dsos[number]
+    code, machine = symbolizer.programs().get(dso.name, (b"", 0)) if symbolizer.programs else (b"", 0)
+    if len(code) < end or not machine:
+        raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
+    first = symbolizer.in_memory(number, 0)
+    return kernel_memory.file_of(machine, first, code), first + start, first + end
 
 
 def _build_id(dso: Dso) -> str:

@@ -7,6 +7,7 @@ The code of modules is in it, too, and code is as it was patched when the kernel
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files.elf import DAMAGE, ElfFile
@@ -40,6 +41,14 @@ def code_of(start: int, end: int, path: str = "") -> ElfFile:
             return ElfFile(NAME, _as_file(whole, start, _read(memory, file, start, end)))
     except (*DAMAGE, OverflowError) as damage:
         raise ValueError(f"{path}: {damage}") from damage
+
+
+def file_of(machine: int, start: int, code: bytes) -> ElfFile:
+    """Code that a recording brought along, as a file of a machine."""
+    header = struct.pack(
+        "=4s12B2HI3QI6H", b"\x7fELF", 2, 1 + (sys.byteorder == "big"), 1, *bytes(9), 3, machine, 1, *bytes(4), _EHDR_SIZE, *bytes(5)
+    )
+    return ElfFile(NAME, _as_file(header, start, code))
 
 
 def _without_sections(headers: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.disassembly.code_lines import of_objdump
 from perfpy.disassembly.function_code import NoCode
+from perfpy.symbols.files.elf import MACHINES
 
 if TYPE_CHECKING:
     from perfpy.disassembly.code_lines import AsmLine
@@ -38,8 +39,6 @@ _PREFIXES: Final = {
 }
 #: machines of which perf shows the bytes, too: POWER
 _RAW_ALWAYS: Final = (20, 21)
-#: e_machine of this machine
-_OWN: Final = {"x86_64": 62, "i686": 3, "aarch64": 183, "ppc64le": 21, "ppc64": 21, "s390x": 22, "riscv64": 243, "armv7l": 40}
 
 
 class CodeStyle(NamedTuple):
@@ -135,7 +134,7 @@ def _in_memory(code: FunctionCode) -> int:
 
 
 def _native() -> tuple[int, ...]:
-    own = _OWN.get(os.uname().machine, -1)
+    own = MACHINES.get(os.uname().machine, -1)
     return (62, 3) if own in (62, 3) else (own,)  # x86's reads both
 
 

@@ -19,6 +19,7 @@ from perfpy.analysis.samples.dimensions import PayloadTable
 from perfpy.analysis.sortkeys.key_texts import MachineTexts, TaskComms, TraceData
 from perfpy.errors import BadPerfData, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, folded_group, merged_groups
+from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.known_frames import KnownFrames
 from perfpy.symbols.tasks.task_states import unnamed
 from perfpy.workers.forked import ForkedWorkers, can_fork
@@ -54,13 +55,15 @@ _MAIN_FILE: Final = "data"  # of a recording that is a folder
 def recordings_named(names: Names) -> list[str]:
     """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
 
-    A folder that is a recording itself (record --threads) is one; of other folders the files *.data, and perf.data, are. Raises
-    BadPerfData for a pattern or folder that has none.
+    A folder that is a recording itself (record --threads) is one; of a folder of tables (perfpy export) those in it are; of
+    other folders the files *.data, and perf.data. Raises BadPerfData for a pattern or folder that has none.
     """
     found: dict[str, None] = {}
     for one in [names] if isinstance(names, (str, os.PathLike)) else names:
         name = os.fspath(one)
-        if os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+        if exported := recordings_in(name):
+            paths = exported
+        elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
         elif glob.has_magic(name) and not os.path.exists(name):
             paths = sorted(glob.glob(name, recursive=True))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
-    from perfpy.symbols.loader import KnownSymbols
+    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
@@ -58,7 +58,7 @@ class RecordingContents:
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         exported = recordings_in(origin)
         self._file: BinaryIO | None = None  #: without a name, where it was exported
-        self._known: KnownSymbols | None = None  #: its symbols, where it was exported
+        self._known: KeptSymbols | None = None  #: its symbols, where it was exported
         self._unwound = False  #: whether its callchains were made of copies of stacks that are no longer there
         if exported:
             self.data = self._of_tables(exported)
@@ -229,6 +229,7 @@ class RecordingContents:
 
         asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
         symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known)
+        symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
         if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
@@ -236,6 +237,15 @@ class RecordingContents:
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
+
+    def _bpf_code(self) -> dict[str, tuple[bytes, int]]:
+        """The code of BPF programs by their names, and the ELF machine that it is for."""
+        from perfpy.perfdata.container.bpf_programs import bpf_functions
+        from perfpy.symbols.files.elf import MACHINES
+
+        machine = MACHINES.get(str(self.header.get("arch")), 0)
+        programs, types, endian = self.header.get("bpf_prog_info", ()), self.header.get("bpf_btf", ()), self.data.endian
+        return {one.name: (one.code, machine) for program in programs for one in bpf_functions(program, types, endian) if one.code}
 
     @cached_property
     def pmcu(self) -> PmcuTrace | None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LARGE_MAP: Final = 4 << 20  # bytes
 
 
-class KnownSymbols(Protocol):
+class KeptSymbols(Protocol):
     """Symbols that somebody has kept without the files that they are from."""
 
     def table(self, file: str) -> SymbolTable | None:
@@ -48,7 +48,7 @@ class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
     def __init__(
-        self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None, known: KnownSymbols | None = None
+        self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None, known: KeptSymbols | None = None
     ) -> None:
         """kept: files that the recording brings along; known: symbols of files that are not here."""
         self._known = known

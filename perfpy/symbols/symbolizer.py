@@ -24,12 +24,14 @@ from perfpy.symbols.providers.missing import KERNEL_NOT_RECORDED, MissingSymbols
 from perfpy.symbols.tasks.address_space import NO_SPACE, TaskTimeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.loader import KnownSymbols
+    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
@@ -73,9 +75,11 @@ class Symbolizer:
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
     kept: files that the recording brings along; known: symbols of files that are not here.
     inliner: set by whoever wants inlined calls in callchains.
+    programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
     """
 
     inliner: Inliner | None = None
+    programs: Callable[[], Mapping[str, tuple[bytes, int]]] | None = None
     last_born: int  #: the highest rank from which any frame is what it is
 
     def __init__(
@@ -85,7 +89,7 @@ class Symbolizer:
         loader: SymbolLoader | None = None,
         *,
         kept: KeptFiles | None = None,
-        known: KnownSymbols | None = None,
+        known: KeptSymbols | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()

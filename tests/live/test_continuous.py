@@ -16,7 +16,7 @@ import pytest
 pytestmark = [pytest.mark.live, pytest.mark.system_wide]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PAGE = (CHECKOUT / "docs" / "continuous.md").read_text()
+PAGE = (CHECKOUT / "man" / "continuous.md").read_text()
 FILES = dict(re.findall(r"^`(/\S+)`\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 UNITS = "/etc/systemd/system/"
 SCRIPTS = "/usr/local/bin/"

@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 
 class BlockTable(NamedTuple):
-    """The blocks of an event, most cycles first. branches: how many were recorded; cycles: of all of them; means: what 100 % of means is."""
+    """The blocks of an event, most cycles first. branches: how many were recorded; cycles: of them all; means: what 100 % of means is."""
 
     event: FileEvent
     branches: int
@@ -159,11 +159,11 @@ def block_tables(
     batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
 ) -> list[BlockTable]:
     """The blocks of each event."""
-    sums = [BlockSums(event, timeline, symbolizer) for event in events]
+    of_events = [BlockSums(event, timeline, symbolizer) for event in events]
     attrs = [event.attr for event in events]
     for batch in batches:
         view = SampleView(batch.columns, batch.event, DeliveryOrder(batch.key, batch.key, batch.offset), attrs, timeline, symbolizer)
         kept = np.ones(len(batch), bool) if chosen.is_open else chosen.kept(view)
         for number in np.flatnonzero(np.bincount(batch.event[kept], minlength=len(events))).tolist():
-            sums[number].add(view.take(np.flatnonzero(kept & (batch.event == number))))
-    return [one.table() for one in sums]
+            of_events[number].add(view.take(np.flatnonzero(kept & (batch.event == number))))
+    return [one.table() for one in of_events]

@@ -11,6 +11,7 @@ import os
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
+from perfpy.perfdata.tables_folder import recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def run(asked: ReportCommandOptions) -> int:
 def _names_several(asked: ReportCommandOptions) -> bool:
     """Whether -i was given more than once, or names a pattern or a folder of recordings."""
     if len(asked.in_order("input")) > 1:
+        return True
+    if not os.path.isfile(asked.input) and len(recordings_in(asked.input)) > 1:
         return True
     is_pattern = any(letter in asked.input for letter in "*?[") and not os.path.exists(asked.input)
     return is_pattern or (os.path.isdir(asked.input) and any(name.endswith(".data") for name in os.listdir(asked.input)))

@@ -15,7 +15,7 @@ from perfpy.abi.startup import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
     from perfpy.perfdata.container.feature_values import BpfProgram, BpfTypes
@@ -39,12 +39,13 @@ _BTF_TAILS: Final = {
 
 
 class BpfFunction(NamedTuple):
-    """One compiled function: the id of its program, its name as the kernel's symbols have it, where it is."""
+    """One compiled function: the id of its program, its name as the kernel's symbols have it, where it is, its code (if recorded)."""
 
     program: int
     name: str
     address: int
     size: int
+    code: bytes = b""
 
 
 def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = "<") -> list[BpfFunction]:
@@ -55,7 +56,8 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
         btf = next((entry.data for entry in types if info.btf_id and entry.id == info.btf_id), b"")
         names = program_function_names(info.name, len(functions), info.function_types(), btf, endian)
         return [
-            BpfFunction(info.id, kernel_name(tag, name), address, size) for name, (tag, address, size) in zip(names, functions, strict=True)
+            BpfFunction(info.id, kernel_name(tag, name), address, size, code)
+            for name, (tag, address, size), code in zip(names, functions, info.code([size for _, _, size in functions]), strict=True)
         ]
     except (struct.error, ValueError, IndexError, OverflowError):  # they may be 64-bit numbers that no offset can be
         return []
@@ -88,6 +90,8 @@ class _Info:
         raw = program.info.ljust(256, b"\0")
         self.id = self._number("I", raw, 4)
         self.name = raw[64:80].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        self.code_size = self._number("I", raw, 16)
+        self.code_at = self._number("Q", raw, 24)
         self.functions_count = self._number("I", raw, 104)
         self.lengths_count = self._number("I", raw, 108)
         self.addresses_at = self._number("Q", raw, 112)
@@ -112,6 +116,14 @@ class _Info:
         sizes = struct.unpack_from(f"{self._endian}{count}I", self._data, self.lengths_at)
         tags = struct.unpack_from(f"{_TAG_SIZE}s" * count, self._data, self.tags_at)
         return list(zip(tags, addresses, sizes, strict=True))
+
+    def code(self, sizes: Sequence[int]) -> Iterator[bytes]:
+        """The code of each function: that of all lies one after the other; empty where it was not recorded."""
+        whole = self._data[self.code_at : self.code_at + self.code_size]
+        first = 0
+        for size in sizes:
+            yield whole[first : first + size] if sum(sizes) == len(whole) else b""
+            first += size
 
     def function_types(self) -> list[int]:
         """The types of the functions in the program's BTF; empty without one."""

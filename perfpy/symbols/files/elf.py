@@ -52,6 +52,8 @@ EM_ARM: Final = 40
 EM_X86_64: Final = 62
 EM_AARCH64: Final = 183
 EM_RISCV: Final = 243
+#: names of machines, as uname has them
+MACHINES: Final = {"x86_64": 62, "i686": 3, "aarch64": 183, "ppc64le": 21, "ppc64": 21, "s390x": 22, "riscv64": 243, "armv7l": 40}
 
 Fields: TypeAlias = "tuple[tuple[str, str], ...]"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfpy.views.recorded import Recorded
 
 _DAY: Final = 86_400_000_000_000
-_NOT_KEPT: Final = ("user_regs", "user_regs_abi", "user_stack", "intr_regs", "intr_regs_abi", "read", "aux", "cpumode", "branch_counters")
+_NOT_KEPT: Final = ("user_regs", "user_regs_abi", "user_stack", "intr_regs", "intr_regs_abi", "read", "aux", "branch_counters")
 _RAGGED: Final = ("raw", "branch_stack")
 
 
@@ -81,7 +81,8 @@ class _Export:
     def run(self) -> Exported:
         written = self._tables.begin_samples(_folder_name(self._host), self._key)
         unwound = user_callchains(self._recording.data, self._symbolizer)
-        for batch in filter(len, self._recording.batches(None, unwound)):
+        fields = {*self._recording.data.records.column_names, "cpumode"} - {*_NOT_KEPT}
+        for batch in filter(len, self._recording.batches(fields, unwound)):
             columns = self._columns(batch)
             for day in np.unique(columns["day"]).tolist():
                 rows = np.flatnonzero(columns["day"] == day)

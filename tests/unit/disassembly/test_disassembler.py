@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.sample_id import SampleId
 from perfpy.disassembly.objdump import CodeStyle
+from perfpy.perfdata.container.feature_values import BpfProgram
+from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders.annotated import SPIN, program, recording, stand_in
@@ -171,4 +174,41 @@ def test_code_of_a_module_is_in_its_file_although_that_has_no_debug_information(
         (0x11, "decq", 2),
         (0x14, "jne", 0),
         (0x16, "retq", 0),
+    ]
+
+
+def test_code_of_a_bpf_program_is_in_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    start, tag = 0xFFFFFFFFC0022110, bytes(range(8))
+    name = f"bpf_prog_{tag.hex()}_spin"
+    numbers = {
+        16: ("I", len(SPIN)),
+        24: ("Q", 0),
+        104: ("I", 1),
+        108: ("I", 1),
+        112: ("Q", 8),
+        120: ("Q", 16),
+        180: ("I", 1),
+        184: ("Q", 20),
+    }
+    info = bytearray(208)
+    info[64:68] = b"spin"
+    for offset, (code, value) in numbers.items():
+        struct.pack_into(f"<{code}", info, offset, value)
+    data = SPIN.ljust(8, b"\0") + struct.pack("<QI8s", start, len(SPIN), tag)
+    built = PerfDataBuilder()
+    built.record(records.Ksymbol(0, start, len(SPIN), 1, 0, name, SampleId(pid=0, tid=0, time=1)))
+    for time, offset in enumerate((0, 1, 1), 10):
+        built.sample(misc=1, ip=start + offset, pid=0, tid=0, time=time, period=1000)
+    built.feature(Feature.BPF_PROG_INFO, (BpfProgram(0, bytes(info), data),)).feature(Feature.ARCH, "x86_64")
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with Recording(str(tmp_path / "perf.data")) as opened:
+        (function,) = opened.annotate(symbols=SymbolOptions(cache=False)).functions()
+        rows = list(function.rows())
+    assert function.name == name
+    assert [(row.address - start, row.text.split()[0], row.samples) for row in rows] == [
+        (0, "nop", 1),
+        (1, "decq", 2),
+        (4, "jne", 0),
+        (6, "retq", 0),
     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 #: dimensions and measures that need more of a recording than its samples
@@ -46,11 +47,14 @@ Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | SampleFilter, Sy
 
 
 class FoldingRequest(NamedTuple):
-    """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers."""
+    """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers;
+    mode: what a row stands for (None: whatever it does for each recording).
+    """
 
     asked: Asked
     weight: str = "time"
     check_owner: bool = False
+    mode: Mode | None = None
 
 
 class FoldedGroup(NamedTuple):
@@ -85,6 +89,8 @@ def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
     with Recording(path, check_owner=request.check_owner) as recording:
         asked, symbols = request.asked(recording)
         data = recording.data
+        if request.mode is not None and not isinstance(asked, SampleFilter) and asked.wanted.mode is not request.mode:
+            raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols)
         recipe = _stacks_recipe(recording, asked) if isinstance(asked, SampleFilter) else plan_report(data, asked).recipe

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
+    from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile, Unread
@@ -130,7 +131,7 @@ class Recordings:
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
         wanted = options
-        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
+        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)), wanted.wanted.mode)
         profile = MergedProfile(found)
         words = SampleWords(
             TaskComms(found.comms, profile.last_comm), TraceData(), _memory_words(wanted), MachineTexts(recordings=found.recordings)
@@ -149,9 +150,9 @@ class Recordings:
         profile = MergedProfile(found)
         return stacks_of(found.events, found.comms, wanted, profile, profile.symbolizer)
 
-    def folded(self, asked: Asked) -> PortableProfile:
+    def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
-        request = FoldingRequest(asked, self._weight, self._check_owner)
+        request = FoldingRequest(asked, self._weight, self._check_owner, mode)
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one

@@ -129,6 +129,23 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
         Recordings([missing, str(bad)]).report()
 
 
+def test_recordings_of_branches_are_left_out_where_others_are_not(folder, tmp_path):
+    branches = tmp_path / "branches.data"
+    branches.write_bytes(lzma.decompress((RECORDINGS / "made-branches.data.xz").read_bytes()))
+    for path in (*paths(folder, "chains"), str(branches)):
+        with Recording(path) as recording:
+            assert recording.data.has_branches == (path == str(branches))
+    from perfpy.analysis.sortkeys.sort_key import Mode
+
+    def asked(recording):
+        mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL
+        return CALLERS._replace(wanted=CALLERS.wanted._replace(mode=mode)), None
+
+    recordings = Recordings([*paths(folder, "chains"), str(branches)], jobs=1)
+    assert text(recordings.report(options=CALLERS, asked=asked)) == text(Recordings(paths(folder, "chains")).report(options=CALLERS))
+    assert [unread.path for unread in recordings.unread] == [str(branches)]
+
+
 def test_stacks_of_all(folder):
     single = []
     for path in paths(folder, "chains", "lost"):

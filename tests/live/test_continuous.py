@@ -90,10 +90,14 @@ def test_from_a_recorder_to_a_page(tmp_path, host):
     (store / day / name / "20000101.data").write_bytes(b"PERFILE2 and then nothing")
     subprocess.run(["perfpy-nightly", str(store), day], env=host, check=True, timeout=120)
     pages = store / "pages" / day
-    assert (pages / "unreadable").read_text().split() == [str(store / day / name / "20000101.data")]
+    unread = store / day / name / "20000101.data"
+    assert next(line for line in (pages / "notes").read_text().splitlines() if "left out" in line).startswith(f"Warning: {unread}: ")
     stacks = (pages / f"{name}.folded").read_text().splitlines()
     assert stacks
     assert len({line.rpartition(" ")[0] for line in stacks}) == len(stacks)
-    shares = [float(line.split("%")[0]) for line in (pages / f"{name}.txt").read_text().splitlines()]
+    assert "<html" in (pages / f"{name}.html").read_text()
+    table = (pages / f"{name}.txt").read_text()
+    shares = [float(share) for share in re.findall(r"^ +([\d.]+)%", table, re.MULTILINE)]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(100, abs=0.006 * len(shares))
+    assert name[:15] in (pages / "hosts.txt").read_text()

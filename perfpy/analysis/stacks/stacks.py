@@ -225,33 +225,3 @@ def _subtree_sizes(levels: list[_StackLevel]) -> list[NDArray[np.int64]]:
             size += np.bincount(levels[depth + 1].parent, sizes[0], len(size)).astype(np.int64)
         sizes.insert(0, size)
     return sizes
-
-
-def prefix_table(stacks: Stacks, chains: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Distinct prefixes, outermost function first, of the given chains (indices without repeats).
-
-    Returns (prefix, function) of every node: the node before it (-1: none)
-    and its function id, parents before children; and the node of each
-    chain's innermost function (-1 for an empty chain).
-    """
-    width = max(1, len(stacks.functions))
-    lengths = np.diff(stacks.offsets)[chains]
-    ends = stacks.offsets[chains.astype(np.int64) + 1]
-    last = np.full(len(chains), -1, np.int64)
-    prefixes: list[NDArray[np.int64]] = []
-    functions: list[NDArray[np.int64]] = []
-    alive, first = np.flatnonzero(lengths), 0
-    while len(alive):
-        depth = len(prefixes)
-        keys, node = np.unique((last[alive] + 1) * width + stacks.frames[ends[alive] - 1 - depth], return_inverse=True)
-        prefixes.append(keys // width - 1)
-        functions.append(keys % width)
-        last[alive] = first + node
-        first += len(keys)
-        alive = alive[lengths[alive] > depth + 1]
-    none = np.zeros(0, np.int64)
-    return (
-        np.concatenate([none, *prefixes]).astype(np.int32),
-        np.concatenate([none, *functions]).astype(np.int32),
-        last.astype(np.int32),
-    )

@@ -4,9 +4,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import numpy as np
-
-from perfpy.analysis.stacks.stacks import prefix_table
 from perfpy.views.stacks import exports
 from tests.builders.stacks import stacks
 from tests.builders.viewers import consumed
@@ -47,20 +44,6 @@ def test_speedscope_holds_every_stack_outermost_first() -> None:
     assert got == {("sh", "main", "run", "sys_read"): 3, ("sh", "main", "run"): 2, ("ls", "main"): 4, ("ls",): 1}
     assert (first["unit"], first["endValue"]) == ("nanoseconds", 10)
     assert (second["unit"], second["name"]) == ("none", "faults")
-
-
-def test_prefixes_are_shared() -> None:
-    part = stacks("a;x;y;z 1\na;x;y 1\na;x;w 1")
-    prefix, function, leaf = prefix_table(part, np.array([0, 1, 2], np.int32))
-    paths = []
-    for end in leaf.tolist():
-        node, path = end, []
-        while node >= 0:
-            path.append(part.functions[function[node]].name)
-            node = int(prefix[node])
-        paths.append("".join(path))
-    assert paths == ["zyx", "yx", "wx"]
-    assert len(prefix) == 4
 
 
 def test_speedscopes_schema_accepts_the_export(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def test_counts_and_places_are_those_of_the_arrays_that_are_there():
     assert struct.unpack_from("=IIQ", told, CODE_LENGTH_AT) == (5, 0, 0)
     assert data[:8] == b"\x90\x90\x90\x90\xc3\0\0\0"
     assert struct.unpack_from("=I", told, LINES_AT) == (0,)
-    assert bpf_functions(BpfProgram(bits, told, data), ()) == [BpfFunction(0, "bpf_prog_3132333435363738", 0xFFFFFFFFC0000000, 5)]
+    function = BpfFunction(0, "bpf_prog_3132333435363738", 0xFFFFFFFFC0000000, 5, b"\x90\x90\x90\x90\xc3")
+    assert bpf_functions(BpfProgram(bits, told, data), ()) == [function]
 
 
 @pytest.mark.parametrize("place", [112, 120, 184])

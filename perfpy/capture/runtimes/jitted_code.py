@@ -12,11 +12,11 @@ wanted (record -N): perf, which does not look into the recording, finds them.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_USER
-from perfpy.abi.sample_id import IdLayout, SampleId
+from perfpy.abi.code_mapping import code_mapping
+from perfpy.abi.sample_id import IdLayout
 from perfpy.errors import PerfError
 from perfpy.symbols.files import live_process
 from perfpy.symbols.mapped_names import is_memory
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.providers.jit_regions import CodeMapping
     from perfpy.symbols.providers.mapped_dump import MapRecord
-
-_PROT_READ_EXEC: Final = 5
-_MAP_PRIVATE: Final = 2
 
 
 class JittedCode:
@@ -118,20 +115,5 @@ class JittedCode:
     def _mapping(self, pid: int, name: str, mapping: CodeMapping) -> bytes:
         tid = mapping.tid if pid == mapping.pid else pid  # in a container it has other numbers
         identity = self._event.ids[0] if self._event.ids else 0
-        record = records.Mmap2(
-            misc=MISC_USER,
-            pid=pid,
-            tid=tid,
-            addr=mapping.address,
-            len=mapping.size,
-            pgoff=mapping.offset,
-            maj=0,
-            min=0,
-            ino=0,
-            ino_generation=0,
-            prot=_PROT_READ_EXEC,
-            flags=_MAP_PRIVATE,
-            filename=name,
-            sample_id=SampleId(pid, tid, mapping.time, identity, 0, 0, identity),
-        )
+        record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
         return records.encode(record, self._layout, self._data.endian)

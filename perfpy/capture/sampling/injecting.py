@@ -15,9 +15,10 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.code_mapping import MAP_PRIVATE, PROT_READ_EXEC, code_mapping
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.user_records import encode
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.errors import OutputFailed, PerfError
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 _MAPPING: Final = (records.Mmap, records.Mmap2)
 _STDOUT_FD: Final = 1
-_PROT_READ_EXEC: Final = 5
-_MAP_PRIVATE: Final = 2
 
 
 class _Mapped(NamedTuple):
@@ -122,23 +121,9 @@ class JitInjector:
 
     def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
         state = os.stat(image.path)
-        identity = SampleId(event.pid, event.tid, event.time, self._identity, 0, 0, self._identity)
-        record = records.Mmap2(
-            misc=MISC_USER,
-            pid=event.pid,
-            tid=event.tid,
-            addr=event.address,
-            len=image.size,
-            pgoff=jitdump.TEXT_OFFSET,
-            maj=os.major(state.st_dev),
-            min=os.minor(state.st_dev),
-            ino=state.st_ino,
-            ino_generation=0,
-            prot=_PROT_READ_EXEC,
-            flags=_MAP_PRIVATE,
-            filename=image.path,
-            sample_id=identity,
-        )
+        file = (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
+        code = (event.address, image.size, jitdump.TEXT_OFFSET)
+        record = code_mapping((event.pid, event.tid), code, image.path, event.time, self._identity, file)
         return records.encode(record, self._layout, self._data.endian)
 
 
@@ -179,7 +164,7 @@ class BuildIdMapper:
             return b""
         if not build_id or misc & MISC_MMAP_BUILD_ID:
             return record
-        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (_PROT_READ_EXEC, _MAP_PRIVATE)
+        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (PROT_READ_EXEC, MAP_PRIVATE)
         known = records.Mmap2(
             misc | MISC_MMAP_BUILD_ID,
             *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),

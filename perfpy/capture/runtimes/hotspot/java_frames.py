@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi import records
+from perfpy.abi.code_mapping import code_mapping
 from perfpy.abi.columns import Ragged, Slices, distinct
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_MMAP_DATA, NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.capture.runtimes.hotspot.java_process import JavaProcess, library_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.mapped_names import is_memory
@@ -38,8 +39,6 @@ _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
 _FIRST_PAUSE: Final = 0.05  # seconds until a process is looked at again that is no JVM, or none yet; twice as long each time
 _LONGEST_PAUSE: Final = 60.0
 _PAGE: Final = 4096
-_PROT_READ_EXEC: Final = 5
-_MAP_PRIVATE: Final = 2
 _ANONYMOUS: Final = "//anon"
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _NEVER: Final = (1 << 64) - 1
@@ -174,23 +173,7 @@ class JavaFrames:
         return first & -_PAGE, (last + _PAGE - 1) & -_PAGE
 
     def _record(self, pid: int, begin: int, end: int, moment: int) -> bytes:
-        identity = self._identity
-        record = records.Mmap2(
-            misc=MISC_USER,
-            pid=pid,
-            tid=pid,
-            addr=begin,
-            len=end - begin,
-            pgoff=begin,
-            maj=0,
-            min=0,
-            ino=0,
-            ino_generation=0,
-            prot=_PROT_READ_EXEC,
-            flags=_MAP_PRIVATE,
-            filename=_ANONYMOUS,
-            sample_id=SampleId(pid, pid, moment, identity, 0, 0, identity),
-        )
+        record = code_mapping((pid, pid), (begin, end - begin, begin), _ANONYMOUS, moment, self._identity)
         return records.encode(record, self._layout, NATIVE_ENDIAN)
 
 

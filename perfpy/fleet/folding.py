@@ -21,6 +21,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import merged
 from perfpy.fleet.portable import PortableProfile, Unread, portable
 from perfpy.recording import Recording
+from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,12 +65,13 @@ class FoldedGroup(NamedTuple):
     unread: list[Unread]
 
 
-def folded_group(paths: list[str], request: FoldingRequest) -> FoldedGroup:
-    """Some recordings, folded and put together; and those that could not be read."""
+def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
+    """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
+    shared = shared or SharedFiles()
     parts, unread = [], []
     for path in paths:
         try:
-            parts.append(folded_recording(path, request))
+            parts.append(folded_recording(path, request, shared))
         except UsageError:
             raise
         except PerfError as error:
@@ -84,15 +86,15 @@ def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
     return FoldedGroup(merged(parts) if parts else None, unread)
 
 
-def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
-    """One recording, folded. Raises BadPerfData, UsageError."""
+def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
+    """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
     with Recording(path, check_owner=request.check_owner) as recording:
         asked, symbols = request.asked(recording)
         data = recording.data
         if request.mode is not None and not isinstance(asked, SampleFilter) and asked.wanted.mode is not request.mode:
             raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
-        symbolizer = recording.new_symbolizer(timeline, symbols)
+        symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         recipe = _stacks_recipe(recording, asked) if isinstance(asked, SampleFilter) else plan_report(data, asked).recipe
         _refuse(recipe)
         if not isinstance(asked, SampleFilter) and (asked.call_graph is not None or asked.children):

@@ -6,7 +6,8 @@ why it cannot be read. It needs nothing but perfpy and the files: it may run in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -18,13 +19,15 @@ from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import losses, recording_text
 from perfpy.analysis.samples.wait_events import has_off_cpu
 from perfpy.errors import PerfError, UsageError
-from perfpy.fleet.merging import merged
+from perfpy.fleet.merging import Merging
 from perfpy.fleet.portable import PortableProfile, Unread, portable
+from perfpy.fleet.remote import Fetched, is_url, shown
 from perfpy.recording import Recording
 from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, BinaryIO
 
     from numpy.typing import NDArray
 
@@ -68,27 +71,60 @@ class FoldedGroup(NamedTuple):
 def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
     """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
     shared = shared or SharedFiles()
-    parts, unread = [], []
+    return merged_groups(_folded_or_named(path, request, shared) for path in paths)
+
+
+def _folded_or_named(path: str, request: FoldingRequest, shared: SharedFiles) -> FoldedGroup:
+    try:
+        return FoldedGroup(folded_recording(path, request, shared), [])
+    except UsageError:
+        raise
+    except PerfError as error:
+        name = shown(path)
+        return FoldedGroup(None, [Unread(name, str(error).removeprefix(f"{name}: "))])
+
+
+def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
+    """Neighbouring groups as one; each is let go of before the next is taken."""
+    merging: Merging | None = None
+    unread: list[Unread] = []
+    for group in groups:
+        unread += group.unread
+        if group.part is not None:
+            merging = merging or Merging()
+            merging.add(group.part)
+    return FoldedGroup(merging.result() if merging else None, unread)
+
+
+@contextmanager
+def opened(path: str, *, check_owner: bool) -> Iterator[Recording]:
+    """A recording that is named by its path or URL. Raises BadPerfData."""
+    fetched = Fetched(path) if is_url(path) else None
+    try:
+        with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner) as recording:
+            yield recording
+    finally:
+        if fetched:
+            fetched.close()
+
+
+def told_of_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
+    """What is told of the first of some recordings that can be read. Raises BadPerfData where none can."""
+    refused: PerfError | None = None
     for path in paths:
         try:
-            parts.append(folded_recording(path, request, shared))
+            with opened(path, check_owner=check_owner) as recording:
+                return tell(recording)
         except UsageError:
             raise
         except PerfError as error:
-            unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
-    return FoldedGroup(merged(parts) if parts else None, unread)
-
-
-def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
-    """Neighbouring groups as one."""
-    parts = [group.part for group in groups if group.part is not None]
-    unread = [one for group in groups for one in group.unread]
-    return FoldedGroup(merged(parts) if parts else None, unread)
+            refused = refused or error
+    raise refused or PerfError("no recordings")
 
 
 def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
     """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
-    with Recording(path, check_owner=request.check_owner) as recording:
+    with opened(path, check_owner=request.check_owner) as recording:
         asked, symbols = request.asked(recording)
         data = recording.data
         if request.mode is not None and not isinstance(asked, SampleFilter) and asked.wanted.mode is not request.mode:

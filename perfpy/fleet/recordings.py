@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from perfpy.analysis.report.report import SampleWords, report_of
 from perfpy.analysis.samples.dimensions import PayloadTable
 from perfpy.analysis.sortkeys.key_texts import MachineTexts, TaskComms, TraceData
 from perfpy.errors import BadPerfData, PerfError, UsageError
-from perfpy.fleet.folding import FoldingRequest, folded_group, merged_groups
+from perfpy.fleet.folding import FoldingRequest, folded_group, merged_groups, told_of_first
+from perfpy.fleet.remote import is_url, local_name, urls_named
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.symbols.known_frames import KnownFrames
@@ -27,7 +28,7 @@ from perfpy.workers.forked import ForkedWorkers, can_fork
 from perfpy.workers.jobs import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile, Unread
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 #: what names recordings: paths, patterns, folders
@@ -57,12 +59,15 @@ def recordings_named(names: Names) -> list[str]:
     """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
 
     A folder that is a recording itself (record --threads) is one; of a folder of tables (perfpy export) those in it are; of
-    other folders the files *.data, and perf.data. Raises BadPerfData for a pattern or folder that has none.
+    other folders the files *.data, and perf.data; URLs and patterns of such are perfpy.fleet.remote's. Raises BadPerfData for a
+    pattern or folder that has none.
     """
     found: dict[str, None] = {}
     for one in [names] if isinstance(names, (str, os.PathLike)) else names:
-        name = os.fspath(one)
-        if exported := recordings_in(name):
+        name = local_name(os.fspath(one))
+        if is_url(name):
+            paths = urls_named(name)
+        elif exported := recordings_in(name):
             paths = exported
         elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
@@ -151,6 +156,21 @@ class Recordings:
         profile = MergedProfile(found)
         return stacks_of(found.events, found.comms, wanted, profile, profile.symbolizer)
 
+    def told_of_first(self, tell: Callable[[Recording], Any]) -> Any:
+        """What is told of the first recording that can be read, by whoever reads them. Raises PerfError where none can."""
+
+        def first(paths: list[str]) -> Any:
+            return told_of_first(paths, tell, check_owner=self._check_owner)
+
+        if self._cluster:
+            from perfpy.fleet.cluster import told_by_cluster  # few have one
+
+            return told_by_cluster(self._cluster, self.paths, tell, check_owner=self._check_owner)
+        if not (can_fork() and any(is_url(path) for path in self.paths)):
+            return first(self.paths)
+        with ForkedWorkers([self.paths], first, 1) as worker:  # what fetches leaves threads behind, beside which nothing can be forked
+            return next(worker.results())
+
     def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
         request = FoldingRequest(asked, self._weight, self._check_owner, mode)
@@ -158,7 +178,7 @@ class Recordings:
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one
 
-            found = folded_by_cluster(self._cluster, groups, request, self._progress)
+            found = folded_by_cluster(self._cluster, self.paths, request, self._progress)
         else:
             found = merged_groups(self._folded_here(groups, request))
         self.unread = found.unread
@@ -168,7 +188,7 @@ class Recordings:
         self.warnings = found.part.warnings
         return found.part
 
-    def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
+    def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> Iterator[FoldedGroup]:
         """Each group, folded by this process or by some that are forked off it."""
         jobs = min(self._jobs or available_cores(), len(groups))
         shared = SharedFiles()
@@ -177,9 +197,10 @@ class Recordings:
             return folded_group(group, request, shared)
 
         if jobs < 2 or not can_fork():
-            return [self._told(number, work(group), len(groups)) for number, group in enumerate(groups)]
+            yield from (self._told(number, work(group), len(groups)) for number, group in enumerate(groups))
+            return
         with ForkedWorkers(groups, work, jobs) as workers:
-            return [self._told(number, group, len(groups)) for number, group in enumerate(workers.results())]
+            yield from (self._told(number, group, len(groups)) for number, group in enumerate(workers.results()))
 
     def _told(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
         if self._progress is not None:

@@ -18,8 +18,6 @@ from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
 from perfpy.cli.report.exports import write_folded
 from perfpy.cli.report.request import ReportRequest
-from perfpy.errors import BadPerfData
-from perfpy.recording import Recording
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +25,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.recordings import Recordings
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.report.column_text import TextOptions
 
 #: of a report that lacks some of the recordings that were named
 SOME_UNREAD: Final = 91
@@ -98,6 +98,14 @@ class _Asking:
         wanted = options.wanted if options.wanted.fields else options.wanted._replace(sort=options.wanted.sort or _DEFAULT_SORT)
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
+    def of_text(self, recording: Recording) -> tuple[ReportOptions, TextOptions]:
+        """How the table of all is made, by the first of them."""
+        return self.of_rows(recording)[0], ReportRequest(recording, self._asked, load()).text_options()
+
+    def of_filter(self, recording: Recording) -> SampleFilter:
+        """Which stacks count."""
+        return self.of_stacks(recording)[0]
+
     def of_stacks(self, recording: Recording) -> tuple[SampleFilter, SymbolOptions]:
         """For whole stacks."""
         request = ReportRequest(recording, self._asked, load())
@@ -109,9 +117,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
     plain = asked.json is None
     asking = _Asking(asked, plain=plain)
-    with _first_readable(recordings, asked) as recording:
-        options = asking.of_rows(recording)[0]
-        text_options = ReportRequest(recording, asked, load()).text_options()
+    options, text_options = recordings.told_of_first(asking.of_text)
     report = recordings.report(options=options, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
@@ -127,23 +133,9 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     tell(note(report.missing, report.samples, everything=bool(asked.verbose)), quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _first_readable(recordings: Recordings, asked: ReportCommandOptions) -> Recording:
-    """The recording whose options the columns are made by."""
-    refused: BadPerfData | None = None
-    for path in recordings.paths:
-        try:
-            return Recording(path, check_owner=not asked.force)
-        except BadPerfData as error:
-            refused = refused or error
-    assert refused is not None
-    raise refused
-
-
 def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
     asking = _Asking(asked, plain=False)
-    with _first_readable(recordings, asked) as recording:
-        sample_filter = asking.of_stacks(recording)[0]
-    stacks = recordings.stacks(sample_filter=sample_filter, asked=asking.of_stacks)
+    stacks = recordings.stacks(sample_filter=recordings.told_of_first(asking.of_filter), asked=asking.of_stacks)
     if not stacks:
         return
     for name, path in asked.exports.items():

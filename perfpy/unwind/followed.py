@@ -43,8 +43,9 @@ class Waiting(NamedTuple):
         """These and others."""
         if not len(self.samples):
             return others
-        columns = (np.concatenate(both) for both in zip(self[:3], others[:3], strict=True))
-        return Waiting(*columns, [np.concatenate(both) for both in zip(self.locations, others.locations, strict=True)])
+        samples, states = np.concatenate([self.samples, others.samples]), np.concatenate([self.states, others.states])
+        locations = [np.concatenate(both) for both in zip(self.locations, others.locations, strict=True)]
+        return Waiting(samples, states, np.concatenate([self.depth, others.depth]), locations)
 
 
 class Went(NamedTuple):

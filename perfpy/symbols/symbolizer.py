@@ -132,6 +132,11 @@ class Symbolizer:
         ip = self.frames.ip[known:]
         return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
 
+    def origins(self, ids: Ids) -> FrameOrigins:
+        """What some frames were made of."""
+        ip = self.frames.ip[ids]
+        return FrameOrigins((self._scene_addresses.keys[ids] ^ ip) * _UNMIX, ip)
+
     def learn(self, origins: FrameOrigins) -> Ids:
         """The frames of such, new ones in their order."""
         return self._intern(*origins)

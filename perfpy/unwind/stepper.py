@@ -42,14 +42,15 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
-_MARKER: Final = -1  # in place of a frame
+#: in place of a frame that is not known
+LOST: Final = -1
 _UNUSUAL: Final = SIGNAL | NEAR_GUESS | FAR_GUESS | CFA_EXPRESSION | MOVES_STACK_POINTER | RETURNS_ELSEWHERE
 
 
 class Unwound(NamedTuple):
     """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_cut: whether one ends because the copy of its stack does.
 
-    frames: the same by the ids of the stepper's symbolizer, -1 for the marker.
+    frames: the same by the ids of the stepper's symbolizer, LOST for the marker.
     """
 
     chains: Ragged
@@ -78,6 +79,7 @@ class Stepper:
         self._max_stack = max_stack
         self._code = CodeRules(architecture, symbolizer, runtime_code)
         self._known: KnownCallers | None = None
+        self._shown = np.zeros(0, np.int32)  # by frame: the one of whoever shows it, LOST while that was not asked for
 
     def unwind(self, stacks: UserStacks) -> Unwound:
         """The callchain of each sample."""
@@ -86,6 +88,18 @@ class Stepper:
             found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
             if found is not None:  # otherwise a frame is found by a register that was not followed
                 return found
+
+    def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
+        """The same frames by the ids of another symbolizer of the recording, always the same one; LOST stays LOST."""
+        table = self._symbolizer.frames
+        if len(self._shown) < len(table) + 1:  # one more, for LOST
+            self._shown = np.concatenate([self._shown[:-1], np.full(len(table) + 1 - max(len(self._shown) - 1, 0), LOST, np.int32)])
+        met = np.zeros(len(self._shown), bool)
+        met[frames] = True
+        met[LOST] = False
+        fresh = rows_where(met & (self._shown == LOST)).astype(np.int32)
+        self._shown[fresh] = symbolizer.learn(self._symbolizer.origins(fresh))
+        return self._shown.take(frames)
 
     def _known_callers(self) -> KnownCallers:
         """What was found out in the batches before, as long as the same registers are followed."""
@@ -265,7 +279,7 @@ class _StepperRun(CallerRules):
             frames[at] = found
             filled[samples] = at + 1
         values = self._symbolizer.frames.ip.take(frames)
-        values[frames == _MARKER] = CONTEXT_LOST_CALLER
+        values[frames == LOST] = CONTEXT_LOST_CALLER
         return Unwound(Ragged(values, offsets), frames, self._is_cut)
 
     def _keep(self, rows: Rows) -> None:
@@ -333,4 +347,4 @@ class _StepperRun(CallerRules):
             return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
-        self._found.append((samples[marked], np.full(int(marked.sum()), _MARKER, np.int32)))
+        self._found.append((samples[marked], np.full(int(marked.sum()), LOST, np.int32)))

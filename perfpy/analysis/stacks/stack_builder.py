@@ -87,7 +87,8 @@ def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArra
     for samples in scan.delivered({"time", "cpu"}):
         rows = profile.add(samples).astype(np.int64)
         columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
-        timed.append((rows, *columns, samples.period().astype(np.int64)))
+        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in recipe.measures else samples.period()
+        timed.append((rows, *columns, weight.astype(np.int64)))
     timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
     return profile
 

@@ -70,9 +70,9 @@ class _WantedStacks:
 
     @cached_property
     def whole(self) -> list[Stacks]:
-        """Those of functions, and with single samples for the page; shares of the wall clock are of stacks."""
+        """Those of functions, and with single samples for the page."""
         wanted = self._asked
-        timed = wanted.flamegraph is not None and not wanted.latency
+        timed = wanted.flamegraph is not None
         return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
 
     @cached_property

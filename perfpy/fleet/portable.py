@@ -14,6 +14,7 @@ import numpy as np
 from perfpy.abi.flags import PerfType
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
+from perfpy.fleet.own_values import valued
 from perfpy.symbols.known_frames import SymbolColumns
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import Profile
     from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -43,11 +46,12 @@ class Unread(NamedTuple):
 class PortableProfile(NamedTuple):
     """The folded samples of some recordings.
 
-    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins:
-    files, and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the
-    distinct callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none;
-    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed:
-    files of the recordings' build-id tables; warnings: of what could not be read of some.
+    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins: files,
+    and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the distinct
+    callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none; values: of dimensions
+    whose numbers are the recordings' own, what these count (perfpy.fleet.own_values); formats: of each event, where it is a tracepoint;
+    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed: files of the
+    recordings' build-id tables; warnings: of what could not be read of some.
     """
 
     recordings: list[RecordingText]
@@ -62,6 +66,8 @@ class PortableProfile(NamedTuple):
     comms: list[str]
     last_comms: dict[int, str]
     folded: Folded
+    values: dict[str, list[Any]]
+    formats: list[EventFormat | None]
     lost: int
     dropped: int
     cut: list[CutStacks]
@@ -98,10 +104,12 @@ def portable(
     profile: Profile,
     symbolizer: Symbolizer,
     timeline: TaskTimeline,
+    words: OwnWords,
+    formats: list[EventFormat | None],
     *,
     by_function: bool,
 ) -> PortableProfile:
-    """What a profile holds, for others."""
+    """What a profile holds, for others. words: what words what is the recording's own; formats: of its events."""
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
@@ -109,9 +117,10 @@ def portable(
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
     symbols, frames["symbol"] = _symbols(symbolizer, frames["symbol"])
-    dimensions = {name: number_of[v] if DIMENSIONS[name].table == "frame" else v for name, v in folded.dimensions.items() if name != "raw"}
+    dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
+    dimensions, values = valued(dimensions, words)
     rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
     return PortableProfile(
         [recording],
@@ -126,6 +135,8 @@ def portable(
         list(timeline.comms),
         {tid: timeline.last_comm(tid) for tid in tids},
         rows,
+        values,
+        formats,
         *(0, 0, []),
         by_function,
         *([], []),
@@ -144,9 +155,13 @@ def _used_frames(folded: Folded, chains: NDArray[np.int32], size: int) -> NDArra
     used = np.zeros(size, np.bool_)
     used[chains] = True
     for name, values in folded.dimensions.items():
-        if name != "raw" and DIMENSIONS[name].table == "frame":
+        if _is_of_frames(name):
             used[values] = True
     return used
+
+
+def _is_of_frames(name: str) -> bool:
+    return name != "raw" and DIMENSIONS[name].table == "frame"
 
 
 def _symbols(symbolizer: Symbolizer, symbol: NDArray[np.int32]) -> tuple[SymbolColumns, NDArray[np.int32]]:

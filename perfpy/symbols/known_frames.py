@@ -15,7 +15,7 @@ from perfpy.symbols.providers.missing import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,8 +44,13 @@ class SymbolColumns(NamedTuple):
 class FoundSymbols(SymbolNames):
     """Symbols whose names are known already."""
 
-    def __init__(self, columns: SymbolColumns) -> None:
+    def __init__(self, columns: SymbolColumns, files: Sequence[Hashable]) -> None:
+        """files: of each dso what it is called; symbols of one name in files of one name are one function."""
         self._columns = columns
+        numbers: dict[Hashable, int] = {}
+        rows = zip(columns.names, columns.dso.tolist(), columns.twin.tolist(), columns.inlined.tolist(), strict=True)
+        keys = ((files[dso], name, twin, inlined) for name, dso, twin, inlined in rows)
+        self._functions = np.array([numbers.setdefault(key, number) for number, key in enumerate(keys)], np.int64)
 
     def __len__(self) -> int:
         return len(self._columns.names)
@@ -78,6 +83,10 @@ class FoundSymbols(SymbolNames):
         """The number of its file."""
         return int(self._columns.dso[symbol])
 
+    def functions(self) -> NDArray[np.int64]:
+        """For each symbol the first one of the same function."""
+        return self._functions
+
 
 class KnownFrames(Symbolizer):
     """What was found. origins: the letter of each file by which perf says where symbols come from."""
@@ -85,7 +94,7 @@ class KnownFrames(Symbolizer):
     def __init__(self, frames: dict[str, NDArray[Any]], symbols: SymbolColumns, dsos: list[Dso], origins: Sequence[str]) -> None:
         self.frames = FrameTable()
         self.frames.extend(**frames)
-        self.symbols = FoundSymbols(symbols)
+        self.symbols = FoundSymbols(symbols, [(file.short_name, file.kind) for file in dsos])
         self.dsos = dsos
         self._origins = origins
 

@@ -220,7 +220,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     drawn = drawn_chains(profile, symbolizer, options)  # adds frames: before anybody looks at all of them
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
-    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, _key_style(options))
+    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
 
     def missing() -> list[MissingSymbols]:
@@ -277,7 +277,8 @@ def recording_text(data: PerfData) -> RecordingText:
     return RecordingText(data.path, data.features.get("hostname") or "?")
 
 
-def _key_style(options: ReportOptions) -> KeyStyle:
+def key_style(options: ReportOptions) -> KeyStyle:
+    """How texts are written."""
     times = options.nanoseconds, options.time_quantum
     return KeyStyle(options.verbose, *times, options.unnamed_dso_width, options.wanted.raw_trace, options.clock_quantum)
 

@@ -35,8 +35,13 @@ def comm_without_digits(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 def thread(texts: KeyTexts, values: Int64) -> KeyColumn:
     """The thread, and the command that it had last."""
-    tids = values.tolist()
-    return by_number(values, lambda i: f"{tids[i]:7d}:{texts.tasks.last_comm(tids[i])}")
+    tasks = values.tolist()
+    return by_number(values, lambda i: f"{_tid(tasks[i]):7d}:{texts.tasks.last_comm(tasks[i])}")
+
+
+def _tid(task: int) -> int:
+    """The thread's own number; above it stands which of several recordings it is of, where these were put together."""
+    return (task + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def cpu(_texts: KeyTexts, values: Int64) -> KeyColumn:

@@ -19,6 +19,8 @@ from perfpy.analysis.report.report import key_style, losses, planned_scan, recor
 from perfpy.analysis.samples.parallelism import Parallelism
 from perfpy.analysis.samples.wait_events import has_off_cpu
 from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
+from perfpy.analysis.stacks.stack_builder import WithSingleFrames
+from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import merged
 from perfpy.fleet.own_values import OwnWords
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.fleet.traced_values import ShownText
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -43,10 +47,11 @@ _ONE = 10**12
 
 
 class WantedStacks(NamedTuple):
-    """Which whole stacks are wanted; latency: weighted by shares of the wall clock."""
+    """Which whole stacks are wanted; latency: weighted by shares of the wall clock; sites: told apart by addresses, with lines."""
 
     sample_filter: SampleFilter = SampleFilter()
     latency: bool = False
+    sites: bool = False
 
 
 #: a recording -> what is asked of it: its report's options, or which stacks; and where to look for symbols
@@ -130,21 +135,26 @@ def _rows(
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
     words = OwnWords(timeline.last_comm, machine, shown)
     formats = formats_of(recording.events, data.tracing)
-    found = portable(recording_text(data), recording.events, profile, symbolizer, timeline, words, formats, by_function=recipe.by_function)
-    return found._replace(cut=scan.cut)
+    infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
+    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words, formats
+    return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
 
 
 def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
     """What whole stacks are made of."""
     data, events = recording.data, recording.events
     dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
-    recipe = Recipe(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=True)
+    recipe = Recipe(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
     follows = asked.latency or asked.sample_filter.parallelism is not None
     scan = SampleScan(data, timeline, symbolizer, recipe, more=[Parallelism.of(data)] if follows else [])
-    profile = scan.profile()
+    profile: FoldedSamples = scan.profile()
+    if asked.sites:
+        profile = WithSingleFrames(profile)
+    infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [])
-    found = portable(recording_text(data), events, profile, symbolizer, timeline, words, [None] * len(events), by_function=True)
-    return found._replace(cut=scan.cut)
+    formats: list[EventFormat | None] = [None] * len(events)
+    parts = recording_text(data), events, profile, symbolizer, timeline, words, formats
+    return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

@@ -41,7 +41,7 @@ class MergedProfile:
         self.features: dict[str, object] = {}
         self.raw = PayloadTable()
         self.values = MergedValues(found.folded.dimensions, found.values, found.recordings)
-        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins)
+        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins, found.lines)
         self.folded: Folded = found.folded.with_dimensions(self.values.dimensions)
         self._found = found
         self.chains = MergedChains(found) if len(found.chain_lengths) or not len(found.folded) else None

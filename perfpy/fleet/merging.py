@@ -18,6 +18,7 @@ from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
 from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, Unread
+from perfpy.fleet.portable_lines import MergedLines, telling_columns
 from perfpy.symbols.known_frames import SymbolColumns
 from perfpy.unwind.cut_stacks import CutStacks
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
+    from perfpy.symbols.known_frames import LineColumns
 
 _CHAINS_AT_ONCE = 1 << 13
 
@@ -78,7 +80,8 @@ class Merging:
         self._numbers_of = {name: _Numbers() for name in ("recording", "event", "dso", "file", "comm", "symbol")}
         self._values: dict[str, list[Any]] = {}
         self._symbols: list[SymbolColumns] = []
-        self._frame_ids = TupleTable([True, True, True, False])
+        self._frame_ids: TupleTable | None = None
+        self._lines = MergedLines()
         self._frames: list[dict[str, NDArray[Any]]] = []
         self._chains = ChainTable()
         self._rows: TupleTable | None = None
@@ -120,12 +123,18 @@ class Merging:
         own, first = self._dsos_of(part.dsos, part.origins)
         named = part.by_function & (part.frames["symbol"] >= 0)
         dso = np.where(named, first[part.frames["dso"]], own[part.frames["dso"]])
-        symbol = np.append(self._symbols_of(part.symbols, first if part.by_function else own), np.int32(-1))
+        lines = self._lines.here(part.lines) if part.lines is not None else None
+        symbol = np.append(self._symbols_of(part.symbols, first if part.by_function else own, lines), np.int32(-1))
         self._by_function = part.by_function
         frames = {**part.frames, "dso": dso, "symbol": symbol[part.frames["symbol"]]}
         address = np.where(dso >= 0, frames["address"], frames["ip"])
         address = np.where(named, np.uint64(0), address)
-        ids, new = self._frame_ids.ids_and_new([frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address])
+        told_apart = [frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address, *telling_columns(lines)]
+        if self._frame_ids is None:
+            self._frame_ids = TupleTable([column is not address for column in told_apart])
+        ids, new = self._frame_ids.ids_and_new(told_apart)
+        if lines is not None:
+            self._lines.add_frames(lines, new)
         self._frames.append({name: frames[name][new] for name in FRAME_COLUMNS})
         return ids
 
@@ -149,12 +158,15 @@ class Merging:
         known += [part.values[name][index] for index in numbers.new]
         return found
 
-    def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32], lines: LineColumns | None) -> NDArray[np.int32]:
         """The number here of each symbol of a part."""
         file = dso[symbols.dso]
         keys = [*zip(file.tolist(), symbols.names, symbols.twin.tolist(), symbols.inlined.tolist(), strict=True)]
         numbers = self._numbers_of["symbol"].of(keys)
-        self._symbols.append(symbols._replace(dso=file).take(self._numbers_of["symbol"].new))
+        new = self._numbers_of["symbol"].new
+        self._symbols.append(symbols._replace(dso=file).take(new))
+        if lines is not None:
+            self._lines.add_symbols(lines, new)
         return numbers
 
     def _chains_of(self, part: PortableProfile, frame: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -213,6 +225,7 @@ class Merging:
             rows,
             self._values,
             self._formats,
+            self._lines.result(),
             *(self._lost, self._dropped),
             cut,
             self._by_function,

@@ -15,17 +15,20 @@ from perfpy.abi.flags import PerfType
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.own_values import valued
+from perfpy.fleet.portable_lines import line_columns
 from perfpy.symbols.known_frames import SymbolColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
+    from perfpy.symbols.known_frames import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.cut_stacks import CutStacks
@@ -68,6 +71,7 @@ class PortableProfile(NamedTuple):
     folded: Folded
     values: dict[str, list[Any]]
     formats: list[EventFormat | None]
+    lines: LineColumns | None
     lost: int
     dropped: int
     cut: list[CutStacks]
@@ -101,22 +105,27 @@ def _meaning(event: FileEvent) -> tuple[object, ...]:
 def portable(
     recording: RecordingText,
     events: list[FileEvent],
-    profile: Profile,
+    profile: FoldedSamples,
     symbolizer: Symbolizer,
     timeline: TaskTimeline,
     words: OwnWords,
     formats: list[EventFormat | None],
     *,
     by_function: bool,
+    infos: DebugInfos | None = None,
 ) -> PortableProfile:
-    """What a profile holds, for others. words: what words what is the recording's own; formats: of its events."""
+    """What a profile holds, for others.
+
+    words: what words what is the recording's own; formats: of its events; infos: says where code is from, where that is wanted.
+    """
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     table = symbolizer.resolve()
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
-    symbols, frames["symbol"] = _symbols(symbolizer, frames["symbol"])
+    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
@@ -129,7 +138,7 @@ def portable(
         list(symbolizer.dsos),
         origins,
         frames,
-        symbols,
+        _symbols(symbolizer, numbers),
         number_of[chains],
         lengths,
         list(timeline.comms),
@@ -137,13 +146,14 @@ def portable(
         rows,
         values,
         formats,
+        lines,
         *(0, 0, []),
         by_function,
         *([], []),
     )
 
 
-def _chains(profile: Profile, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The distinct chains with inlined calls, which are looked up where the files are."""
     if profile.chains is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -164,22 +174,26 @@ def _is_of_frames(name: str) -> bool:
     return name != "raw" and DIMENSIONS[name].table == "frame"
 
 
-def _symbols(symbolizer: Symbolizer, symbol: NDArray[np.int32]) -> tuple[SymbolColumns, NDArray[np.int32]]:
+def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
     """The symbols that frames have, and the number of each frame's among them."""
-    known = symbolizer.symbols
-    used = np.zeros(len(known) + 1, np.bool_)
+    used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
     used[-1] = False  # -1: none
     numbers = np.flatnonzero(used).tolist()
     number_of = np.full(len(used), -1, np.int32)
     number_of[numbers] = np.arange(len(numbers))
+    return numbers, number_of[symbol]
+
+
+def _symbols(symbolizer: Symbolizer, numbers: list[int]) -> SymbolColumns:
+    known = symbolizer.symbols
     names = [known.name(number) for number in numbers]
     start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
     dso = np.array([known.dso(number) for number in numbers], np.int32)
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)
-    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding), number_of[symbol]
+    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding)
 
 
 def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], inlined: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -128,15 +128,17 @@ class Recordings:
         report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
         return report
 
-    def stacks(self, *, sample_filter: SampleFilter | None = None, latency: bool = False, asked: Asked | None = None) -> list[Stacks]:
-        """The whole stacks of each event of all recordings. latency: weighted by shares of the wall clock."""
+    def stacks(
+        self, *, sample_filter: SampleFilter | None = None, latency: bool = False, sites: bool = False, asked: Asked | None = None
+    ) -> list[Stacks]:
+        """The whole stacks of each event of all recordings: as Recording.stacks, without single samples."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import stacks_of
 
-        wanted = WantedStacks(sample_filter or SampleFilter(), latency)
+        wanted = WantedStacks(sample_filter or SampleFilter(), latency, sites)
         found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
         profile = MergedProfile(found)
-        return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer)
+        return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer, sites=sites)
 
     def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""

@@ -41,6 +41,27 @@ class SymbolColumns(NamedTuple):
         return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
 
 
+class LineColumns(NamedTuple):
+    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
+
+    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
+    of the call before it; begins: file and line of each symbol.
+    """
+
+    paths: list[str]
+    begins: list[tuple[int, int]]
+    address: NDArray[np.uint64]
+    linked: NDArray[np.bool_]
+    file: NDArray[np.int32]
+    line: NDArray[np.int32]
+    caller_file: NDArray[np.int32]
+    caller_line: NDArray[np.int32]
+
+    def take(self, frames: NDArray[Any]) -> LineColumns:
+        """Those of some of the frames."""
+        return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
+
+
 class FoundSymbols(SymbolNames):
     """Symbols whose names are known already."""
 
@@ -89,9 +110,17 @@ class FoundSymbols(SymbolNames):
 
 
 class KnownFrames(Symbolizer):
-    """What was found. origins: the letter of each file by which perf says where symbols come from."""
+    """What was found. origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked."""
 
-    def __init__(self, frames: dict[str, NDArray[Any]], symbols: SymbolColumns, dsos: list[Dso], origins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        frames: dict[str, NDArray[Any]],
+        symbols: SymbolColumns,
+        dsos: list[Dso],
+        origins: Sequence[str],
+        lines: LineColumns | None = None,
+    ) -> None:
+        self.known_lines = lines
         self.frames = FrameTable()
         self.frames.extend(**frames)
         self.symbols = FoundSymbols(symbols, [(file.short_name, file.kind) for file in dsos])
@@ -106,6 +135,10 @@ class KnownFrames(Symbolizer):
         """Callchains as they are: inlined calls are among them already."""
         del callers_first
         return ids, counts
+
+    def image(self, _number: int) -> None:
+        """None: files need not be here."""
+        return
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a file's symbols come from."""

@@ -16,7 +16,7 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
-from perfpy.cli.report.exports import write_folded
+from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import BadPerfData, PerfError
 from perfpy.recording import Recording
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
     from perfpy.fleet.portable import Unread
@@ -88,14 +89,12 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--header-only": asked.header_only,
         "--tui": asked.tui,
         "--firefox": asked.firefox,
-        "--pprof": asked.pprof,
-        "--speedscope": asked.speedscope,
         "-T": asked.threads,
         "--group": asked.group,
     }
     wanted = [name for name, value in given.items() if value]
     if wanted:
-        fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, folded lines and flame graphs")
+        fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
 
 
 class _Asking:
@@ -104,8 +103,8 @@ class _Asking:
     The configuration is that of who asks, wherever the recording is read.
     """
 
-    def __init__(self, asked: ReportCommandOptions, *, plain: bool) -> None:
-        self._asked, self._plain, self._config = asked, plain, load()
+    def __init__(self, asked: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
+        self._asked, self._plain, self._sites, self._config = asked, plain, sites, load()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """For tables."""
@@ -119,7 +118,11 @@ class _Asking:
         from perfpy.fleet.folding import WantedStacks
 
         request = self._request(recording)
-        return WantedStacks(request.sample_filter(), self._asked.latency), request.symbol_options()
+        return WantedStacks(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
+
+    def wanted_stacks(self, recording: Recording) -> WantedStacks:
+        """Which stacks of a recording are wanted."""
+        return self.of_stacks(recording)[0]
 
     def _request(self, recording: Recording) -> ReportRequest:
         if self._asked.with_off_cpu:
@@ -171,16 +174,32 @@ def _first_asked(recordings: Recordings, asked: ReportCommandOptions, ask: Calla
 
 
 def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
-    asking = _Asking(asked, plain=False)
-    wanted = _first_asked(recordings, asked, lambda recording: asking.of_stacks(recording)[0])
-    stacks = recordings.stacks(sample_filter=wanted.sample_filter, latency=wanted.latency, asked=asking.of_stacks)
-    if not stacks:
-        return
-    for name, path in asked.exports.items():
-        if name == "folded":
-            write_folded(stacks, path, quiet=asked.quiet)
-        else:
-            from perfpy.views.page.page import PageText, render
+    refuse_what_stacks_have_not(asked)
+    for sites in (False, True):
+        paths = {name: path for name, path in asked.exports.items() if (name in BY_FUNCTION) is not sites}
+        if not paths:
+            continue
+        asking = _Asking(asked, plain=False, sites=sites)
+        wanted = _first_asked(recordings, asked, asking.wanted_stacks)
+        stacks = recordings.stacks(sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
+        for name, path in paths.items() if stacks else ():
+            if name == "folded":
+                write_folded(stacks, path, quiet=asked.quiet)
+            else:
+                write_bytes(path, _made(name, stacks, recordings), quiet=asked.quiet)
 
-            title = f"{len(recordings) - len(recordings.unread)} recordings"
-            write_bytes(path, render(stacks, PageText(title)).encode(errors="replace"), quiet=asked.quiet)
+
+def _made(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
+    """An export that is one file."""
+    title = f"{len(recordings) - len(recordings.unread)} recordings"
+    if name == "speedscope":
+        from perfpy.views.stacks.exports import speedscope
+
+        return speedscope(stacks, title).encode(errors="replace")
+    if name == "pprof":
+        from perfpy.views.stacks.pprof import Circumstances, pprof
+
+        return pprof(stacks, Circumstances(comments=[title]))
+    from perfpy.views.page.page import PageText, render
+
+    return render(stacks, PageText(title)).encode(errors="replace")

@@ -30,6 +30,7 @@ from perfpy.fleet.portable import Unread
 from perfpy.fleet.remote import shown
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.version import __version__
+from perfpy.workers.freed_memory import keeping_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -211,7 +212,8 @@ def _folded(paths: list[str], request: FoldingRequest, asked: str, version: str,
         raise PerfError(f"a worker has perfpy {__version__}, this process {version}: install the same")
     if getattr(_kept, "asked", "") != asked:
         _kept.asked, _kept.shared = asked, SharedFiles()
-    return packed(merged_groups(_folded_in_time(path, request, seconds) for path in paths))
+    with keeping_freed_memory():
+        return packed(merged_groups(_folded_in_time(path, request, seconds) for path in paths))
 
 
 def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> FoldedGroup:
@@ -225,4 +227,5 @@ def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> Folde
 
 def _merged(parts: list[bytes]) -> bytes:
     """On a worker: neighbouring parts as one."""
-    return packed(merged_groups(unpacked(part) for part in parts))
+    with keeping_freed_memory():
+        return packed(merged_groups(unpacked(part) for part in parts))

@@ -106,10 +106,14 @@ def _client(address: str) -> Iterator[Any]:
 
 
 class _Bundle:
-    """Some neighbouring recordings. attempts: futures of what they are folded to; result: the one that was done, or bytes."""
+    """Some neighbouring recordings.
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    attempts: futures of what they are folded to; result: the one that was done, or bytes; suspect: workers were lost with it once.
+    """
+
+    def __init__(self, paths: Sequence[str], *, suspect: bool = False) -> None:
         self.paths = list(paths)
+        self.suspect = suspect
         self.attempts: list[Any] = []
         self.result: Any = None
         self.begun = time.monotonic()
@@ -138,8 +142,11 @@ class _Folding:
         for part in self._parts:
             self._begin(part)
         while waiting := [part for part in self._parts if part.result is None]:
-            if not self._look_after(waiting):
-                self._hurry(waiting)
+            running = [part for part in waiting if part.attempts]
+            if not running:  # each of the suspects by itself
+                self._begin(waiting[0])
+            elif not self._look_after(running):
+                self._hurry(running)
             if progress is not None:
                 progress(sum(part.result is not None for part in self._parts) / len(self._parts))
         return [part.result for part in self._parts]
@@ -170,13 +177,11 @@ class _Folding:
             part.attempts = []
         elif not isinstance(error, self._killed | MemoryError):
             raise error
-        elif len(part.paths) == 1:
+        elif part.suspect:
             part.fail("the workers that tried to read it were lost")
-        else:  # one of them is to blame
+        else:  # one of them is to blame, or one that the worker was to read next
             index = self._parts.index(part)
-            self._parts[index : index + 1] = alone = [_Bundle([path]) for path in part.paths]
-            for one in alone:
-                self._begin(one)
+            self._parts[index : index + 1] = [_Bundle([path], suspect=True) for path in part.paths]
 
     def _hurry(self, waiting: list[_Bundle]) -> None:
         """Where nothing was done for long: let those that have nothing to do try, too."""

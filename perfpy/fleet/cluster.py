@@ -18,7 +18,8 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib import import_module
-from threading import Event, local
+from queue import Empty, SimpleQueue
+from threading import local
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -116,7 +117,6 @@ class _Bundle:
         self.suspect = suspect
         self.attempts: list[Any] = []
         self.result: Any = None
-        self.begun = time.monotonic()
 
     def fail(self, reason: str) -> None:
         """Name its recordings, and leave them out."""
@@ -129,61 +129,65 @@ class _Folding:
     def __init__(self, client: Any, address: str, request: FoldingRequest, paths: Sequence[str]) -> None:
         self._client, self._address, self._request = client, address, request
         self._asked = uuid4().hex
-        self._changed = Event()
+        self._done: SimpleQueue[_Bundle] = SimpleQueue()
+        self._running: set[_Bundle] = set()
+        self._suspects: list[_Bundle] = []
         self._killed = import_module("distributed.scheduler").KilledWorker
         threads = sum(client.nthreads().values()) or 1
         size = max(1, min(_GROUP, len(paths) // (_TURNS * threads)))
         self._parts = [_Bundle(paths[begin : begin + size]) for begin in range(0, len(paths), size)]
-        self._longest = 0.0  # that any part took
+        self._longest = 0.0  # that nothing was done
         self._news = time.monotonic()  # when the last one was done
 
     def results(self, progress: Callable[[float], None] | None) -> list[Any]:
         """What the parts are folded to, in their order: futures of bytes, and bytes. progress: is told the share that is done."""
         for part in self._parts:
             self._begin(part)
-        while waiting := [part for part in self._parts if part.result is None]:
-            running = [part for part in waiting if part.attempts]
-            if not running:  # each of the suspects by itself
-                self._begin(waiting[0])
-            elif not self._look_after(running):
-                self._hurry(running)
+        left = len(self._parts)
+        while left:
+            try:
+                part = self._done.get(timeout=_LOOK)
+            except Empty:
+                self._hurry()
+                continue
+            if part.attempts:  # nobody was quicker
+                left += self._end(part)
+            if not self._running and self._suspects:  # each of them by itself
+                self._begin(self._suspects.pop(0))
             if progress is not None:
-                progress(sum(part.result is not None for part in self._parts) / len(self._parts))
+                progress(1 - left / len(self._parts))
         return [part.result for part in self._parts]
 
     def _begin(self, part: _Bundle, **where: Any) -> None:
         arguments = part.paths, self._request, self._asked, __version__, _seconds_each()
         future = self._client.submit(_folded, *arguments, retries=_RETRIES, pure=False, **where)
-        future.add_done_callback(lambda _: self._changed.set())
+        self._running.add(part)
         part.attempts.append(future)
+        future.add_done_callback(lambda _: self._done.put(part))
 
-    def _look_after(self, waiting: list[_Bundle]) -> bool:
-        """Wait until something is done, or a while; whether anything was."""
-        self._changed.wait(_LOOK)
-        self._changed.clear()
-        done = [part for part in waiting if any(future.done() for future in part.attempts)]
-        for part in done:
-            self._end(part)
-        if done:
-            self._news = time.monotonic()
-        return bool(done)
-
-    def _end(self, part: _Bundle) -> None:
+    def _end(self, part: _Bundle) -> int:
+        """What became of a part; how many more are left."""
+        now = time.monotonic()
+        self._longest, self._news = max(self._longest, now - self._news), now
+        self._running.discard(part)
         future = next(future for future in part.attempts if future.done())
-        self._longest = max(self._longest, time.monotonic() - max(part.begun, self._news))
         error = future.exception()
+        part.attempts = []
         if error is None:
             part.result = future
-            part.attempts = []
         elif not isinstance(error, self._killed | MemoryError):
             raise error
         elif part.suspect:
             part.fail("the workers that tried to read it were lost")
         else:  # one of them is to blame, or one that the worker was to read next
+            suspects = [_Bundle([path], suspect=True) for path in part.paths]
             index = self._parts.index(part)
-            self._parts[index : index + 1] = [_Bundle([path], suspect=True) for path in part.paths]
+            self._parts[index : index + 1] = suspects
+            self._suspects += suspects
+            return len(suspects) - 1
+        return -1
 
-    def _hurry(self, waiting: list[_Bundle]) -> None:
+    def _hurry(self) -> None:
         """Where nothing was done for long: let those that have nothing to do try, too."""
         quiet = time.monotonic() - self._news
         if quiet < max(_SLOW, 3 * self._longest):
@@ -194,7 +198,7 @@ class _Folding:
                 raise PerfError(f"the cluster at {self._address} has no workers")
             return
         idle = [worker for worker, tasks in busy.items() if not tasks]
-        for part in [part for part in waiting if len(part.attempts) == 1][: len(idle)]:
+        for part in [part for part in self._running if len(part.attempts) == 1][: len(idle)]:
             self._begin(part, workers=idle, allow_other_workers=True)
 
 

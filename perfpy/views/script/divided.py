@@ -70,8 +70,8 @@ class DividedListing:
         def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
             return None if done is None else _Done(give(done.made), done.counts, done.warnings)
 
-        spans = self._recording.data.records.delivery_spans
-        with WorkersInTurn(spans, lambda span: self._done(span, make), give_made, jobs) as workers:
+        parts = self._recording.data.records.delivery_spans
+        with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
             yield from self._told(workers.results())
 
     def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:

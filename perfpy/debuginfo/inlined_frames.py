@@ -198,8 +198,11 @@ class InlinedFrames:
     def _finder(self, number: int) -> InlineFinder | None:
         if number not in self._finders:
             file = self._file(number)
-            self._finders[number] = InlineFinder(UnitIndex(DebugSections(file, self._symbolizer.root))) if file else None
+            self._finders[number] = self._opened(file) if file else None
         return self._finders[number]
+
+    def _opened(self, file: ElfFile) -> InlineFinder:
+        return InlineFinder(UnitIndex(DebugSections(file, self._symbolizer.root)), keeps=self._symbolizer.caches)
 
     def _file(self, number: int) -> ElfFile | None:
         """The file with the debug information of a dso."""

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 #: formats that do not need to know where in functions samples are
-_BY_FUNCTION: Final = ("flamegraph", "folded")
+BY_FUNCTION: Final = ("flamegraph", "folded")
 #: what is not in names of files
 _NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
 
 
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
-    _refuse_what_stacks_have_not(asked)
+    refuse_what_stacks_have_not(asked)
     made = _WantedStacks(recording, asked, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: page(recording, made.whole, sample_filter, symbols, source=asked.source).encode(errors="replace"),
@@ -45,7 +45,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     }
     stacks: Sequence[Stacks] = ()
     for name, path in asked.exports.items():
-        stacks = made.whole if name in _BY_FUNCTION else made.with_sites
+        stacks = made.whole if name in BY_FUNCTION else made.with_sites
         if not stacks:
             from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
 
@@ -84,7 +84,8 @@ class _WantedStacks:
         )
 
 
-def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+def refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+    """Exports have no rows."""
     tables = {"--sort": asked.sort, "--fields": asked.fields, "--hierarchy": asked.hierarchy, "--percent-limit": asked.percent_limit}
     rows = {
         "--parent": asked.parent,

@@ -337,7 +337,8 @@ class _StepperRun(CallerRules):
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
         """End chains whose return address could not be read, or is none where a frame was guessed, as perf does: where it is mapped, with
-        a mark."""
+        a mark.
+        """
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):

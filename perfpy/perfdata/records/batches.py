@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Index
+    from perfpy.perfdata.records.chunk import Chunk
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.side_band import Turn
@@ -119,7 +120,7 @@ def ordered_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[T
         ordered = next(streams[stream], None)  # None: the file has been cut since the survey
         if ordered and len(ordered.rows):
             waiting.append(decoder.kept(ordered))
-            lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
+            lowest = min(lowest, int(ordered.sample_keys.min()))
         if lowest >= later or not waiting:
             continue
         # what waited is in order and was read first: of samples with equal keys those read first stay first
@@ -147,8 +148,8 @@ def decoded(
 ) -> StoredBatch:
     """The samples of a chunk; those of no known event or too short for their event are left out with a warning."""
     chunk = ordered.samples
-    columns, rows = _decode_by_layout(chunk.data, chunk.starts, ordered.events, table, fields, late=late)
-    samples = StoredBatch(columns, ordered.events, ordered.keys.take(ordered.rows), ordered.times.take(ordered.rows), chunk.offsets)
+    columns, rows = _decode_by_layout(chunk, ordered.events, table, fields, late=late)
+    samples = StoredBatch(columns, ordered.events, ordered.sample_keys, ordered.sample_times, chunk.offsets)
     if rows is not None:
         samples = StoredBatch(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
         warn(f"offset {int(chunk.offsets[0]):#x} and after: {len(chunk) - len(rows)} samples of unknown events left out")
@@ -161,23 +162,18 @@ def decoded(
 
 
 def _decode_by_layout(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    events: NDArray[np.int32],
-    table: EventTable,
-    fields: Collection[str] | None,
-    *,
-    late: bool,
+    chunk: Chunk, events: NDArray[np.int32], table: EventTable, fields: Collection[str] | None, *, late: bool
 ) -> tuple[Columns, NDArray[np.intp] | None]:
     """(columns of all samples, or of the rows given): each layout's samples decoded at once, then put back in place."""
     known = rows_where(events >= 0) if len(events) and int(events.min()) < 0 else None
     if known is not None:
-        starts, events = starts[known], events[known]
+        chunk, events = chunk.rows(known), events[known]
+    data, starts = chunk.data, chunk.starts
     present = rows_where(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
     layouts = {id(table.layouts[event]): table.layouts[event] for event in present}
     if len(layouts) == 1:
         (layout,) = layouts.values()
-        return layout.decode(data, starts, fields, late=late), known
+        return layout.decode(data, starts, fields, late=late, places=chunk.places), known
     parts, positions = [], []
     number_of = {key: number for number, key in enumerate(layouts)}
     layout_of = np.array([number_of.get(id(layout), -1) for layout in table.layouts])[events]

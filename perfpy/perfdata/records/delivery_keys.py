@@ -42,6 +42,16 @@ class OrderedChunk(NamedTuple):
     events: NDArray[np.int32]
     other_events: NDArray[np.int32]
 
+    @property
+    def sample_keys(self) -> NDArray[np.uint64]:
+        """The keys of the samples."""
+        return self.keys if self.samples is self.chunk else self.keys.take(self.rows)
+
+    @property
+    def sample_times(self) -> NDArray[np.uint64]:
+        """Their times."""
+        return self.times if self.samples is self.chunk else self.times.take(self.rows)
+
 
 class DeliveryKeys:
     """The keys of one file's records, chunk after chunk.
@@ -62,12 +72,13 @@ class DeliveryKeys:
 
     def ordered(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """A chunk with keys. number: of the chunk; order: as the chunk before has left it."""
-        rows = rows_where(chunk.types == RecordType.SAMPLE)
-        samples = chunk.rows(rows) if len(chunk.others) else chunk
+        only_samples = not len(chunk.others)
+        rows = np.arange(len(chunk)) if only_samples else rows_where(chunk.types == RecordType.SAMPLE)
+        samples = chunk if only_samples else chunk.rows(rows)
         events = self._events(samples)
         other_events = np.zeros(len(chunk.others), np.int32)
         times = self._times(chunk, rows, samples, events, other_events)
-        rounds = rows_where(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds else _NO_ROUNDS
+        rounds = _NO_ROUNDS if only_samples or not self._in_rounds else rows_where(chunk.types == RecordType.FINISHED_ROUND)
         keys = order.keys(times, rounds)
         if number + 1 == len(self._orders):
             self._orders.append(copy(order))

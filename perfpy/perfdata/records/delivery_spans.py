@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
     def chosen(self, ordered: OrderedChunk) -> OrderedChunk:
         """A chunk with its samples of the span only."""
-        keys = ordered.keys.take(ordered.rows)
+        keys = ordered.sample_keys
         mask = keys >= np.uint64(self.lower)
         if self.upper >> 64 == 0:
             mask &= keys < np.uint64(self.upper)

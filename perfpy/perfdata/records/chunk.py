@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import all_but, rows_where
 from perfpy.abi.flags import RecordType
-from perfpy.abi.record_places import RecordPlaces
+from perfpy.abi.record_starts import RecordStarts
 from perfpy.abi.sample_cursor import realigned
 from perfpy.abi.startup import dataclass
 
@@ -71,13 +71,13 @@ class Chunk:
         return any(bool((present == number).any()) for number in types)
 
     @cached_property
-    def places(self) -> RecordPlaces:
+    def begins(self) -> RecordStarts:
         """Where the records begin."""
-        return RecordPlaces(self.starts)
+        return RecordStarts(self.starts)
 
     def column(self, kind: str, offset: int) -> NDArray[Any]:
         """The numbers of one kind (u2, u4, u8) that stand so many bytes behind the beginnings of all records, in the file's byte order."""
-        return self.places.column(self.data[: len(self.data) & ~7].view(self.endian + kind), offset)
+        return self.begins.column(self.data[: len(self.data) & ~7].view(self.endian + kind), offset)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -88,6 +88,13 @@ class Chunk:
         """Only the given records."""
         shift = self.shift if isinstance(self.shift, int) else self.shift[index]
         return Chunk(self.data, self.starts.take(index), self.endian, shift)
+
+    def without(self, rows: NDArray[np.integer[Any]]) -> Chunk:
+        """All records but a few."""
+        if not len(rows):
+            return self
+        shift = self.shift if isinstance(self.shift, int) else all_but(self.shift, rows)
+        return Chunk(self.data, all_but(self.starts, rows), self.endian, shift)
 
     def record(self, row: int) -> bytes:
         """The bytes of one record, header included."""

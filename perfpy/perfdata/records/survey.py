@@ -82,14 +82,14 @@ class Surveyor:
         if not len(ordered.rows):
             return NO_KEY, -1
         self._events.update(_counted(ordered.events))
-        times = ordered.sample_times
+        samples = ordered.by_themselves
+        times, keys = samples.times, samples.keys
         latest, earliest = int(times.max()), int(times.min())
         if latest and not earliest:
             earliest = int(times[times > 0].min())
         if latest:
             self._first = min(self._first, earliest) if self._first else earliest
             self._last = max(self._last, latest)
-        keys = ordered.sample_keys
         return int(keys.min()), int(keys.max())
 
 

@@ -1,4 +1,4 @@
-"""RecordPlaces: where many records begin in one buffer, to read the same field of all of them.
+"""RecordStarts: where many records begin in one buffer, to read the same field of all of them.
 
 What enters: where each record begins. What leaves: a column, of a field that lies equally far behind every beginning.
 Records of one size mostly stand in long rows, between which there are few others: a row is read without an index,
@@ -18,7 +18,7 @@ _WORTH: Final = 512  # records in a row, on average, from which on rows are read
 _SHORTEST: Final = 8
 
 
-class _Rows(NamedTuple):
+class _LongRows(NamedTuple):
     """Records one after the other: step: how long each is, in bytes; begins, ends: of each row, counted in records."""
 
     step: int
@@ -26,7 +26,7 @@ class _Rows(NamedTuple):
     ends: list[int]
 
 
-class RecordPlaces:
+class RecordStarts:
     """starts: of each record, in bytes, ascending multiples of 8."""
 
     __slots__ = ("_rows", "starts")
@@ -38,7 +38,7 @@ class RecordPlaces:
     def column(self, values: NDArray[Any], offset: int) -> NDArray[Any]:
         """What stands so many bytes behind each beginning, copied. values: the buffer, as numbers of one size.
 
-        >>> RecordPlaces(np.array([0, 8, 24])).column(np.arange(6, dtype="<u8"), 8).tolist()
+        >>> RecordStarts(np.array([0, 8, 24])).column(np.arange(6, dtype="<u8"), 8).tolist()
         [1, 2, 4]
         """
         width = values.itemsize
@@ -51,7 +51,7 @@ class RecordPlaces:
         return found
 
 
-def _rows_of(starts: NDArray[np.int64]) -> _Rows | None:
+def _rows_of(starts: NDArray[np.int64]) -> _LongRows | None:
     """The rows of records; None where these are short, or their records of several sizes."""
     step = int(starts[1]) - int(starts[0])
     if step < _SHORTEST or step & 7:
@@ -60,4 +60,4 @@ def _rows_of(starts: NDArray[np.int64]) -> _Rows | None:
     if (len(others) + 1) * _WORTH > len(starts):
         return None
     borders = (others + 1).tolist()
-    return _Rows(step, [0, *borders], [*borders, len(starts)])
+    return _LongRows(step, [0, *borders], [*borders, len(starts)])

@@ -86,6 +86,10 @@ class Folded:
         """The same rows with other numbers of chains."""
         return replace(self, chain=chain)
 
+    def with_dimensions(self, dimensions: dict[str, NDArray[Any]]) -> Folded:
+        """The same rows with other numbers for some of the dimensions."""
+        return replace(self, dimensions={**self.dimensions, **dimensions})
+
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
         """All rows; these are filtered, too."""
         return replace(self, filtered=self.filtered | rows)

@@ -113,11 +113,7 @@ class SampleLayout:
         >>> int(columns["ip"][0]), int(columns["tid"][0]), int(columns["cpumode"][0])
         (4096, 8, 2)
         """
-        begins = offsets if isinstance(offsets, RecordStarts) else RecordStarts(offsets)
-        if np.bitwise_or.reduce(begins.starts) & 7 or buf.ctypes.data & 7:
-            buf, moved = realigned(buf, begins.starts, self.endian)
-            begins = RecordStarts(moved)
-        buf = buf[: len(buf) & ~7]
+        buf, begins = _aligned(buf, offsets, self.endian)
         headers, starts = buf.view(self.endian + "u2"), begins.starts >> 3
         ends = starts + (begins.column(headers, 6) >> 3)
         if len(ends) and (int(ends.max()) << 3 > len(buf) or int(starts.min()) < 0):
@@ -160,6 +156,15 @@ class SampleLayout:
         last = max((i for i, need in enumerate(needed) if need), default=-1)
         for need, (_, decode_field) in zip(needed[: last + 1], self._decoders, strict=False):
             decode_field(cursor, columns, need)
+
+
+def _aligned(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
+    """A buffer of whole words, and where the records begin in it, all at words."""
+    begins = offsets if isinstance(offsets, RecordStarts) else RecordStarts(offsets)
+    if np.bitwise_or.reduce(begins.starts) & 7 or buf.ctypes.data & 7:
+        buf, moved = realigned(buf, begins.starts, endian)
+        begins = RecordStarts(moved)
+    return buf[: len(buf) & ~7], begins
 
 
 def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:

@@ -125,20 +125,20 @@ def portable(
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
     numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
+    hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
     lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
-    origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
     dimensions, values = valued(dimensions, words)
     rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
     return PortableProfile(
         [recording],
         events,
         event_keys(events),
-        list(symbolizer.dsos),
-        origins,
+        [symbolizer.dsos[number] for number in hit],
+        [symbolizer.origin(number) for number in hit],
         frames,
-        _symbols(symbolizer, numbers),
+        _symbols(symbolizer, numbers, hit),
         number_of[chains],
         lengths,
         list(timeline.comms),
@@ -175,7 +175,7 @@ def _is_of_frames(name: str) -> bool:
 
 
 def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
-    """The symbols that frames have, and the number of each frame's among them."""
+    """Which symbols, or dsos, frames have, and the number of each frame's among these."""
     used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
     used[-1] = False  # -1: none
@@ -185,11 +185,13 @@ def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray
     return numbers, number_of[symbol]
 
 
-def _symbols(symbolizer: Symbolizer, numbers: list[int]) -> SymbolColumns:
+def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> SymbolColumns:
+    """hit: the dsos that there are, which have the symbols."""
+    number_of = {dso: number for number, dso in enumerate(hit)}
     known = symbolizer.symbols
     names = [known.name(number) for number in numbers]
     start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
-    dso = np.array([known.dso(number) for number in numbers], np.int32)
+    dso = np.array([number_of[known.dso(number)] for number in numbers], np.int32)
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)

@@ -33,7 +33,7 @@ def with_symbols_from_here(found: PortableProfile, options: SymbolOptions) -> Po
     """The profile, with the symbols of this machine's files where there were none."""
     frames = found.frames
     lost = np.flatnonzero((frames["symbol"] < 0) & (frames["dso"] >= 0))
-    loader = SymbolLoader(_without_tasks(found.dsos), options)
+    loader = loader_of(found.dsos, options)
     symbols, origins = _Symbols(found), list(found.origins)
     symbol = frames["symbol"].copy()
     offset = frames["symbol_offset"].copy()
@@ -55,13 +55,13 @@ def with_symbols_from_here(found: PortableProfile, options: SymbolOptions) -> Po
     return found._replace(frames=named, symbols=symbols.columns(), origins=origins, lines=lines)
 
 
-def _without_tasks(dsos: list[Dso]) -> TaskTimeline:
-    """The files alone: nobody asks who mapped them."""
+def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
+    """What loads the symbols of some files; nobody asks it who mapped them."""
     none = np.zeros(0, np.int64)
     raw = RawColumns(none.astype(np.uint32), none.astype(np.uint16), none, none, none, b"")
     timeline = TaskTimeline(decode_tasks(raw, none.astype(np.uint64), "<"))
     timeline.dso_table.dsos[:] = dsos
-    return timeline
+    return SymbolLoader(timeline, options)
 
 
 class _Symbols:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfpy.symbols.files.debug_files import Found, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, SymbolNames
 from perfpy.symbols.providers.missing import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.frame_table import Ids
+    from perfpy.symbols.loader import SymbolLoader
 
 
 class SymbolColumns(NamedTuple):
@@ -110,7 +112,11 @@ class FoundSymbols(SymbolNames):
 
 
 class KnownFrames(Symbolizer):
-    """What was found. origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked."""
+    """What was found.
+
+    origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked for; loader: finds
+    files of the same builds, where these are wanted.
+    """
 
     def __init__(
         self,
@@ -119,8 +125,11 @@ class KnownFrames(Symbolizer):
         dsos: list[Dso],
         origins: Sequence[str],
         lines: LineColumns | None = None,
+        loader: SymbolLoader | None = None,
     ) -> None:
         self.known_lines = lines
+        self._files = loader
+        self._options = SymbolOptions()
         self.frames = FrameTable()
         self.frames.extend(**frames)
         self.symbols = FoundSymbols(symbols, [(file.short_name, file.kind) for file in dsos])
@@ -136,8 +145,20 @@ class KnownFrames(Symbolizer):
         del callers_first
         return ids, counts
 
+    def files(self, number: int) -> Found:
+        """The ELF files of a dso, where there are some of its build."""
+        return Found() if self._files is None else self._files.files(number)
+
     def image(self, _number: int) -> None:
-        """None: files need not be here."""
+        """None: kernels are those of many machines."""
+        return
+
+    def module_code(self, _number: int) -> None:
+        """None, too."""
+        return
+
+    def running_kernel(self) -> None:
+        """None, too."""
         return
 
     def origin(self, number: int) -> str:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.fleet.many_contents import Conditions
     from perfpy.fleet.traced_values import ShownText
-    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -142,10 +141,9 @@ def _rows(
     if "raw" in recipe.dimensions:
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
-    words = OwnWords(timeline.last_comm, machine, shown)
-    formats = formats_of(recording.events, data.tracing)
+    words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
-    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words, formats
+    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
     return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
 
 
@@ -160,9 +158,8 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     if asked.sites:
         profile = WithSingleFrames(profile)
     infos = lines_of(symbolizer) if asked.sites else None
-    words = OwnWords(timeline.last_comm, MachineTexts(), [])
-    formats: list[EventFormat | None] = [None] * len(events)
-    parts = recording_text(data), events, profile, symbolizer, timeline, words, formats
+    words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
+    parts = recording_text(data), events, profile, symbolizer, timeline, words
     return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
 
 

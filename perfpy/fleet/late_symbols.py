@@ -103,6 +103,9 @@ class _Symbols:
         if not self._new:
             return self._known
         known, (names, *new) = self._known, zip(*self._new, strict=True)
-        old = known.start, known.end, known.dso, known.twin, known.is_data, known.inlined, known.binding
-        columns = (np.concatenate([before, np.array(more, before.dtype)]) for before, more in zip(old, new, strict=True))
+        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(known), new, strict=True))
         return SymbolColumns([*known.names, *names], *columns)
+
+
+def _numbers_of(known: SymbolColumns) -> tuple[NDArray[Any], ...]:
+    return known.start, known.end, known.dso, known.twin, known.is_data, known.inlined, known.binding

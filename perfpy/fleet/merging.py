@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
 
 _CHAINS_AT_ONCE = 1 << 13
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import PerfType
-from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.own_values import valued
 from perfpy.fleet.portable_lines import line_columns
@@ -21,14 +20,14 @@ from perfpy.symbols.known_frames import SymbolColumns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import FoldedSamples
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.cut_stacks import CutStacks
@@ -109,48 +108,59 @@ def portable(
     symbolizer: Symbolizer,
     timeline: TaskTimeline,
     words: OwnWords,
-    formats: list[EventFormat | None],
     *,
     by_function: bool,
     infos: DebugInfos | None = None,
 ) -> PortableProfile:
-    """What a profile holds, for others.
-
-    words: what words what is the recording's own; formats: of its events; infos: says where code is from, where that is wanted.
-    """
+    """What a profile holds, for others. words: of what is the recording's own; infos: says where code is from, if that is wanted."""
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
-    table = symbolizer.resolve()
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
-    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
-    hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
-    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    named = _named(symbolizer, used, infos)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     dimensions, values = valued(dimensions, words)
-    rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
     return PortableProfile(
         [recording],
         events,
         event_keys(events),
-        [symbolizer.dsos[number] for number in hit],
-        [symbolizer.origin(number) for number in hit],
-        frames,
-        _symbols(symbolizer, numbers, hit),
+        named.dsos,
+        named.origins,
+        named.frames,
+        named.symbols,
         number_of[chains],
         lengths,
         list(timeline.comms),
         {tid: timeline.last_comm(tid) for tid in tids},
-        rows,
+        folded.with_dimensions(dimensions),
         values,
-        formats,
-        lines,
+        list(words.formats),
+        named.lines,
         *(0, 0, []),
         by_function,
         *([], []),
     )
+
+
+class _Named(NamedTuple):
+    """Some frames, with the symbols and files that they have."""
+
+    frames: dict[str, NDArray[Any]]
+    symbols: SymbolColumns
+    dsos: list[Dso]
+    origins: list[str]
+    lines: LineColumns | None
+
+
+def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None) -> _Named:
+    table = symbolizer.resolve()
+    frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
+    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
+    hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    dsos, origins = [symbolizer.dsos[number] for number in hit], [symbolizer.origin(number) for number in hit]
+    return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

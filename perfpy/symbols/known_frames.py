@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.frame_table import Ids
+    from perfpy.symbols.frame_table import Ids, LineColumns
     from perfpy.symbols.loader import SymbolLoader
 
 
@@ -41,27 +41,6 @@ class SymbolColumns(NamedTuple):
         """Some of them."""
         more = self.twin[rows], self.is_data[rows], self.inlined[rows], self.binding[rows]
         return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
-
-
-class LineColumns(NamedTuple):
-    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
-
-    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
-    of the call before it; begins: file and line of each symbol.
-    """
-
-    paths: list[str]
-    begins: list[tuple[int, int]]
-    address: NDArray[np.uint64]
-    linked: NDArray[np.bool_]
-    file: NDArray[np.int32]
-    line: NDArray[np.int32]
-    caller_file: NDArray[np.int32]
-    caller_line: NDArray[np.int32]
-
-    def take(self, frames: NDArray[Any]) -> LineColumns:
-        """Those of some of the frames."""
-        return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
 
 
 class FoundSymbols(SymbolNames):

@@ -92,7 +92,7 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--header": asked.header,
         "--header-only": asked.header_only,
         "--tui": asked.tui,
-        "--firefox": asked.firefox,
+        "--firefox": asked.firefox is not None,
         "-T": asked.threads,
         "--group": asked.group,
     }

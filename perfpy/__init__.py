@@ -22,12 +22,13 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Any, ParamSpec, TypeVar
+    from typing import Any, ParamSpec, Protocol, TypeVar
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
     from perfpy.abi.ring_records import RingSample
+    from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.all_counters import disable_all, enable_all
@@ -51,12 +52,21 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     R = TypeVar("R")
+    C = TypeVar("C")
+
+    class Comparable(Protocol[C]):
+        """A Recording or Recordings."""
+
+        def changes(self, after: Any, by: str | Sequence[str] = ..., *, symbols: SymbolOptions | None = ...) -> list[C]:
+            """What changed from it to another one of its kind."""
+
 
 __all__ = [
-    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading", "LiveSample",
-    "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges", "Recordings",
-    "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted", "diff",
-    "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat", "watch",
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupChanges", "GroupReading",
+    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "Recordings", "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted",
+    "diff", "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat",
+    "watch",
 ]  # fmt: skip
 
 #: names that were public in the release before -> what they are called now
@@ -70,6 +80,7 @@ _HOMES = {
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
     "EventStream": "perfpy.capture.event_stream",
+    "GroupChanges": "perfpy.analysis.report.group_changes",
     "GroupReading": "perfpy.capture.counter_group",
     "LiveSample": "perfpy.capture.live_samples",
     "Offer": "perfpy.events.inventory",
@@ -288,9 +299,9 @@ def compare(
 
 
 def diff(
-    before: Recording, after: Recording, *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
-) -> list[RecordingChanges]:
-    """What changed between two recordings of the same work: for each event that both have.
+    before: Comparable[C], after: Comparable[C], *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+) -> list[C]:
+    """What changed between two recordings of the same work, or two groups of recordings (open_many): for each event that both have.
 
     by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
     are the same but for their names count as one, as on the screen of perfpy diff.
@@ -298,6 +309,9 @@ def diff(
     A RecordingChanges is a sequence of rows, those first whose costs changed most, each with its `names`, its `before` and
     `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
     `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
+
+    Of groups it is GroupChanges, whose rows have shares of all `before` and `after`, the interval of their `change` (`low`, `high`), and
+    `has_changed`: whether that is more than hosts differ, each of which is one observation; Recordings.changes() says which.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:

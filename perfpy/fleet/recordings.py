@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Folded
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
@@ -104,7 +105,7 @@ class Recordings:
         self.unread: list[Unread] = []
         self.warnings: list[Unread] = []
         self._symbols = symbols
-        self._weight, self._check_owner, self._jobs = weight, check_owner, jobs
+        self.weight, self._check_owner, self._jobs = weight, check_owner, jobs
         self._cluster, self._progress = cluster, progress
 
     def __len__(self) -> int:
@@ -130,15 +131,51 @@ class Recordings:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
-        wanted = options
-        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)), wanted.wanted.mode)
+        return self.folded_report(options, asked)[1]
+
+    def folded_report(self, options: ReportOptions, asked: Asked | None = None) -> tuple[PortableProfile, Report]:
+        """What all recordings are folded to, and its report. Raises as `report`."""
+        found = self.folded(asked or (lambda _recording: (options, self._symbols)), options.wanted.mode)
         profile = MergedProfile(found)
         words = SampleWords(
-            TaskComms(found.comms, profile.last_comm), TraceData(), _memory_words(wanted), MachineTexts(recordings=found.recordings)
+            TaskComms(found.comms, profile.last_comm), TraceData(), _memory_words(options), MachineTexts(recordings=found.recordings)
         )
-        report = report_of(plan_report(profile, wanted), profile, profile.symbolizer, words, found.listed)
+        report = report_of(plan_report(profile, options), profile, profile.symbolizer, words, found.listed)
         report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
-        return report
+        return found, report
+
+    def changes(
+        self,
+        after: Recordings,
+        by: str | Sequence[str] = "dso,symbol",
+        *,
+        symbols: SymbolOptions | None = None,
+        unit: str = "",
+        whole_names: bool = False,
+        asked: Asked | None = None,
+    ) -> list[GroupChanges]:
+        """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
+
+        by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
+        "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
+        template by itself; asked: what gives options for each recording. Raises as `report`.
+
+        >>> import perfpy, shutil
+        >>> after = shutil.copy("perf.data", "after.data")
+        >>> changes = perfpy.open_many("perf.dat?").changes(perfpy.open_many(after))[0]
+        >>> changes.before.samples, changes.above()
+        (10, [])
+        """
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
+
+        keys = by if isinstance(by, str) else ",".join(by)
+        options = comparable(ReportOptions(wanted=Wanted(sort=keys), group=False), self.paths, after.paths, unit)
+        if asked is None and symbols is not None:
+            asked = _same_of_each(options, symbols)
+        first, second = (FoldedGroupReport(*one.folded_report(options, asked)) for one in (self, after))
+        return changes_between(first, second, unit, equal="equal" in (self.weight, after.weight), whole_names=whole_names)
 
     def stacks(self, *, sample_filter: SampleFilter | None = None, asked: Asked | None = None) -> list[Stacks]:
         """The whole stacks of each event of all recordings."""
@@ -152,7 +189,7 @@ class Recordings:
 
     def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
-        request = FoldingRequest(asked, self._weight, self._check_owner, mode)
+        request = FoldingRequest(asked, self.weight, self._check_owner, mode)
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one
@@ -236,6 +273,10 @@ class MergedChains:
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Frame ids one after the other, and offsets with one more entry than chains."""
         return self._frames, np.append(self._offsets, self._offsets[-1])
+
+
+def _same_of_each(options: ReportOptions, symbols: SymbolOptions) -> Asked:
+    return lambda _recording: (options, symbols)
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:

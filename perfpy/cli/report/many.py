@@ -6,7 +6,6 @@ which recordings could not be read, and why. The exit status is then 91.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.notes import tell
@@ -16,11 +15,11 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import write_folded
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import BadPerfData
 from perfpy.recording import Recording
-from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from perfpy.fleet.recordings import Recordings
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-#: of a report that lacks some of the recordings that were named
-SOME_UNREAD: Final = 91
 _DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
@@ -55,12 +52,7 @@ def report_many(asked: ReportCommandOptions) -> int:
             _export(recordings, asked)
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
-    if not asked.quiet:
-        for path, text in recordings.warnings:
-            print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
-        for path, reason in recordings.unread:
-            print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
-    return SOME_UNREAD if recordings.unread else 0
+    return tell_unread([recordings], quiet=asked.quiet)
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:

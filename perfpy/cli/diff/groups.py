@@ -22,12 +22,12 @@ from perfpy.errors import PerfError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.filters.time_ranges import TimeRanges
     from perfpy.analysis.report.group_changes import GroupChanges, GroupRow
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.diff.options import DiffCommandOptions
+    from perfpy.fleet.folding import WantedStacks
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -47,9 +47,11 @@ class _AskingGroups:
         options = report_options(asked, config, recording, self._times(recording), for_people=True)
         return with_recordings(options), symbol_options(asked, config, recording)
 
-    def of_stacks(self, recording: Recording) -> tuple[SampleFilter, SymbolOptions]:
+    def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
         """For whole stacks."""
-        return sample_filter(self._asked, self._times(recording)), symbol_options(self._asked, load(), recording)
+        from perfpy.fleet.folding import WantedStacks
+
+        return WantedStacks(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, load(), recording)
 
     def _times(self, recording: Recording) -> TimeRanges | None:
         from perfpy.analysis.filters.time_ranges import ranges_of

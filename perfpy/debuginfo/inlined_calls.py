@@ -58,6 +58,7 @@ class InlineFinder:
         self._units = units
         self._functions = FunctionNames()
         self._searches: dict[DebugUnit, InlineSearch] = {}
+        self._known: dict[int, list[CallRow]] = {}  # by address: other recordings of the same program hit the same ones
 
     @property
     def names(self) -> list[bytes]:
@@ -66,6 +67,17 @@ class InlineFinder:
 
     def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
         """The functions at each address, in the order of the addresses."""
+        asked = addresses.tolist()
+        new = np.array([number for number, address in enumerate(asked) if address not in self._known], np.int64)
+        if len(new):
+            self._known |= zip(addresses[new].tolist(), self._looked_up(addresses[new]), strict=True)
+        rows = [self._known[address] for address in asked]
+        counts = np.array([len(row) for row in rows], np.int64)
+        name, *others = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 6).T
+        return InlinedCalls(counts, name.astype(np.int32), *others)
+
+    def _looked_up(self, addresses: NDArray[np.uint64]) -> list[list[CallRow]]:
+        """The functions at each address, innermost first; none where the debug information is damaged."""
         rows: list[list[CallRow]] = [[] for _ in range(len(addresses))]
         try:
             units = self._units.find(addresses)
@@ -73,9 +85,7 @@ class InlineFinder:
                 self._find_in(offset, np.flatnonzero(units == offset), addresses, rows)
         except DAMAGE as damage:
             self._units.sections.file.flaw(damage_of(damage))
-        counts = np.array([len(row) for row in rows], np.int64)
-        name, *others = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 6).T
-        return InlinedCalls(counts, name.astype(np.int32), *others)
+        return rows
 
     def _find_in(
         self,

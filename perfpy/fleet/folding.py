@@ -27,6 +27,7 @@ from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, Unread, portable
 from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.recording import Recording
+from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,12 +80,13 @@ class FoldedGroup(NamedTuple):
     refused: str = ""
 
 
-def folded_group(paths: list[str], request: FoldingRequest) -> FoldedGroup:
-    """Some recordings, folded and put together; and those that could not be read."""
+def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
+    """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
+    shared = shared or SharedFiles()
     parts, unread, refused = [], [], ""
     for path in paths:
         try:
-            parts.append(folded_recording(path, request))
+            parts.append(folded_recording(path, request, shared))
         except PerfError as error:
             unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
             refused = refused or (str(error) if isinstance(error, UsageError) else "")
@@ -99,14 +101,14 @@ def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
     return FoldedGroup(merged(parts) if parts else None, unread, refused)
 
 
-def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
-    """One recording, folded. Raises BadPerfData, UsageError."""
+def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
+    """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
     with Recording(path, check_owner=request.check_owner) as recording:
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
             raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
-        symbolizer = recording.new_symbolizer(timeline, symbols)
+        symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):
             found = _stacks(recording, asked, timeline, symbolizer)
         else:

@@ -16,6 +16,7 @@ from perfpy.errors import BadPerfData, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, merged_groups
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.workers.forked import ForkedWorkers, can_fork
 from perfpy.workers.jobs import available_cores
 
@@ -199,9 +200,10 @@ class Recordings:
     def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
         """Each group, folded by this process or by some that are forked off it."""
         jobs = min(self._jobs or available_cores(), len(groups))
+        shared = SharedFiles()
 
         def work(group: list[str]) -> FoldedGroup:
-            return folded_group(group, request)
+            return folded_group(group, request, shared)
 
         if jobs < 2 or not can_fork():
             return [self._told(number, work(group), len(groups)) for number, group in enumerate(groups)]

@@ -57,7 +57,7 @@ def text(report):
 
 
 def samples(report):
-    found = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for name, row in rows(report):
         found[name, *row.texts.values()] += row.samples
     return found

@@ -22,12 +22,13 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from typing import Any, ParamSpec, Protocol, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
     from perfpy.abi.ring_records import RingSample
+    from perfpy.analysis.report.comparable import Changes, Comparable
     from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
@@ -52,14 +53,6 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     R = TypeVar("R")
-    C = TypeVar("C")
-
-    class Comparable(Protocol[C]):
-        """A Recording or Recordings."""
-
-        def changes(self, after: Any, by: str | Sequence[str] = ..., *, symbols: SymbolOptions | None = ...) -> list[C]:
-            """What changed from it to another one of its kind."""
-
 
 __all__ = [
     "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupChanges", "GroupReading",
@@ -299,8 +292,8 @@ def compare(
 
 
 def diff(
-    before: Comparable[C], after: Comparable[C], *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
-) -> list[C]:
+    before: Comparable[Changes], after: Comparable[Changes], *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+) -> list[Changes]:
     """What changed between two recordings of the same work, or two groups of recordings (open_many): for each event that both have.
 
     by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
@@ -310,8 +303,7 @@ def diff(
     `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
     `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
 
-    Of groups it is GroupChanges, whose rows have shares of all `before` and `after`, the interval of their `change` (`low`, `high`), and
-    `has_changed`: whether that is more than hosts differ, each of which is one observation; Recordings.changes() says which.
+    Of groups it is a GroupChanges each: `before` and `after` are shares, and `has_changed` is more than hosts differ (Recordings.changes).
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:

@@ -25,6 +25,7 @@ Ids = NDArray[np.int32]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _NEXT_SPREAD = 0xD1342543DE82EF95  # makes the next multiplier of the last; both odd
 _FIRST_BITS = 12
+_FIRST_KEYS = 1 << 10
 _EMPTY = -1
 _WAITS = -2
 _ROOM = 3  # slots for each id, at least
@@ -58,9 +59,9 @@ class IdTable:
 
     def __init__(self) -> None:
         self._bits = _FIRST_BITS
-        self._slot_keys = np.empty(1 << self._bits, np.uint64)
+        # slots have ids only: a key is found by its id, so that free slots take no more room than that
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
-        self._found: list[Keys] = []
+        self._keys = np.empty(_FIRST_KEYS, np.uint64)
         self._count = 0
 
     def __len__(self) -> int:
@@ -69,9 +70,7 @@ class IdTable:
     @property
     def keys(self) -> Keys:
         """The key of every id, as one uint64 array."""
-        if len(self._found) != 1:
-            self._found = [np.concatenate(self._found) if self._found else np.zeros(0, np.uint64)]
-        return self._found[0]
+        return self._keys[: self._count]
 
     def ids(self, keys: NDArray[Any]) -> Ids:
         """Return the id of every key (uint64, any length), adding the ones not seen before."""
@@ -104,7 +103,8 @@ class IdTable:
         """Ids of the known keys, the positions of the unknown ones, and the free slots at which the search for these ended."""
         slots = self._slots(keys)
         ids = self._slot_ids.take(slots)
-        pending = rows_where((self._slot_keys.take(slots) != keys) & (ids != _EMPTY))
+        # of free slots, whatever key is first: they are told by their ids
+        pending = rows_where((self._keys.take(ids, mode="clip") != keys) & (ids != _EMPTY))
         index = slots[pending]
         mask = len(self._slot_ids) - 1
         # linear probing: few keys collide, and each round looks only at those that still do
@@ -113,7 +113,7 @@ class IdTable:
             probed = self._slot_ids.take(index)
             ids[pending] = probed
             slots[pending] = index
-            still = rows_where((self._slot_keys[index] != keys[pending]) & (probed != _EMPTY))
+            still = rows_where((self._keys.take(probed, mode="clip") != keys[pending]) & (probed != _EMPTY))
             pending, index = pending[still], index[still]
         missing = rows_where(ids == _EMPTY)
         return ids, missing, slots[missing]
@@ -139,9 +139,8 @@ class IdTable:
             pending, index = pending[rest], index[rest] + 1 & mask
         first = rows_where(holder == np.arange(len(keys)))
         fresh = np.arange(self._count, self._count + len(first), dtype=np.int32)
-        self._slot_ids[slots[first]], self._slot_keys[slots[first]] = fresh, keys[first]
-        self._found.append(keys[first])
-        self._count += len(first)
+        self._slot_ids[slots[first]] = fresh
+        self._append(keys[first])
         ids = np.empty(len(keys), np.int32)
         ids[first] = fresh
         return ids[holder], first
@@ -152,8 +151,16 @@ class IdTable:
             return False
         while count * _ROOM > 1 << self._bits:
             self._bits += 1
-        self._slot_keys = np.empty(1 << self._bits, np.uint64)
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
-        keys, self._found, self._count = self.keys, [], 0
+        keys, self._count = self.keys.copy(), 0
         self._add(keys, self._slots(keys))
         return True
+
+    def _append(self, keys: Keys) -> None:
+        end = self._count + len(keys)
+        if end > len(self._keys):
+            room = np.empty(max(end, 2 * len(self._keys)), np.uint64)
+            room[: self._count] = self.keys
+            self._keys = room
+        self._keys[self._count : end] = keys
+        self._count = end

@@ -27,6 +27,7 @@ class FirstDelivery:
     """The first sample of each row: when it is delivered, and of which thread it is."""
 
     def __init__(self) -> None:
+        self._known = 0  # rows; there is room for more
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
 
@@ -36,8 +37,8 @@ class FirstDelivery:
 
     def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
         """The same of moments, and the thread of each."""
-        if size > len(self._key):
-            self._grow(max(size, 2 * len(self._key)))
+        if size > self._known:
+            self._grow(size)
         key, time, ordinal = when
         rows = rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
@@ -49,10 +50,23 @@ class FirstDelivery:
         self._tid[where] = tid[rows]
 
     def _grow(self, size: int) -> None:
-        more = size - len(self._key)
-        self._key, self._time = (np.append(values, np.full(more, _NEVER)) for values in (self._key, self._time))
-        self._ordinal, self._tid = (np.append(values, np.zeros(more, np.int64)) for values in (self._ordinal, self._tid))
+        """Know so many rows."""
+        if size > len(self._key):
+            room, known = max(size, 2 * len(self._key)), slice(self._known)
+            self._key, self._time, self._ordinal, self._tid = (
+                _with_room(values[known], room) for values in (self._key, self._time, self._ordinal, self._tid)
+            )
+        more = slice(self._known, size)
+        self._key[more], self._time[more], self._ordinal[more], self._tid[more] = _NEVER, _NEVER, 0, 0
+        self._known = size
 
     def found(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
         """(when, which thread) for the first `size` rows."""
         return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]
+
+
+def _with_room(values: NDArray[Any], room: int) -> NDArray[Any]:
+    """The same values, and room for more, which takes no memory as long as nothing is written to it."""
+    grown = np.empty(room, values.dtype)
+    grown[: len(values)] = values
+    return grown

@@ -296,7 +296,17 @@ class Profile:
             dict(zip(self._recipe.dimensions, rest, strict=True)),
             {name: measures.totals(size) for name, measures in self._measures.items()},
         )
-        return rows.take(self._order)
+        rows = rows.take(self._order)
+        self._forget()
+        return rows
+
+    def _forget(self) -> None:
+        """Nothing is added any more: what finds rows again is as large as they are."""
+        self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
+        self._rows, self._first = TupleTable([True]), FirstDelivery()
+        self._period, self._count, self._measures = GroupSums(), GroupSums(), {}
+        if self.chains is not None:
+            self.chains.forget()
 
     def samples_of_frames(self) -> NDArray[np.int64]:
         """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""

@@ -12,11 +12,11 @@ recurs: the first it is met as, the sample's own location before all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
@@ -25,7 +25,7 @@ from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -67,6 +67,42 @@ class Walkers(NamedTuple):
     end: Int64
     period: Int64
     samples: Int64
+
+
+class WalkersOfRoots(NamedTuple):
+    """All of them, to be had by ranges of roots: there are several for each chain, so that little is kept of each.
+
+    root, row: numbers; start: as of Walkers; end: where the chains of rows end; folded: the rows.
+    """
+
+    root: NDArray[np.int32]
+    row: NDArray[np.int32]
+    start: NDArray[Any]
+    end: Callable[[Int64], Int64]
+    folded: Folded | None
+
+    @classmethod
+    def none(cls) -> WalkersOfRoots:
+        """Where there are no chains."""
+        empty = np.zeros(0, np.int32)
+        return cls(empty, empty, empty, lambda rows: rows, None)
+
+    @classmethod
+    def joined(cls, parts: list[list[NDArray[Any]]], end: Callable[[Int64], Int64], folded: Folded) -> WalkersOfRoots:
+        """Those of several parts: roots, rows and starts of each, which are used up."""
+        root, row, start = (_joined(parts.pop(0)) for _ in range(3))
+        return cls(root, row, start, end, folded)
+
+    def ranges(self, roots: int, most: int) -> list[tuple[int, int]]:
+        """Ranges of roots (there are so many) that have at most so many walkers, or are one root."""
+        return list(row_blocks(np.concatenate([[0], np.cumsum(np.bincount(self.root, minlength=roots))]), most))
+
+    def of(self, begin: int, end: int) -> Walkers:
+        """Those of a range of roots, which are numbered from 0."""
+        chosen = np.flatnonzero((self.root >= begin) & (self.root < end))
+        row = self.row[chosen].astype(np.int64)
+        period, samples = (np.zeros(0, np.int64),) * 2 if self.folded is None else (self.folded.period[row], self.folded.count[row])
+        return Walkers(self.root[chosen].astype(np.int64) - begin, self.start[chosen].astype(np.int64), self.end(row), period, samples)
 
 
 @dataclass(eq=False, repr=False)
@@ -174,21 +210,26 @@ class EntryBuilder:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
 
-    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64) -> Walkers:
+    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64) -> WalkersOfRoots:
         """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number."""
         if self._chains is None:
-            return _no_walkers()
+            return WalkersOfRoots.none()
         folded, starts = self._folded, self._chains.offsets
-        parts = []
+        place = np.uint32 if int(starts[-1]) < 1 << 32 else np.int64
+        parts: list[list[NDArray[Any]]] = [[], [], []]
+
+        def add(root: Int64, row: Int64, start: Int64) -> None:
+            for part, values in zip(parts, (root.astype(np.int32), row.astype(np.int32), start.astype(place)), strict=True):
+                part.append(values)
+
         if self._callers:
             for visit in self._visits():
                 kept = wanted[visit.entry] & (self._member[visit.row] == 0)
-                parts.append((visit.entry[kept], visit.row[kept], visit.start[kept]))
+                add(tree_of[visit.entry[kept]], visit.row[kept], visit.start[kept])
         else:
             rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
-            parts.append((self._own[rows], rows, starts[folded.chain[rows]]))
-        entry, row, start = (_joined([part[index] for part in parts]) for index in range(3))
-        return Walkers(tree_of[entry], start, self._end(row), folded.period[row], folded.count[row])
+            add(tree_of[self._own[rows]], rows, starts[folded.chain[rows]])
+        return WalkersOfRoots.joined(parts, self._end, folded)
 
     def _visits(self) -> Iterator[_Visits]:
         """The entries of all rows' chains, each once per row, some thousand rows at a time."""
@@ -196,13 +237,9 @@ class EntryBuilder:
         offsets = self._chains.offsets
         chain = self._folded.chain
         lengths = np.diff(offsets)[chain]
-        reach = np.cumsum(lengths + 1)
-        begin = 0
-        while begin < len(chain):
-            budget = (int(reach[begin - 1]) if begin else 0) + _FRAMES_AT_ONCE
-            end = max(begin + 1, int(np.searchsorted(reach, budget, side="right")))
+        reach = np.concatenate([[0], np.cumsum(lengths + 1)])
+        for begin, end in row_blocks(reach, _FRAMES_AT_ONCE):
             yield self._visits_of(np.arange(begin, end), offsets[chain[begin:end]], lengths[begin:end])
-            begin = end
 
     def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
         assert self._chains is not None
@@ -232,10 +269,5 @@ class _Visits(NamedTuple):
     start: Int64
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _no_walkers() -> Walkers:
-    empty = np.zeros(0, np.int64)
-    return Walkers(empty, empty, empty, empty, empty)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains
 from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
     DrawnChains = tuple[NDArray[np.int32], Int64]
+
+
+# as many as are looked at together: what is made of them on the way is larger than they are
+_FRAMES_AT_ONCE = 1 << 18
 
 
 class Rows(NamedTuple):
@@ -91,22 +95,33 @@ def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool
 
 def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
     """Every chain turned round."""
-    lengths = np.diff(offsets)
-    mirror = np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(frames))
-    return frames[mirror]
+    turned = np.empty_like(frames)
+    for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
+        first, last = int(offsets[begin]), int(offsets[end])
+        lengths = np.diff(offsets[begin : end + 1])
+        mirror = np.repeat(offsets[begin:end] + offsets[begin + 1 : end + 1] - 1, lengths) - np.arange(first, last)
+        turned[first:last] = frames[mirror]
+    return turned
 
 
 def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
     """The role of every entry of a chain; OF_SAMPLE for unmapped entries that no mapped one stands before."""
     roles = np.full(len(frames), OF_CHAIN, np.uint8)
+    for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
+        part = slice(int(offsets[begin]), int(offsets[end]))
+        _give_roles(roles[part], frames[part], offsets[begin : end + 1] - offsets[begin], known)
+    return roles
+
+
+def _give_roles(roles: NDArray[np.uint8], frames: NDArray[np.int32], offsets: Int64, known: Locations) -> None:
+    """Those of some chains."""
     mapped = known.dso[frames] >= 0
     if mapped.all():
-        return roles
+        return
     last = np.maximum.accumulate(np.where(mapped, np.arange(len(frames)), -1))
     inherits = last >= np.repeat(offsets[:-1], np.diff(offsets))
     given = np.where(inherits, known.level_roles()[frames[last]], OF_SAMPLE)
     roles[~mapped] = given[~mapped]
-    return roles
 
 
 def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:

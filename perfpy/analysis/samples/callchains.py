@@ -112,7 +112,7 @@ class ChainTable:
         self._by_position = _odd_numbers(_POSITIONS, 1 << 7)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return sum(map(len, self._lengths))
 
     def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the chain id of each sample; frames lie one chain after the other, `counts` frames each."""
@@ -141,8 +141,15 @@ class ChainTable:
         np.cumsum(terms, out=running[1:])  # wraps around, and the differences are right all the same
         return running[ends] - running[starts] + counts.astype(np.uint64)
 
+    def forget(self) -> None:
+        """Nothing is added any more."""
+        self._table = IdTable()
+
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """All distinct chains: (frame ids one after the other, offsets with one more entry than chains)."""
-        frames = np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)
-        lengths = np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)
-        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        if len(self._frames) != 1:  # kept once only
+            self._frames = [np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)]
+            self._lengths = [np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)]
+        offsets = np.zeros(len(self._lengths[0]) + 1, np.int64)
+        np.cumsum(self._lengths[0], out=offsets[1:])
+        return self._frames[0], offsets

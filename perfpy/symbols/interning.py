@@ -72,6 +72,11 @@ class IdTable:
         """The key of every id, as one uint64 array."""
         return self._keys[: self._count]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._slot_ids.nbytes + self._keys.nbytes
+
     def ids(self, keys: NDArray[Any]) -> Ids:
         """Return the id of every key (uint64, any length), adding the ones not seen before."""
         return self.ids_and_new(keys)[0]

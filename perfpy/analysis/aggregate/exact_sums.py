@@ -42,6 +42,11 @@ class GroupSums:
     def __init__(self) -> None:
         self._totals = np.zeros(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._totals.nbytes
+
     def add(self, groups: NDArray[Any], values: NDArray[Any] | None, size: int) -> None:
         """Add one batch; `values` None counts. `size` is the number of groups known by now."""
         if size > len(self._totals):

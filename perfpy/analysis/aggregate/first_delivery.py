@@ -31,6 +31,11 @@ class FirstDelivery:
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._key.nbytes + self._time.nbytes + self._ordinal.nbytes + self._tid.nbytes
+
     def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
         """See a batch: the row of each sample, `size` rows being known. Its ordinals come after those of the batches before."""
         self.add_moments(ids, size, samples.delivery, samples.column("tid"))

@@ -107,6 +107,7 @@ class ChainTable:
         self._table = IdTable()
         self._frames: list[NDArray[np.int32]] = []
         self._lengths: list[NDArray[np.int64]] = []
+        self._stored = 0  # bytes of both
         # two tables of odd, well mixed numbers, by frame id and by position, grown as needed
         self._by_frame = _odd_numbers(0, 1 << 10)
         self._by_position = _odd_numbers(_POSITIONS, 1 << 7)
@@ -123,6 +124,7 @@ class ChainTable:
             lengths = counts[new]
             self._lengths.append(lengths)
             self._frames.append(frames[slices_index(starts[new], lengths)[0]])
+            self._stored += self._lengths[-1].nbytes + self._frames[-1].nbytes
         return ids
 
     def _hashes(
@@ -140,6 +142,16 @@ class ChainTable:
         running = np.zeros(len(terms) + 1, np.uint64)
         np.cumsum(terms, out=running[1:])  # wraps around, and the differences are right all the same
         return running[ends] - running[starts] + counts.astype(np.uint64)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, of which the frames are most."""
+        return self._table.nbytes + self._stored
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """A number for each chain, equal for equal frames in any table of one symbolizer."""
+        return self._table.keys
 
     def forget(self) -> None:
         """Nothing is added any more."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.known_frames import LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
@@ -80,6 +81,7 @@ class Symbolizer:
 
     inliner: Inliner | None = None
     programs: Callable[[], Mapping[str, tuple[bytes, int]]] | None = None
+    known_lines: LineColumns | None = None  #: where the code at frames is from, where it was looked for before
     last_born: int  #: the highest rank from which any frame is what it is
 
     def __init__(
@@ -131,6 +133,11 @@ class Symbolizer:
         """What the frames after the first `known` ones were made of: what another symbolizer of the recording makes the same of."""
         ip = self.frames.ip[known:]
         return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
+
+    def origins(self, ids: Ids) -> FrameOrigins:
+        """What some frames were made of."""
+        ip = self.frames.ip[ids]
+        return FrameOrigins((self._scene_addresses.keys[ids] ^ ip) * _UNMIX, ip)
 
     def learn(self, origins: FrameOrigins) -> Ids:
         """The frames of such, new ones in their order."""

@@ -27,7 +27,9 @@ class FirstDelivery:
     """The first sample of each row: when it is delivered, and of which thread it is."""
 
     def __init__(self) -> None:
-        self._known = 0  # rows; there is room for more
+        self._known = 0  # all rows below have had a sample
+        self._latest = np.uint64(0)  # the highest key of all samples
+        self._size = 0  # rows; there is room for more
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
 
@@ -42,10 +44,10 @@ class FirstDelivery:
 
     def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
         """The same of moments, and the thread of each."""
-        if size > self._known:
+        if size > self._size:
             self._grow(size)
         key, time, ordinal = when
-        rows = rows_where(key <= self._key[ids])
+        rows = rows_where(ids >= self._known) if self._follow(key) else rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
         if not len(rows):
             return
@@ -53,17 +55,26 @@ class FirstDelivery:
         where = ids[rows]
         self._key[where], self._time[where], self._ordinal[where] = key[rows], time[rows], ordinal[rows]
         self._tid[where] = tid[rows]
+        without = rows_where(self._key[self._known : size] == _NEVER)
+        self._known = self._known + int(without[0]) if len(without) else size
+
+    def _follow(self, key: NDArray[np.uint64]) -> bool:
+        """Whether these samples come after all others, one after the other: then only those of new rows can be first ones."""
+        if not len(key):
+            return False
+        before, self._latest = self._latest, max(self._latest, key.max())
+        return bool(key[0] > before) and bool((key[1:] > key[:-1]).all())
 
     def _grow(self, size: int) -> None:
         """Know so many rows."""
         if size > len(self._key):
-            room, known = max(size, 2 * len(self._key)), slice(self._known)
+            room, known = max(size, 2 * len(self._key)), slice(self._size)
             self._key, self._time, self._ordinal, self._tid = (
                 _with_room(values[known], room) for values in (self._key, self._time, self._ordinal, self._tid)
             )
-        more = slice(self._known, size)
+        more = slice(self._size, size)
         self._key[more], self._time[more], self._ordinal[more], self._tid[more] = _NEVER, _NEVER, 0, 0
-        self._known = size
+        self._size = size
 
     def found(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
         """(when, which thread) for the first `size` rows."""

@@ -506,6 +506,15 @@ def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
     assert "record --jit" in lost.advice
 
 
+def test_code_that_a_map_does_not_name_is_not_told_to_record_what_was_recorded():
+    map_path = "/tmp/perf-1.map"
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), kept={map_path: b"402000 10 elsewhere\n"})
+    frames(symbolizer, (1, 0x401004, 1))
+    (lost,) = symbolizer.missing(np.array([2]))
+    assert "named no code" in lost.advice
+    assert "record --jit" not in lost.advice
+
+
 def test_one_more_file_is_one_file(root: Path):
     source = timeline(*((0, mmap(1, 0x10000 * number, 0x1000, f"/opt/lib{number}")) for number in range(1, 7)))
     symbolizer = Symbolizer(source, SymbolOptions(symfs=str(root)))

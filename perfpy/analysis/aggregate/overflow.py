@@ -28,6 +28,7 @@ VARIABLE: Final = "PERFPY_MEMORY"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SHARE: Final = 4  # of the memory that is available: one part of so many
 _LEAST: Final = 64 << 20
+_MANY_SAMPLES: Final = 100_000
 _UNKNOWN: Final = 4 << 30  # where the system does not say
 _CGROUP: Final = ("memory.max", "memory.current")
 
@@ -41,6 +42,11 @@ def memory_limit() -> int:
     if found is None or not int(found[1]):
         raise UsageError(f"{VARIABLE}={text}: not a size; write 500M or 2G")
     return int(found[1]) * _UNITS[found[2].upper()]
+
+
+def memory_for(samples: int) -> int | None:
+    """In bytes, for folding so many samples; None where they fit into any."""
+    return memory_limit() if samples >= _MANY_SAMPLES or VARIABLE in os.environ else None
 
 
 def _available() -> int:
@@ -86,6 +92,10 @@ class ScratchFile:
         except OSError as error:
             raise self._failed(error) from None
         self._end = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()  # what is mapped of it stays
 
     def write(self, values: NDArray[Any]) -> Stored:
         """Put an array behind the others. Raises OutputFailed when the disk is full."""

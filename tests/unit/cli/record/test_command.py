@@ -117,7 +117,6 @@ def test_with_jit_call_chains_are_by_what_leads_to_callers_unless_one_way_is_ask
     assert [chain and chain.mode for chain in chains] == [None, None, "fp", "fp", "fp"]
 
 
-
 def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses() -> None:
     """As perf: --call-graph dwarf takes them, -g does not."""
     configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).callchain

@@ -29,6 +29,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SHARE: Final = 4  # of the memory that is available: one part of so many
 _LEAST: Final = 64 << 20
 _MANY_SAMPLES: Final = 100_000
+_LITTLE: Final = 32 << 20  # bytes
 _UNKNOWN: Final = 4 << 30  # where the system does not say
 _CGROUP: Final = ("memory.max", "memory.current")
 
@@ -166,14 +167,20 @@ class ScratchFile:
 class Overflow:
     """Keeps arrays in memory while there is room for them, and beyond that in a file."""
 
-    def __init__(self, room: int | None = None) -> None:
-        """room: in bytes; None: the limit's."""
-        self._room = memory_limit() if room is None else room
+    def __init__(self) -> None:
+        self._kept, self._room = 0, -1  # bytes; -1: not asked for yet
         self._file: ScratchFile | None = None
 
     def _fits(self, size: int) -> bool:
-        self._room -= size
-        return self._room >= 0
+        """Whether there is room for so many bytes more, which is taken then."""
+        if self._room < 0:
+            if self._kept + size < _LITTLE and VARIABLE not in os.environ:
+                self._kept += size
+                return True
+            self._room = memory_limit()
+        fits = self._kept + size <= self._room
+        self._kept += size * fits
+        return fits
 
     def _scratch(self) -> ScratchFile:
         if self._file is None:

@@ -19,13 +19,14 @@ import numpy as np
 from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
+from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -69,40 +70,41 @@ class Walkers(NamedTuple):
     samples: Int64
 
 
-class WalkersOfRoots(NamedTuple):
-    """All of them, to be had by ranges of roots: there are several for each chain, so that little is kept of each.
+class WalkersOfRoots:
+    """All of them, to be had by ranges of roots: there are several for each chain, so that little is kept of each."""
 
-    root, row: numbers; start: as of Walkers; end: where the chains of rows end; folded: the rows.
-    """
+    def __init__(self, folded: Folded, chains: Chains | None, roots: int) -> None:
+        """folded, chains: what the numbers of rows are of."""
+        self._folded, self._chains = folded, chains
+        # columns of each block, its roots ascending: these, the rows, the starts
+        self._blocks: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any]]] = []
+        self._overflow = Overflow()
+        self._counts = np.zeros(roots, np.int64)
+        self._start_type = np.uint32 if chains is None or int(chains.offsets[-1]) < 1 << 32 else np.int64
 
-    root: NDArray[np.int32]
-    row: NDArray[np.int32]
-    start: NDArray[Any]
-    end: Callable[[Int64], Int64]
-    folded: Folded | None
+    def add(self, root: Int64, row: Int64, start: Int64) -> None:
+        """Take in a block of some."""
+        order = np.argsort(root, kind="stable")
+        columns = root.astype(np.int32)[order], row.astype(np.int32)[order], start.astype(self._start_type)[order]
+        keep = self._overflow.keep
+        self._blocks.append((keep(columns[0]), keep(columns[1]), keep(columns[2])))
+        self._counts += np.bincount(root, minlength=len(self._counts))
 
-    @classmethod
-    def none(cls) -> WalkersOfRoots:
-        """Where there are no chains."""
-        empty = np.zeros(0, np.int32)
-        return cls(empty, empty, empty, lambda rows: rows, None)
-
-    @classmethod
-    def joined(cls, parts: list[list[NDArray[Any]]], end: Callable[[Int64], Int64], folded: Folded) -> WalkersOfRoots:
-        """Those of several parts: roots, rows and starts of each, which are used up."""
-        root, row, start = (_joined(parts.pop(0)) for _ in range(3))
-        return cls(root, row, start, end, folded)
-
-    def ranges(self, roots: int, most: int) -> list[tuple[int, int]]:
-        """Ranges of roots (there are so many) that have at most so many walkers, or are one root."""
-        return list(row_blocks(np.concatenate([[0], np.cumsum(np.bincount(self.root, minlength=roots))]), most))
+    def ranges(self, most: int) -> list[tuple[int, int]]:
+        """Ranges of roots that have at most so many, or are one root."""
+        return list(row_blocks(np.concatenate([[0], np.cumsum(self._counts)]), most))
 
     def of(self, begin: int, end: int) -> Walkers:
         """Those of a range of roots, which are numbered from 0."""
-        chosen = np.flatnonzero((self.root >= begin) & (self.root < end))
-        row = self.row[chosen].astype(np.int64)
-        period, samples = (np.zeros(0, np.int64),) * 2 if self.folded is None else (self.folded.period[row], self.folded.count[row])
-        return Walkers(self.root[chosen].astype(np.int64) - begin, self.start[chosen].astype(np.int64), self.end(row), period, samples)
+        parts: list[list[NDArray[Any]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
+        for columns in self._blocks:
+            first, last = np.searchsorted(columns[0], [begin, end]).tolist()
+            for part, column in zip(parts, columns, strict=True):
+                part.append(column[first:last])
+        root, row, start = (np.concatenate(part) for part in parts)
+        assert self._chains is not None or not len(row)
+        last_of = row if self._chains is None else self._chains.offsets[self._folded.chain[row] + 1]
+        return Walkers(root - begin, start, last_of, self._folded.period[row], self._folded.count[row])
 
 
 @dataclass(eq=False, repr=False)
@@ -220,26 +222,20 @@ class EntryBuilder:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
 
-    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64) -> WalkersOfRoots:
-        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number."""
-        if self._chains is None:
-            return WalkersOfRoots.none()
-        folded, starts = self._folded, self._chains.offsets
-        place = np.uint32 if int(starts[-1]) < 1 << 32 else np.int64
-        parts: list[list[NDArray[Any]]] = [[], [], []]
-
-        def add(root: Int64, row: Int64, start: Int64) -> None:
-            for part, values in zip(parts, (root.astype(np.int32), row.astype(np.int32), start.astype(place)), strict=True):
-                part.append(values)
-
+    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64, roots: int) -> WalkersOfRoots:
+        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number; roots: how many."""
+        folded, chains = self._folded, self._chains
+        found = WalkersOfRoots(folded, chains, roots)
+        if chains is None:
+            return found
         if self._callers:
             for visit in self._visits():
                 kept = wanted[visit.entry] & (self._member[visit.row] == 0)
-                add(tree_of[visit.entry[kept]], visit.row[kept], visit.start[kept])
+                found.add(tree_of[visit.entry[kept]], visit.row[kept], visit.start[kept])
         else:
             rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
-            add(tree_of[self._own[rows]], rows, starts[folded.chain[rows]])
-        return WalkersOfRoots.joined(parts, self._end, folded)
+            found.add(tree_of[self._own[rows]], rows, chains.offsets[folded.chain[rows]])
+        return found
 
     def _visits(self) -> Iterator[_Visits]:
         """The entries of all rows' chains, each once per row, some thousand rows at a time."""

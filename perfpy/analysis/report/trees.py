@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # trees are grown of so many chains together; what that takes is ten times as large
-_WALKERS_AT_ONCE = 1 << 20
+_WALKERS_AT_ONCE = 1 << 18
 
 
 class Trees:
@@ -79,10 +79,10 @@ class Trees:
         wanted[entries] = True
         padded = np.full(self._builder.size, -1, np.int64)
         padded[: len(root_of)] = root_of
-        walkers = self._builder.walkers(wanted, padded)
+        walkers = self._builder.walkers(wanted, padded, roots)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
         by_period = graph.style in ("graph", "fractal")
-        ranges = walkers.ranges(roots, _WALKERS_AT_ONCE)
+        ranges = walkers.ranges(_WALKERS_AT_ONCE)
         steps = Steps(self._frames, self._classes)
         grown = [grow(steps, walkers.of(*these), these[1] - these[0], pruning, by_period=by_period, names=self._names) for these in ranges]
         return Forests([begin for begin, _ in ranges], grown)

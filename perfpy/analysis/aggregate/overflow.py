@@ -28,6 +28,7 @@ VARIABLE: Final = "PERFPY_MEMORY"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SHARE: Final = 4  # of the memory that is available: one part of so many
 _LEAST: Final = 64 << 20
+_MOST: Final = 512 << 20  # merging what is in files takes no longer than looking for it in large tables
 _MANY_SAMPLES: Final = 100_000
 _LITTLE: Final = 32 << 20  # bytes
 _UNKNOWN: Final = 4 << 30  # where the system does not say
@@ -38,7 +39,7 @@ def memory_limit() -> int:
     """In bytes. Raises UsageError when the variable does not say a size."""
     text = os.environ.get(VARIABLE, "")
     if not text:
-        return max(_LEAST, _available() // _SHARE)
+        return min(max(_LEAST, _available() // _SHARE), _MOST)
     found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
     if found is None or not int(found[1]):
         raise UsageError(f"{VARIABLE}={text}: not a size; write 500M or 2G")

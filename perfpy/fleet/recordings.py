@@ -18,6 +18,7 @@ from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, mer
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_contents import ManyContents, none_of
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
+from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -45,7 +46,6 @@ Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 WEIGHTS: Final = ("time", "samples", "equal")
 #: recordings that a process folds and merges before it hands anything on
 _GROUP: Final = 4
-_MAIN_FILE: Final = "data"  # of a recording that is a folder
 
 
 def recordings_named(names: Names) -> list[str]:
@@ -59,7 +59,7 @@ def recordings_named(names: Names) -> list[str]:
         name = os.fspath(one)
         if exported := recordings_in(name):
             paths = exported
-        elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+        elif os.path.isdir(name) and not os.path.exists(main_file(name)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
         elif glob.has_magic(name) and not os.path.exists(name):
             paths = sorted(glob.glob(name, recursive=True))

@@ -19,6 +19,8 @@ from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.dso import DsoKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile
@@ -88,6 +90,28 @@ class DebugInfos:
                 rows = np.flatnonzero(dso == number)
                 self._lines_in(info, rows, found)
                 self._call_lines_in(info, frames, rows, found)
+        return found
+
+    def linked(self, frame: int) -> int | None:
+        """The address of a frame as the headers of its file have it; None where that is not here."""
+        table = self._symbolizer.frames
+        dso = int(table.dso[frame])
+        info = self.of(dso) if dso >= 0 and self._symbolizer.dsos[dso].kind is not DsoKind.MODULE else None
+        return None if info is None else int(info.addresses(table.address[frame : frame + 1])[0])
+
+    def begins(self, symbols: Iterable[int]) -> dict[int, tuple[str, int]]:
+        """The path and the line where functions begin, of those of which it is known."""
+        names, of_dso = self._symbolizer.symbols, dict[int, list[int]]()
+        for symbol in symbols:
+            of_dso.setdefault(names.dso(symbol), []).append(symbol)
+        found: dict[int, tuple[str, int]] = {}
+        for dso, numbers in of_dso.items():
+            info = self.of(dso)
+            if info is not None:
+                lines = info.lines.find(info.addresses(np.array([names.start(number) for number in numbers], np.uint64)))
+                for number, file, line in zip(numbers, lines.file.tolist(), lines.line.tolist(), strict=True):
+                    if file >= 0:
+                        found[number] = info.lines.paths[file], line
         return found
 
     def _lines_in(self, info: DebugInfo, rows: NDArray[np.int64], lines: CodeLines) -> None:

@@ -11,39 +11,52 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.aggregate.profile import Recipe
+from perfpy.analysis.aggregate.profile import LATENCY, Recipe
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
-from perfpy.analysis.report.report import losses, recording_text
+from perfpy.analysis.report.report import key_style, losses, planned_scan, recording_text
+from perfpy.analysis.samples.parallelism import Parallelism
 from perfpy.analysis.samples.wait_events import has_off_cpu
+from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
+from perfpy.analysis.stacks.stack_builder import WithSingleFrames
+from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import merged
+from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, Unread, portable
+from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.recording import Recording
+from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
+    from perfpy.fleet.traced_values import ShownText
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.tasks.address_space import TaskTimeline
 
-#: dimensions and measures that need more of a recording than its samples
-_OF_ONE_RECORDING = {
-    "raw": "data of tracepoints",
-    "cgroup": "cgroups",
-    "cgroup_id": "cgroups",
-    "parallelism": "context switches",
-    "latency": "context switches",
-}
 #: what a recording counts as, where all count the same
 _ONE = 10**12
 
-#: a recording -> what is asked of it: its report's options, or for whole stacks a filter; and where to look for symbols
-Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | SampleFilter, SymbolOptions | None]]"
+
+class WantedStacks(NamedTuple):
+    """Which whole stacks are wanted; latency: weighted by shares of the wall clock; sites: told apart by addresses, with lines."""
+
+    sample_filter: SampleFilter = SampleFilter()
+    latency: bool = False
+    sites: bool = False
+
+
+#: a recording -> what is asked of it: its report's options, or which stacks; and where to look for symbols
+Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | WantedStacks, SymbolOptions | None]]"
 
 
 class FoldingRequest(NamedTuple):
@@ -58,67 +71,92 @@ class FoldingRequest(NamedTuple):
 
 
 class FoldedGroup(NamedTuple):
-    """Some recordings, put together; None where none could be read. unread: those that could not."""
+    """Some recordings, put together; None where none could be read. unread: those that could not; refused: what was asked
+    that one of these cannot be asked, "" for nothing.
+    """
 
     part: PortableProfile | None
     unread: list[Unread]
+    refused: str = ""
 
 
-def folded_group(paths: list[str], request: FoldingRequest) -> FoldedGroup:
-    """Some recordings, folded and put together; and those that could not be read."""
-    parts, unread = [], []
+def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
+    """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
+    shared = shared or SharedFiles()
+    parts, unread, refused = [], [], ""
     for path in paths:
         try:
-            parts.append(folded_recording(path, request))
-        except UsageError:
-            raise
+            parts.append(folded_recording(path, request, shared))
         except PerfError as error:
             unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
-    return FoldedGroup(merged(parts) if parts else None, unread)
+            refused = refused or (str(error) if isinstance(error, UsageError) else "")
+    return FoldedGroup(merged(parts) if parts else None, unread, refused)
 
 
 def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
     """Neighbouring groups as one."""
     parts = [group.part for group in groups if group.part is not None]
     unread = [one for group in groups for one in group.unread]
-    return FoldedGroup(merged(parts) if parts else None, unread)
+    refused = next((group.refused for group in groups if group.refused), "")
+    return FoldedGroup(merged(parts) if parts else None, unread, refused)
 
 
-def folded_recording(path: str, request: FoldingRequest) -> PortableProfile:
-    """One recording, folded. Raises BadPerfData, UsageError."""
+def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
+    """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
     with Recording(path, check_owner=request.check_owner) as recording:
         asked, symbols = request.asked(recording)
-        data = recording.data
-        if request.mode is not None and not isinstance(asked, SampleFilter) and asked.wanted.mode is not request.mode:
+        if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
             raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
-        symbolizer = recording.new_symbolizer(timeline, symbols)
-        recipe = _stacks_recipe(recording, asked) if isinstance(asked, SampleFilter) else plan_report(data, asked).recipe
-        _refuse(recipe)
-        if not isinstance(asked, SampleFilter) and (asked.call_graph is not None or asked.children):
-            # those without callchains have the same rows
-            recipe = recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"])))
-        if isinstance(asked, SampleFilter):
-            scan = SampleScan(data, timeline, symbolizer, recipe)
+        symbolizer = recording.new_symbolizer(timeline, symbols, shared)
+        if isinstance(asked, WantedStacks):
+            found = _stacks(recording, asked, timeline, symbolizer)
         else:
-            scan = SampleScan(data, timeline, symbolizer, recipe, asked.wanted.mode, grain=asked.time_quantum, max_stack=asked.max_stack)
-        profile = scan.profile()
-        found = portable(recording_text(data), recording.events, profile, symbolizer, timeline, by_function=recipe.by_function)
-        lost, dropped = losses(data)
+            found = _rows(recording, asked, timeline, symbolizer, symbols)
+        lost, dropped = losses(recording.data)
         warnings = [Unread(path, text) for text in recording.warnings]
-        listed = [entry.filename for entry in data.features.get("build_id", ())]
-        return _weighted(found._replace(lost=lost, dropped=dropped, cut=scan.cut, listed=listed, warnings=warnings), request.weight)
+        listed = [entry.filename for entry in recording.data.features.get("build_id", ())]
+        return _weighted(found._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
 
 
-def _stacks_recipe(recording: Recording, sample_filter: SampleFilter) -> Recipe:
-    dimensions = ("comm", "frame", "state") if has_off_cpu(recording.events) else ("comm", "frame")
-    return Recipe(dimensions, sample_filter, chains=True, by_function=True)
+def _rows(
+    recording: Recording, asked: ReportOptions, timeline: TaskTimeline, symbolizer: Symbolizer, symbols: SymbolOptions | None
+) -> PortableProfile:
+    """What a report is made of."""
+    data = recording.data
+    plan = plan_report(data, asked)
+    recipe = plan.recipe
+    if asked.call_graph is not None or asked.children:
+        # those without callchains have the same rows
+        plan = plan._replace(recipe=recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"]))))
+    scan, machine = planned_scan(plan, data, timeline, symbolizer)
+    profile = scan.profile()
+    shown: list[tuple[ShownText, ...]] = []
+    if "raw" in recipe.dimensions:
+        texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
+        shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
+    words = OwnWords(timeline.last_comm, machine, shown)
+    formats = formats_of(recording.events, data.tracing)
+    infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
+    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words, formats
+    return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
 
 
-def _refuse(recipe: Recipe) -> None:
-    needed = {_OF_ONE_RECORDING[name] for name in (*recipe.dimensions, *recipe.measures) if name in _OF_ONE_RECORDING}
-    if needed:
-        raise UsageError(f"{' and '.join(sorted(needed))}: these are each recording's own: report one at a time")
+def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
+    """What whole stacks are made of."""
+    data, events = recording.data, recording.events
+    dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
+    recipe = Recipe(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
+    follows = asked.latency or asked.sample_filter.parallelism is not None
+    scan = SampleScan(data, timeline, symbolizer, recipe, more=[Parallelism.of(data)] if follows else [])
+    profile: FoldedSamples = scan.profile()
+    if asked.sites:
+        profile = WithSingleFrames(profile)
+    infos = lines_of(symbolizer) if asked.sites else None
+    words = OwnWords(timeline.last_comm, MachineTexts(), [])
+    formats: list[EventFormat | None] = [None] * len(events)
+    parts = recording_text(data), events, profile, symbolizer, timeline, words, formats
+    return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

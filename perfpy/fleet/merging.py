@@ -18,6 +18,7 @@ from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
 from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, Unread
+from perfpy.fleet.portable_lines import MergedLines, telling_columns
 from perfpy.symbols.known_frames import SymbolColumns
 from perfpy.unwind.cut_stacks import CutStacks
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
+    from perfpy.symbols.known_frames import LineColumns
 
 _CHAINS_AT_ONCE = 1 << 13
 
@@ -68,13 +71,17 @@ class Merging:
         self._recordings: list[RecordingText] = []
         self._events: list[FileEvent] = []
         self._event_keys: list[tuple[object, ...]] = []
+        self._formats: list[EventFormat | None] = []
         self._dsos: list[Dso] = []
+        self._first_build: list[int] = []
         self._origins: list[str] = []
         self._comms: list[str] = []
         self._last_comms: dict[int, str] = {}
-        self._numbers_of = {name: _Numbers() for name in ("recording", "event", "dso", "comm", "symbol")}
+        self._numbers_of = {name: _Numbers() for name in ("recording", "event", "dso", "file", "comm", "symbol")}
+        self._values: dict[str, list[Any]] = {}
         self._symbols: list[SymbolColumns] = []
-        self._frame_ids = TupleTable([True, True, True, False])
+        self._frame_ids: TupleTable | None = None
+        self._lines = MergedLines()
         self._frames: list[dict[str, NDArray[Any]]] = []
         self._chains = ChainTable()
         self._rows: TupleTable | None = None
@@ -96,6 +103,7 @@ class Merging:
         for index in numbers["event"].new:
             self._event_keys.append(part.event_keys[index])
             self._events.append(_renumbered(part.events[index], len(self._events)))
+            self._formats.append(part.formats[index])
         comm = numbers["comm"].of(part.comms)
         self._comms += [part.comms[index] for index in numbers["comm"].new]
         for tid, name in part.last_comms.items():
@@ -103,7 +111,7 @@ class Merging:
         self._listed.update(dict.fromkeys(part.listed))
         self._warnings += part.warnings
         frame = self._frames_of(part)
-        maps = {"frame": frame, "comm": comm, "recording": recording}
+        maps = {"frame": frame, "comm": comm, "recording": recording, **{name: self._values_of(name, part) for name in part.values}}
         self._add_rows(part.folded, event, maps, self._chains_of(part, frame))
         self._lost, self._dropped = self._lost + part.lost, self._dropped + part.dropped
         for one in part.cut:
@@ -111,28 +119,54 @@ class Merging:
             self._cut[one.size, one.machine] = cut + one.cut, stacks + one.stacks
 
     def _frames_of(self, part: PortableProfile) -> NDArray[np.int32]:
-        """The number here of each frame of a part."""
-        dso = self._numbers_of["dso"].of([(file.short_name, file.kind.value) for file in part.dsos])
-        for index in self._numbers_of["dso"].new:
-            self._dsos.append(part.dsos[index])
-            self._origins.append(part.origins[index])
-        dso = np.append(dso, np.int32(-1))
-        symbol = np.append(self._symbols_of(part.symbols, dso), np.int32(-1))
+        """The number here of each frame of a part. Builds of a file are told apart where addresses matter."""
+        own, first = self._dsos_of(part.dsos, part.origins)
+        named = part.by_function & (part.frames["symbol"] >= 0)
+        dso = np.where(named, first[part.frames["dso"]], own[part.frames["dso"]])
+        lines = self._lines.here(part.lines) if part.lines is not None else None
+        symbol = np.append(self._symbols_of(part.symbols, first if part.by_function else own, lines), np.int32(-1))
         self._by_function = part.by_function
-        frames = {**part.frames, "dso": dso[part.frames["dso"]], "symbol": symbol[part.frames["symbol"]]}
-        address = np.where(frames["dso"] >= 0, frames["address"], frames["ip"])
-        if part.by_function:
-            address = np.where(frames["symbol"] >= 0, np.uint64(0), address)
-        ids, new = self._frame_ids.ids_and_new([frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address])
+        frames = {**part.frames, "dso": dso, "symbol": symbol[part.frames["symbol"]]}
+        address = np.where(dso >= 0, frames["address"], frames["ip"])
+        address = np.where(named, np.uint64(0), address)
+        told_apart = [frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address, *telling_columns(lines)]
+        if self._frame_ids is None:
+            self._frame_ids = TupleTable([column is not address for column in told_apart])
+        ids, new = self._frame_ids.ids_and_new(told_apart)
+        if lines is not None:
+            self._lines.add_frames(lines, new)
         self._frames.append({name: frames[name][new] for name in FRAME_COLUMNS})
         return ids
 
-    def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _dsos_of(self, dsos: Sequence[Dso], origins: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The number here of each file of a part, and of its first build that was met; of no file as the last."""
+        numbers = self._numbers_of["dso"]
+        own = numbers.of([(file.short_name, file.kind.value, file.build_id) for file in dsos])
+        for index in numbers.new:
+            self._dsos.append(dsos[index])
+            self._origins.append(origins[index])
+        files = self._numbers_of["file"]
+        file = files.of([(file.short_name, file.kind.value) for file in dsos])
+        self._first_build += own[files.new].tolist()
+        none = np.array([-1], np.int32)
+        return np.concatenate([own, none]), np.concatenate([np.array(self._first_build, np.int32)[file], none])
+
+    def _values_of(self, name: str, part: PortableProfile) -> NDArray[np.int32]:
+        """The number here of each value of a dimension."""
+        numbers, known = self._numbers_of.setdefault(f"value of {name}", _Numbers()), self._values.setdefault(name, [])
+        found = numbers.of(part.values[name])
+        known += [part.values[name][index] for index in numbers.new]
+        return found
+
+    def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32], lines: LineColumns | None) -> NDArray[np.int32]:
         """The number here of each symbol of a part."""
         file = dso[symbols.dso]
         keys = [*zip(file.tolist(), symbols.names, symbols.twin.tolist(), symbols.inlined.tolist(), strict=True)]
         numbers = self._numbers_of["symbol"].of(keys)
-        self._symbols.append(symbols._replace(dso=file).take(self._numbers_of["symbol"].new))
+        new = self._numbers_of["symbol"].new
+        self._symbols.append(symbols._replace(dso=file).take(new))
+        if lines is not None:
+            self._lines.add_symbols(lines, new)
         return numbers
 
     def _chains_of(self, part: PortableProfile, frame: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -148,12 +182,12 @@ class Merging:
         if self._rows is None:
             self._dimensions = tuple(folded.dimensions)
             self._measures = {name: GroupSums() for name in folded.measures}
-            self._rows = TupleTable([True, True, *(DIMENSIONS[name].dense for name in self._dimensions), True])
+            self._rows = TupleTable([True, True, *(name in self._values or DIMENSIONS[name].dense for name in self._dimensions), True])
         if tuple(folded.dimensions) != self._dimensions:
             raise UsageError("some of the recordings are of branches or memory accesses, others not: report them apart")
         columns: list[NDArray[Any]] = [event[folded.event], folded.filtered.astype(np.int32)]
         for name in self._dimensions:
-            table = "recording" if name == "recording" else DIMENSIONS[name].table
+            table = name if name in maps else DIMENSIONS[name].table
             values = folded.dimensions[name]
             columns.append(maps[table][values] if table else values)
         ids, new = self._rows.ids_and_new([*columns, chain[folded.chain] + 1])
@@ -189,6 +223,9 @@ class Merging:
             self._comms,
             self._last_comms,
             rows,
+            self._values,
+            self._formats,
+            self._lines.result(),
             *(self._lost, self._dropped),
             cut,
             self._by_function,

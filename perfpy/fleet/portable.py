@@ -14,15 +14,21 @@ import numpy as np
 from perfpy.abi.flags import PerfType
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
+from perfpy.fleet.own_values import valued
+from perfpy.fleet.portable_lines import line_columns
 from perfpy.symbols.known_frames import SymbolColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Profile
+    from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.debuginfo.debug_info import DebugInfos
+    from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
+    from perfpy.symbols.known_frames import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.cut_stacks import CutStacks
@@ -43,11 +49,12 @@ class Unread(NamedTuple):
 class PortableProfile(NamedTuple):
     """The folded samples of some recordings.
 
-    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins:
-    files, and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the
-    distinct callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none;
-    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed:
-    files of the recordings' build-id tables; warnings: of what could not be read of some.
+    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins: files,
+    and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the distinct
+    callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none; values: of dimensions
+    whose numbers are the recordings' own, what these count (perfpy.fleet.own_values); formats: of each event, where it is a tracepoint;
+    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed: files of the
+    recordings' build-id tables; warnings: of what could not be read of some.
     """
 
     recordings: list[RecordingText]
@@ -62,6 +69,9 @@ class PortableProfile(NamedTuple):
     comms: list[str]
     last_comms: dict[int, str]
     folded: Folded
+    values: dict[str, list[Any]]
+    formats: list[EventFormat | None]
+    lines: LineColumns | None
     lost: int
     dropped: int
     cut: list[CutStacks]
@@ -95,23 +105,31 @@ def _meaning(event: FileEvent) -> tuple[object, ...]:
 def portable(
     recording: RecordingText,
     events: list[FileEvent],
-    profile: Profile,
+    profile: FoldedSamples,
     symbolizer: Symbolizer,
     timeline: TaskTimeline,
+    words: OwnWords,
+    formats: list[EventFormat | None],
     *,
     by_function: bool,
+    infos: DebugInfos | None = None,
 ) -> PortableProfile:
-    """What a profile holds, for others."""
+    """What a profile holds, for others.
+
+    words: what words what is the recording's own; formats: of its events; infos: says where code is from, where that is wanted.
+    """
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     table = symbolizer.resolve()
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
-    symbols, frames["symbol"] = _symbols(symbolizer, frames["symbol"])
-    dimensions = {name: number_of[v] if DIMENSIONS[name].table == "frame" else v for name, v in folded.dimensions.items() if name != "raw"}
+    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
+    dimensions, values = valued(dimensions, words)
     rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
     return PortableProfile(
         [recording],
@@ -120,19 +138,22 @@ def portable(
         list(symbolizer.dsos),
         origins,
         frames,
-        symbols,
+        _symbols(symbolizer, numbers),
         number_of[chains],
         lengths,
         list(timeline.comms),
         {tid: timeline.last_comm(tid) for tid in tids},
         rows,
+        values,
+        formats,
+        lines,
         *(0, 0, []),
         by_function,
         *([], []),
     )
 
 
-def _chains(profile: Profile, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The distinct chains with inlined calls, which are looked up where the files are."""
     if profile.chains is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -144,27 +165,35 @@ def _used_frames(folded: Folded, chains: NDArray[np.int32], size: int) -> NDArra
     used = np.zeros(size, np.bool_)
     used[chains] = True
     for name, values in folded.dimensions.items():
-        if name != "raw" and DIMENSIONS[name].table == "frame":
+        if _is_of_frames(name):
             used[values] = True
     return used
 
 
-def _symbols(symbolizer: Symbolizer, symbol: NDArray[np.int32]) -> tuple[SymbolColumns, NDArray[np.int32]]:
+def _is_of_frames(name: str) -> bool:
+    return name != "raw" and DIMENSIONS[name].table == "frame"
+
+
+def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
     """The symbols that frames have, and the number of each frame's among them."""
-    known = symbolizer.symbols
-    used = np.zeros(len(known) + 1, np.bool_)
+    used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
     used[-1] = False  # -1: none
     numbers = np.flatnonzero(used).tolist()
     number_of = np.full(len(used), -1, np.int32)
     number_of[numbers] = np.arange(len(numbers))
+    return numbers, number_of[symbol]
+
+
+def _symbols(symbolizer: Symbolizer, numbers: list[int]) -> SymbolColumns:
+    known = symbolizer.symbols
     names = [known.name(number) for number in numbers]
     start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
     dso = np.array([known.dso(number) for number in numbers], np.int32)
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)
-    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding), number_of[symbol]
+    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding)
 
 
 def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], inlined: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -10,27 +10,19 @@ import glob
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-
-from perfpy.analysis.aggregate.profile import samples_of_frames
 from perfpy.analysis.report.plan import plan_report
-from perfpy.analysis.report.report import SampleWords, report_of
-from perfpy.analysis.samples.dimensions import PayloadTable
-from perfpy.analysis.sortkeys.key_texts import MachineTexts, TaskComms, TraceData
+from perfpy.analysis.report.report import report_of
 from perfpy.errors import BadPerfData, PerfError, UsageError
-from perfpy.fleet.folding import FoldingRequest, folded_group, merged_groups
+from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, merged_groups
+from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.perfdata.tables_folder import recordings_in
-from perfpy.symbols.known_frames import KnownFrames
-from perfpy.symbols.tasks.task_states import unnamed
+from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.workers.forked import ForkedWorkers, can_fork
 from perfpy.workers.jobs import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from perfpy.analysis.aggregate.profile import Folded
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.options import ReportOptions
@@ -40,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile, Unread
-    from perfpy.perfdata.container.events import FileEvent
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 #: what names recordings: paths, patterns, folders
@@ -133,22 +124,22 @@ class Recordings:
         wanted = options
         found = self.folded(asked or (lambda _recording: (wanted, self._symbols)), wanted.wanted.mode)
         profile = MergedProfile(found)
-        words = SampleWords(
-            TaskComms(found.comms, profile.last_comm), TraceData(), _memory_words(wanted), MachineTexts(recordings=found.recordings)
-        )
-        report = report_of(plan_report(profile, wanted), profile, profile.symbolizer, words, found.listed)
+        plan = plan_report(profile, wanted, profile.fields(raw=wanted.wanted.raw_trace))
+        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(wanted)), found.listed)
         report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
         return report
 
-    def stacks(self, *, sample_filter: SampleFilter | None = None, asked: Asked | None = None) -> list[Stacks]:
-        """The whole stacks of each event of all recordings."""
+    def stacks(
+        self, *, sample_filter: SampleFilter | None = None, latency: bool = False, sites: bool = False, asked: Asked | None = None
+    ) -> list[Stacks]:
+        """The whole stacks of each event of all recordings: as Recording.stacks, without single samples."""
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import stacks_of
 
-        wanted = sample_filter or SampleFilter()
+        wanted = WantedStacks(sample_filter or SampleFilter(), latency, sites)
         found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
         profile = MergedProfile(found)
-        return stacks_of(found.events, found.comms, wanted, profile, profile.symbolizer)
+        return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer, sites=sites)
 
     def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
@@ -162,6 +153,8 @@ class Recordings:
             found = merged_groups(self._folded_here(groups, request))
         self.unread = found.unread
         if found.part is None:
+            if found.refused:
+                raise UsageError(found.refused)
             first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
             raise PerfError(f"none of {len(self.paths)} recordings can be read{first}")
         self.warnings = found.part.warnings
@@ -170,9 +163,10 @@ class Recordings:
     def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
         """Each group, folded by this process or by some that are forked off it."""
         jobs = min(self._jobs or available_cores(), len(groups))
+        shared = SharedFiles()
 
         def work(group: list[str]) -> FoldedGroup:
-            return folded_group(group, request)
+            return folded_group(group, request, shared)
 
         if jobs < 2 or not can_fork():
             return [self._told(number, work(group), len(groups)) for number, group in enumerate(groups)]
@@ -197,45 +191,6 @@ def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str
     [('here', 10)]
     """
     return Recordings(recordings_named(names), symbols=symbols, weight=weight, jobs=jobs, cluster=cluster)
-
-
-class MergedProfile:
-    """A portable profile in the place of a recording's own (a FoldedSamples, and a PlannedRecording)."""
-
-    tracing = None
-    is_pipe = False
-    endian = "<"
-
-    def __init__(self, found: PortableProfile) -> None:
-        self.events: list[FileEvent] = found.events
-        self.features: dict[str, object] = {}
-        self.raw = PayloadTable()
-        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins)
-        self.folded: Folded = found.folded
-        self._last_comms = found.last_comms
-        self.chains = MergedChains(found) if len(found.chain_lengths) else None
-        if self.chains is not None:  # rows of recordings without callchains have empty ones
-            none = len(found.chain_lengths)
-            self.folded = found.folded.with_chains(np.where(found.folded.chain < 0, none, found.folded.chain))
-
-    def last_comm(self, tid: int) -> str:
-        """The comm that a thread had last, of the first recording that has the number."""
-        return self._last_comms.get(tid) or unnamed(tid)
-
-    def samples_of_frames(self) -> NDArray[np.int64]:
-        """How many samples that filters leave hit each frame."""
-        return samples_of_frames(self.folded)
-
-
-class MergedChains:
-    """The distinct callchains of many recordings, and an empty one as the last."""
-
-    def __init__(self, found: PortableProfile) -> None:
-        self._frames, self._offsets = found.chain_frames, found.offsets
-
-    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Frame ids one after the other, and offsets with one more entry than chains."""
-        return self._frames, np.append(self._offsets, self._offsets[-1])
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:

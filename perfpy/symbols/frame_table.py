@@ -114,6 +114,10 @@ class SymbolNames:
         """Its dso, as an index into Symbolizer.dsos."""
         return self._dso[symbol]
 
+    def functions(self) -> NDArray[np.int64] | None:
+        """For each symbol the first one of the same function, where their places in files do not tell; None where they do."""
+        return None
+
     def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
         """Append some; their ids go on from the length before."""
         self._tables += [table] * len(rows)

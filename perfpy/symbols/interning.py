@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import Growing, rows_where
 
 Keys = NDArray[np.uint64]
 Ids = NDArray[np.int32]
@@ -58,20 +58,17 @@ class IdTable:
 
     def __init__(self) -> None:
         self._bits = _FIRST_BITS
-        self._slot_keys = np.empty(1 << self._bits, np.uint64)
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
-        self._found: list[Keys] = []
-        self._count = 0
+        self._keys = Growing(np.uint64)
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._keys.values)
 
     @property
     def keys(self) -> Keys:
         """The key of every id, as one uint64 array."""
-        if len(self._found) != 1:
-            self._found = [np.concatenate(self._found) if self._found else np.zeros(0, np.uint64)]
-        return self._found[0]
+        keys: Keys = self._keys.values
+        return keys
 
     def ids(self, keys: NDArray[Any]) -> Ids:
         """Return the id of every key (uint64, any length), adding the ones not seen before."""
@@ -84,13 +81,13 @@ class IdTable:
         if not len(missing):
             return ids, missing
         unknown = keys[missing]
-        if len(unknown) > self._count:  # many of these may be repetitions: room is made for what is new only
+        if len(unknown) > len(self):  # many of these may be repetitions: room is made for what is new only
             first = rows_where(first_occurrences(unknown))
-            self._reserve(self._count + len(first))
+            self._reserve(len(self) + len(first))
             self._add(unknown[first], self._slots(unknown[first]))
             ids[missing] = self._find(unknown)[0]
             return ids, missing[first]
-        if self._reserve(self._count + len(unknown)):
+        if self._reserve(len(self) + len(unknown)):
             slots = self._slots(unknown)
         ids[missing], first = self._add(unknown, slots)
         return ids, missing[first]
@@ -102,9 +99,14 @@ class IdTable:
 
     def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
         """Ids of the known keys, the positions of the unknown ones, and the free slots at which the search for these ended."""
-        slots = self._slots(keys)
+        slots, known = self._slots(keys), self.keys
         ids = self._slot_ids.take(slots)
-        pending = rows_where((self._slot_keys.take(slots) != keys) & (ids != _EMPTY))
+        if not len(known):
+            missing = np.arange(len(keys))
+            return ids, missing, slots
+        # a key is in no slot but its first, or behind slots that are taken: what a free one is compared with differs
+        elsewhere = rows_where(known.take(ids, mode="clip") != keys)
+        pending = elsewhere[ids[elsewhere] != _EMPTY]
         index = slots[pending]
         mask = len(self._slot_ids) - 1
         # linear probing: few keys collide, and each round looks only at those that still do
@@ -113,9 +115,9 @@ class IdTable:
             probed = self._slot_ids.take(index)
             ids[pending] = probed
             slots[pending] = index
-            still = rows_where((self._slot_keys[index] != keys[pending]) & (probed != _EMPTY))
+            still = rows_where((known.take(probed, mode="clip") != keys[pending]) & (probed != _EMPTY))
             pending, index = pending[still], index[still]
-        missing = rows_where(ids == _EMPTY)
+        missing = elsewhere[ids[elsewhere] == _EMPTY]
         return ids, missing, slots[missing]
 
     def _add(self, keys: Keys, slots: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
@@ -138,10 +140,9 @@ class IdTable:
             rest = rows_where(~mine)
             pending, index = pending[rest], index[rest] + 1 & mask
         first = rows_where(holder == np.arange(len(keys)))
-        fresh = np.arange(self._count, self._count + len(first), dtype=np.int32)
-        self._slot_ids[slots[first]], self._slot_keys[slots[first]] = fresh, keys[first]
-        self._found.append(keys[first])
-        self._count += len(first)
+        fresh = np.arange(len(self), len(self) + len(first), dtype=np.int32)
+        self._slot_ids[slots[first]] = fresh
+        self._keys.append(keys[first])
         ids = np.empty(len(keys), np.int32)
         ids[first] = fresh
         return ids[holder], first
@@ -152,8 +153,7 @@ class IdTable:
             return False
         while count * _ROOM > 1 << self._bits:
             self._bits += 1
-        self._slot_keys = np.empty(1 << self._bits, np.uint64)
         self._slot_ids = np.full(1 << self._bits, _EMPTY, np.int32)
-        keys, self._found, self._count = self.keys, [], 0
+        keys, self._keys = self.keys, Growing(np.uint64)
         self._add(keys, self._slots(keys))
         return True

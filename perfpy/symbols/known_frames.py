@@ -15,7 +15,7 @@ from perfpy.symbols.providers.missing import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,11 +41,37 @@ class SymbolColumns(NamedTuple):
         return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
 
 
+class LineColumns(NamedTuple):
+    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
+
+    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
+    of the call before it; begins: file and line of each symbol.
+    """
+
+    paths: list[str]
+    begins: list[tuple[int, int]]
+    address: NDArray[np.uint64]
+    linked: NDArray[np.bool_]
+    file: NDArray[np.int32]
+    line: NDArray[np.int32]
+    caller_file: NDArray[np.int32]
+    caller_line: NDArray[np.int32]
+
+    def take(self, frames: NDArray[Any]) -> LineColumns:
+        """Those of some of the frames."""
+        return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
+
+
 class FoundSymbols(SymbolNames):
     """Symbols whose names are known already."""
 
-    def __init__(self, columns: SymbolColumns) -> None:
+    def __init__(self, columns: SymbolColumns, files: Sequence[Hashable]) -> None:
+        """files: of each dso what it is called; symbols of one name in files of one name are one function."""
         self._columns = columns
+        numbers: dict[Hashable, int] = {}
+        rows = zip(columns.names, columns.dso.tolist(), columns.twin.tolist(), columns.inlined.tolist(), strict=True)
+        keys = ((files[dso], name, twin, inlined) for name, dso, twin, inlined in rows)
+        self._functions = np.array([numbers.setdefault(key, number) for number, key in enumerate(keys)], np.int64)
 
     def __len__(self) -> int:
         return len(self._columns.names)
@@ -78,14 +104,26 @@ class FoundSymbols(SymbolNames):
         """The number of its file."""
         return int(self._columns.dso[symbol])
 
+    def functions(self) -> NDArray[np.int64]:
+        """For each symbol the first one of the same function."""
+        return self._functions
+
 
 class KnownFrames(Symbolizer):
-    """What was found. origins: the letter of each file by which perf says where symbols come from."""
+    """What was found. origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked."""
 
-    def __init__(self, frames: dict[str, NDArray[Any]], symbols: SymbolColumns, dsos: list[Dso], origins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        frames: dict[str, NDArray[Any]],
+        symbols: SymbolColumns,
+        dsos: list[Dso],
+        origins: Sequence[str],
+        lines: LineColumns | None = None,
+    ) -> None:
+        self.known_lines = lines
         self.frames = FrameTable()
         self.frames.extend(**frames)
-        self.symbols = FoundSymbols(symbols)
+        self.symbols = FoundSymbols(symbols, [(file.short_name, file.kind) for file in dsos])
         self.dsos = dsos
         self._origins = origins
 
@@ -97,6 +135,10 @@ class KnownFrames(Symbolizer):
         """Callchains as they are: inlined calls are among them already."""
         del callers_first
         return ids, counts
+
+    def image(self, _number: int) -> None:
+        """None: files need not be here."""
+        return
 
     def origin(self, number: int) -> str:
         """The letter by which perf says where a file's symbols come from."""

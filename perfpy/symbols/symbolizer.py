@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
+    from perfpy.symbols.files.shared_files import SharedFiles
+    from perfpy.symbols.known_frames import LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
@@ -73,13 +75,14 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    kept: files that the recording brings along; known: symbols of files that are not here.
+    kept: files that the recording brings along; known: symbols of files that are not here; shared: files found for other recordings.
     inliner: set by whoever wants inlined calls in callchains.
     programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
     """
 
     inliner: Inliner | None = None
     programs: Callable[[], Mapping[str, tuple[bytes, int]]] | None = None
+    known_lines: LineColumns | None = None  #: where the code at frames is from, where it was looked for before
     last_born: int  #: the highest rank from which any frame is what it is
 
     def __init__(
@@ -90,10 +93,11 @@ class Symbolizer:
         *,
         kept: KeptFiles | None = None,
         known: KeptSymbols | None = None,
+        shared: SharedFiles | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options, kept, known)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept, known, shared)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
@@ -131,6 +135,11 @@ class Symbolizer:
         """What the frames after the first `known` ones were made of: what another symbolizer of the recording makes the same of."""
         ip = self.frames.ip[known:]
         return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
+
+    def origins(self, ids: Ids) -> FrameOrigins:
+        """What some frames were made of."""
+        ip = self.frames.ip[ids]
+        return FrameOrigins((self._scene_addresses.keys[ids] ^ ip) * _UNMIX, ip)
 
     def learn(self, origins: FrameOrigins) -> Ids:
         """The frames of such, new ones in their order."""

@@ -54,7 +54,8 @@ class Architecture(NamedTuple):
     caller's pc. frame: how functions without call frame information are left. stub: what a linkage stub has pushed (bytes),
     0 where the return address is still in its register. code: the bits of a return address that are an address; the
     others say how to return (a signature of arm64, Arm's Thumb). links: whether calls leave the return address in a
-    register. entry: from a caller's stack pointer to the CFA. signal: the frames under signal handlers, where the kernel's own
+    register. entry: from a caller's stack pointer to the CFA. often: DWARF numbers of registers that frames are found by in most
+    programs, beside the stack and the frame pointer. signal: the frames under signal handlers, where the kernel's own
     description of them (in its vdso) says less, or the vdso is not at hand.
     """
 
@@ -68,6 +69,7 @@ class Architecture(NamedTuple):
     code: int = 0xFFFFFFFFFFFFFFFF
     links: bool = False
     entry: int = 0
+    often: tuple[int, ...] = ()
     signal: SignalFrame | None = None
 
     @property
@@ -95,6 +97,7 @@ _X86_64: Final = Architecture(
     return_column=16,
     frame=FrameRecord(register=6, saved=0, returns=8, size=16),
     stub=8,
+    often=(3,),  # ld.so finds functions with it
 )
 _I386: Final = Architecture(
     word=4,

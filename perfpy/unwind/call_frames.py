@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.symbols.files.compressed_files import mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.symbols.files.elf_cache import key_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
 from perfpy.unwind.frame_program import initial_state, rows_of
-from perfpy.unwind.kept_rules import KeptRules
+from perfpy.unwind.kept_rules import UNASKED, KeptRules, KnownRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class CallFrames:
     def __init__(self, runtime: ElfFile, symbols: ElfFile | None = None) -> None:
         self._runtime = runtime
         self._symbols = symbols
-        self._known: dict[int, FrameRules | None] = {}
+        self._known = KnownRules()
         self._initial: dict[CommonEntry, InitialState] = {}
         self._rows: dict[tuple[FrameIndex, int], FrameRows] = {}
         self._rows_kept = 0
@@ -55,7 +56,7 @@ class CallFrames:
         """Begin with what other runs found out of these files, and keep for the next ones what this one does."""
         if self._kept is None and (key := key_of("", self._runtime, self._symbols or self._runtime)):
             self._kept = KeptRules(key)
-            self._known |= self._kept.load()
+            self._kept.load(self._known)
             weakref.finalize(self, self._kept.store, self._known)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -67,14 +68,26 @@ class CallFrames:
             found[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
         return found
 
-    def find(self, offsets: NDArray[np.uint64]) -> list[FrameRules | None]:
-        """The rules at offsets in the file; None where it says nothing of the code."""
-        addresses = self.addresses(offsets).tolist()
-        self._fill(sorted(set(addresses).difference(self._known)))
-        return [self._known[address] for address in addresses]
+    @property
+    def rules(self) -> list[FrameRules]:
+        """All rules that were found, by row."""
+        return self._known.rules
 
-    def _fill(self, addresses: list[int]) -> None:
-        """Find out what there is at addresses, ascending, that were not asked for before."""
+    def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The rows of the rules at offsets in the file; less than 0 where it says nothing of the code."""
+        addresses = self.addresses(offsets)
+        found = self._known.find(addresses)
+        unasked = found == UNASKED
+        if not unasked.any():
+            return found
+        fresh = distinct(addresses[unasked]).tolist()
+        said = self._said(fresh)
+        self._known.add(fresh, [said.get(address) for address in fresh])
+        return self._known.find(addresses)
+
+    def _said(self, addresses: list[int]) -> dict[int, FrameRules | None]:
+        """What is said of addresses, ascending."""
+        known: dict[int, FrameRules | None] = {}
         for name in _SOURCES:
             index: FrameIndex | None = getattr(self, name) if addresses else None
             if index is None:
@@ -87,11 +100,13 @@ class CallFrames:
                     end += 1
                 if entries[begin] != NONE:
                     found = self._run(index, entries[begin], addresses[begin:end])
-                    self._known.update(zip(addresses[begin:end], found, strict=True))
+                    known.update(zip(addresses[begin:end], found, strict=True))
                 begin = end
-            addresses = [address for address in addresses if self._known.get(address) is None]
+            addresses = [address for address in addresses if known.get(address) is None]
         tables = self._arm if addresses else None
-        self._known.update((address, tables.find(address) if tables else None) for address in addresses)
+        if tables is not None:
+            known.update((address, tables.find(address)) for address in addresses)
+        return known
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which offsets are in the procedure linkage table."""

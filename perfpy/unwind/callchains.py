@@ -2,7 +2,8 @@
 
 What enters: columns of samples with a copy of their stack (record --call-graph dwarf). What leaves: the same columns, whose
 callchains have after the kernel's part a marker (PERF_CONTEXT_USER) and the addresses of the user's frames; as many of
-each part as perf looks at. Also what the copies were too short for.
+each part as perf looks at. Or, for whoever wants frames and not addresses, the kernel's part alone, and beside it the frames.
+Also what the copies were too short for.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class UserCallchains:
 
     attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
     part, and of the kernel's. symbolizer: knows what is mapped where; runtime_code: knows how code is unwound that runs now.
+    apart: whether the user's part is a column of its own, "user_frames": ids of the symbolizer's frames, LOST for what is not known.
     """
 
     #: the sample columns that it is made of
@@ -55,6 +57,7 @@ class UserCallchains:
         endian: str = "<",
         max_stack: int = 127,
         runtime_code: RuntimeCode | None = None,
+        apart: bool = False,
     ) -> None:
         self._attrs = attrs
         self._has = np.array([has_user_stacks(attr) for attr in attrs], bool)
@@ -63,6 +66,7 @@ class UserCallchains:
         self._endian = endian
         self._max_stack = max_stack
         self._runtime_code = runtime_code
+        self._apart = apart
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
         self._left_out = 0
@@ -100,6 +104,7 @@ class UserCallchains:
         if not all(name in columns for name in self.fields) or not columns.rows:
             return columns
         chains = columns["callchain"].gathered()
+        users = Ragged.empty(columns.rows, np.int32)
         for rows, attr, abi in self._groups(columns, event):
             stepper = self._stepper(abi)
             if stepper is None:
@@ -107,8 +112,13 @@ class UserCallchains:
             else:
                 found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
                 self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
-                chains = joined(chains, rows, found.chains, self._max_stack)
-        return Columns(columns.rows, {**columns, "callchain": chains}, columns.damaged)
+                if self._apart:
+                    chains = begun(chains, rows, self._max_stack)
+                    users = placed(users, rows, Ragged(stepper.shown(found.frames, self._symbolizer), found.chains.offsets))
+                else:
+                    chains = joined(chains, rows, found.chains, self._max_stack)
+        added = {"callchain": chains, "user_frames": users} if self._apart else {"callchain": chains}
+        return Columns(columns.rows, {**columns, **added}, columns.damaged)
 
     def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
         """Samples with a stack, those together whose registers are the same ones."""
@@ -176,6 +186,30 @@ def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged, most: int) ->
     after = (offsets[:-1] + kept)[rows]
     values[after] = np.uint64(flags.CONTEXT_USER)
     values[slices_index(after + 1, users.lengths)[0]] = users.values
+    return Ragged(values, offsets)
+
+
+def begun(chains: Ragged, rows: NDArray[np.int64], most: int) -> Ragged:
+    """Callchains; of those of some rows only the kernel's part, of no more than `most` frames."""
+    kept = chains.lengths.copy()
+    kept[rows] = _recorded(chains.take(rows), most)
+    if int(kept.sum()) == len(chains.values):
+        return chains
+    index, offsets = slices_index(chains.offsets[:-1], kept)
+    return Ragged(chains.values[index], offsets)
+
+
+def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
+    """Callchains, of which some rows, which were empty, are others."""
+    if len(rows) == len(chains):
+        return others
+    lengths = chains.lengths.copy()
+    lengths[rows] = others.lengths
+    offsets = np.zeros(len(chains) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    values = np.empty(int(offsets[-1]), others.values.dtype)
+    for source, at in ((chains, np.arange(len(chains))), (others, rows)):
+        values[slices_index(offsets[:-1][at], source.lengths)[0]] = source.values
     return Ragged(values, offsets)
 
 

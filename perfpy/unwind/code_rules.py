@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
+_UNNUMBERED: Final = -1
 
 
 class RuntimeCode(Protocol):
@@ -50,6 +51,7 @@ class CodeRules:
         self.table = RuleTable(architecture)
         self._symbolizer = symbolizer
         self._files: dict[int, CallFrames | None] = {}
+        self._numbers: dict[int, NDArray[np.int32]] = {}  # of each file's rules, by their rows in it
         self._of_frame = np.zeros(0, np.int32)
         self._far = self._number(by_frame_pointer(architecture, _UNLIMITED))
         is_near = architecture.frame is not None and architecture.frame.is_near
@@ -120,12 +122,15 @@ class CodeRules:
         frames = self._call_frames(dso)
         if frames is None:
             return self._without_file(dso, offsets)
-        different, which = np.unique(offsets, return_inverse=True)  # many processes have the same code
-        found = frames.find(different)
-        known = {id(one): -1 if one is None else self.table.number(one) for one in {id(one): one for one in found}.values()}
-        numbers = np.array([known[id(one)] for one in found], np.int32)
-        silent = np.where(frames.is_stub(different), self._stub, self._near)
-        return np.where(numbers >= 0, numbers, silent)[which].astype(np.int32)
+        found = frames.find(offsets)
+        numbers, said = self._numbers[dso], found >= 0
+        if len(numbers) < len(frames.rules):
+            numbers = self._numbers[dso] = np.concatenate([numbers, np.full(len(frames.rules) - len(numbers), _UNNUMBERED, np.int32)])
+        fresh = distinct(found[said & (numbers[found] == _UNNUMBERED)])
+        numbers[fresh] = [self.table.number(frames.rules[row]) for row in fresh.tolist()]
+        if said.all():
+            return numbers[found]
+        return np.where(said, numbers[found], np.where(frames.is_stub(offsets), self._stub, self._near)).astype(np.int32)
 
     def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The rules of code for which there is no file; of a file that is not here nothing is known."""
@@ -145,6 +150,7 @@ class CodeRules:
         """The call frame information of a dso; None where it has no file."""
         if dso not in self._files:
             self._files[dso] = self._opened(dso)
+            self._numbers[dso] = np.full(1, _UNNUMBERED, np.int32)
         return self._files[dso]
 
     def _opened(self, dso: int) -> CallFrames | None:

@@ -1,22 +1,20 @@
 """The chains of a batch that go on as others did before them.
 
-What enters: samples, and the states (see known_callers) that their chains have come to. What leaves: the frames from there
-on, as far as their stacks have the words that the others' had; and the samples that must find their own way from
-where theirs have others. All words of all chains are compared together: where they stand was found out before.
+What enters: samples, and the states (see known_callers) that their chains have come to. What leaves, step by step: the frames
+of those whose stacks have the words that the others' had, and the samples that must find their own way from where theirs
+have others. All chains take a step together: where the words stand was found out before.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, distinct, rows_where, slices_index
-from perfpy.unwind.known_callers import KEPT, NOTHING, SAMPLED, UNKNOWN
+from perfpy.abi.columns import rows_where
+from perfpy.unwind.known_callers import KEPT, NOTHING, SAMPLED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from perfpy.unwind.known_callers import KnownCallers, States
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
-
-_ROWS_AT_ONCE: Final = 1 << 12  # each of up to as many frames as are looked at
 
 
 class Waiting(NamedTuple):
@@ -39,32 +35,25 @@ class Waiting(NamedTuple):
     depth: Rows
     locations: list[Values]
 
-    def take(self, rows: Rows | slice) -> Waiting:
+    def take(self, rows: Rows) -> Waiting:
         """Some of them."""
         return Waiting(self.samples[rows], self.states[rows], self.depth[rows], [values[rows] for values in self.locations])
 
-
-def together(parts: list[Waiting]) -> Waiting:
-    """All chains of some."""
-    samples, states, depth, locations = zip(*parts, strict=True)
-    kept = [np.concatenate(values) for values in zip(*locations, strict=True)]
-    return Waiting(np.concatenate(samples), np.concatenate(states), np.concatenate(depth), kept)
+    def and_others(self, others: Waiting) -> Waiting:
+        """These and others."""
+        if not len(self.samples):
+            return others
+        samples, states = np.concatenate([self.samples, others.samples]), np.concatenate([self.states, others.states])
+        locations = [np.concatenate(both) for both in zip(self.locations, others.locations, strict=True)]
+        return Waiting(samples, states, np.concatenate([self.depth, others.depth]), locations)
 
 
 class Went(NamedTuple):
-    """The frames of some samples' chains, one row each, and the chains that do not go on as others did."""
+    """The frames of some samples' chains, one each, and the chains that do not go on as others did."""
 
     samples: Rows
-    frames: Ragged
+    frames: NDArray[np.int32]
     strayed: Waiting
-
-
-class _Paths(NamedTuple):
-    """How chains went on from different states: the states, and where each register is there (KEPT: where it was)."""
-
-    begins: States  # ascending
-    states: Ragged
-    locations: list[Values]
 
 
 class Followed:
@@ -80,70 +69,52 @@ class Followed:
         self._rank = rank
         self._lowest = int(rank.min()) if len(rank) else 0
         self._most = most
+        none = np.zeros(0, np.int64)
+        self._chains = Waiting(none, np.zeros(0, np.int32), none, [np.zeros(0, np.uint64) for _ in sampled])
 
-    def go(self, waiting: Waiting, last_born: int) -> Iterator[Went]:
-        """Follow all chains as far as others went; last_born: of what all addresses mean."""
-        for begin in range(0, len(waiting.samples), _ROWS_AT_ONCE):
-            yield self._gone(waiting.take(slice(begin, begin + _ROWS_AT_ONCE)), last_born)
+    def __len__(self) -> int:
+        return len(self._chains.samples)
 
-    def _gone(self, waiting: Waiting, last_born: int) -> Went:
-        paths = self._paths(distinct(waiting.states))
-        path = np.searchsorted(paths.begins, waiting.states)
-        lengths = np.minimum(paths.states.lengths[path], self._most - waiting.depth)
-        index, offsets = slices_index(paths.states.offsets[:-1][path], lengths)
-        states, row = paths.states.values[index], np.repeat(np.arange(len(path)), lengths)
-        wrong = rows_where(~self._is_right(waiting, row, states, [values[index] for values in paths.locations], last_born))
-        if not len(wrong):
-            return Went(waiting.samples, Ragged(self._known.address.take(states), offsets), waiting.take(wrong))
-        rows, first = _first_of_rows(row[wrong])
-        first = wrong[first]
-        strayed = waiting.take(rows)
-        right = lengths.copy()
-        right[rows] = first - offsets[:-1][rows]
-        locations = [values[index[first]] for values in paths.locations]
-        strayed = Waiting(strayed.samples, states[first], strayed.depth + right[rows], _from(locations, strayed.locations))
-        index, offsets = slices_index(offsets[:-1], right)
-        return Went(waiting.samples, Ragged(self._known.address.take(states[index]), offsets), strayed)
+    def add(self, chains: Waiting) -> None:
+        """More chains, which have come to states that others have been in."""
+        self._chains = self._chains.and_others(chains)
 
-    def _paths(self, begins: States) -> _Paths:
-        """How chains went on from some states."""
-        following = self._known.following
-        states, path = begins, np.arange(len(begins))
-        stages: list[tuple[States, Rows]] = []
-        while len(states) and len(stages) < self._most:
-            stages.append((states, path))
-            after = following.take(states)
-            going = (after >= 0).nonzero()[0]
-            if len(going) < len(after):
-                after, path = after.take(going), path.take(going)
-            states = after
-        states, path = (np.concatenate(values) for values in zip(*stages, strict=True))
-        offsets = np.zeros(len(begins) + 1, np.int64)
-        np.cumsum(np.bincount(path, minlength=len(begins)), out=offsets[1:])
-        index = offsets[path] + np.repeat(np.arange(len(stages)), [len(path) for _, path in stages])
-        ordered = np.empty_like(states)
-        ordered[index] = states
-        found = Ragged(ordered, offsets)
-        return _Paths(begins, found, [_carried(values.take(ordered), found) for values in self._known.saved])
+    def step(self, last_born: int) -> Went:
+        """Let all chains go to where others went from the same states; last_born: of what all addresses mean."""
+        known, chains = self._known, self._chains
+        following, frames = known.following.take(chains.states), known.frame.take(chains.states)
+        right = self._is_right(chains, following, last_born)
+        going = right & (chains.depth < self._most - 1)
+        self._chains = self._moved(chains, following, going)
+        right |= following == NOTHING
+        if right.all():
+            return Went(chains.samples, frames, chains.take(rows_where(~right)))
+        return Went(chains.samples[right], frames[right], chains.take(rows_where(~right)))
 
-    def _is_right(self, waiting: Waiting, row: Rows, states: States, locations: list[Values], last_born: int) -> NDArray[np.bool_]:
-        """Whose stacks have, at states, the words that were found there before."""
-        known = self._known
-        samples = waiting.samples[row]
-        following = known.following.take(states)
+    def _moved(self, chains: Waiting, following: States, going: NDArray[np.bool_]) -> Waiting:
+        """The chains that go on, where they are then."""
+        saved, states = self._known.saved, chains.states
+        if not going.all():
+            rows = rows_where(going)
+            chains, following = chains.take(rows), following[rows]
+            states = chains.states
+        return Waiting(chains.samples, following, chains.depth + 1, _from([values.take(states) for values in saved], chains.locations))
+
+    def _is_right(self, chains: Waiting, following: States, last_born: int) -> NDArray[np.bool_]:
+        """Whose stacks have the words by which others went on."""
+        known, (samples, states, _, locations) = self._known, chains
         values, right = self._memory.load(samples, known.word_address.take(states))
         right &= values == known.word.take(states)
-        right |= following == NOTHING
-        right &= following != UNKNOWN
+        right &= following >= 0
         register = known.base_register.take(states)
-        for number, sampled in enumerate(self._sampled, 1):
-            rows = rows_where(register == number)
-            if len(rows):
-                (where,) = _from([locations[number - 1][rows]], [waiting.locations[number - 1][row[rows]]])
-                values, there = self._held(sampled, where, samples[rows])
-                right[rows] &= there & (values == known.base[states[rows]])
+        if register.any():
+            for number, sampled in enumerate(self._sampled, 1):
+                rows = rows_where(register == number)
+                if len(rows):
+                    values, there = self._held(sampled, locations[number - 1][rows], samples[rows])
+                    right[rows] &= there & (values == known.base[states[rows]])
         if last_born > self._lowest:
-            right &= (following < 0) | (self._rank[samples] >= known.born[following])
+            right &= self._rank[samples] >= known.born[following]
         return right
 
     def _held(self, sampled: Values, locations: Values, samples: Rows) -> tuple[Values, NDArray[np.bool_]]:
@@ -158,18 +129,3 @@ class Followed:
 def _from(moved: list[Values], before: list[Values]) -> list[Values]:
     """Where registers are after a step, by where it moved them to."""
     return [np.where(after == KEPT, values, after) for after, values in zip(moved, before, strict=True)]
-
-
-def _carried(moved: Values, paths: Ragged) -> Values:
-    """Where a register is at each state of paths, by where the steps from each move it to."""
-    begins = np.repeat(paths.offsets[:-1], paths.lengths)
-    last = np.where(moved != KEPT, np.arange(len(moved)), -1)
-    np.maximum.accumulate(last, out=last)
-    last[1:], last[:1] = last[:-1].copy(), -1
-    return np.where(last >= begins, moved[last], KEPT)
-
-
-def _first_of_rows(rows: Rows) -> tuple[Rows, Rows]:
-    """(the different ones of ascending rows, where each stands first)."""
-    first = rows_where(np.concatenate([[True], rows[1:] != rows[:-1]]))
-    return rows[first], first

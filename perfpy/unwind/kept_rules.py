@@ -1,8 +1,8 @@
 """What call frame information says of the addresses of one file that were asked for, kept between runs.
 
-What enters: FrameRules by address. What leaves: the same in another run that reads the same file: a large compiler's
-report asks for some ten thousand addresses, and its instructions need not be run again. Expressions are not kept, nor
-what is not there: both are seldom, and quickly found again.
+What enters: FrameRules by address. What leaves: the same, as columns, also in another run that reads the same file: a
+large compiler's report asks for some ten thousand addresses, and its instructions need not be run again. Expressions are
+not kept, nor what is not there: both are seldom, and quickly found again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from perfpy.symbols.files.column_files import ColumnFiles, folder
 from perfpy.unwind.rules import OFFSET, REGISTER, SAME, UNDEFINED, VAL_OFFSET, FrameRules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfpy.unwind.rules import Rule
@@ -24,6 +26,47 @@ _MOST: Final = 1 << 18  # addresses of one file
 _WORTH_KEEPING: Final = 1 << 13  # instructions that were run: some milliseconds' worth
 _KINDS: Final = frozenset({SAME, UNDEFINED, OFFSET, VAL_OFFSET, REGISTER})
 _VERSION: Final = "frames1"  # of what instructions are taken to mean, and of the columns
+
+#: instead of the row of an address's rules: nothing is said of it; it was not asked for before
+SILENT: Final = -1
+UNASKED: Final = -2
+
+
+class KnownRules:
+    """The rules at some addresses of a file. rules: all different ones, by row."""
+
+    def __init__(self) -> None:
+        self.rules: list[FrameRules] = []
+        self._row: dict[FrameRules, int] = {}
+        self._addresses = np.zeros(0, np.uint64)  # ascending
+        self._which = np.zeros(0, np.int32)
+
+    def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The row of the rules at each address, or SILENT, or UNASKED."""
+        if not len(self._addresses):
+            return np.full(len(addresses), UNASKED, np.int32)
+        at = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
+        found: NDArray[np.int32] = np.where(self._addresses[at] == addresses, self._which[at], np.int32(UNASKED))
+        return found
+
+    def add(self, addresses: list[int], found: Sequence[FrameRules | None]) -> None:
+        """What there is at addresses, ascending, that were not asked for before."""
+        rows = [SILENT if rules is None else self._row.setdefault(rules, len(self._row)) for rules in found]
+        self.rules += list(self._row)[len(self.rules) :]
+        added = np.array(addresses, np.uint64)
+        at = np.searchsorted(self._addresses, added)
+        self._addresses, self._which = np.insert(self._addresses, at, added), np.insert(self._which, at, rows)
+
+    def begin(self, rules: list[FrameRules], addresses: NDArray[np.uint64], which: NDArray[np.int32]) -> None:
+        """What another run has found out, instead of nothing."""
+        self.rules, self._row = rules, {one: row for row, one in enumerate(rules)}
+        order = np.argsort(addresses)
+        self._addresses, self._which = addresses[order], which[order]
+
+    def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        """The addresses of which anything is said, and the row of each one's rules."""
+        said = self._which >= 0
+        return self._addresses[said], self._which[said]
 
 
 class KeptRules:
@@ -37,21 +80,23 @@ class KeptRules:
         self._files = ColumnFiles(path or folder("unwinding"), ".frames", _LIMIT)
         self.cost = 0
 
-    def load(self) -> dict[int, FrameRules]:
-        """What is known by address."""
+    def load(self, known: KnownRules) -> None:
+        """Let it begin with what was kept, if anything was."""
         columns = self._files.columns(self._key)
         try:
-            return _decoded(columns) if columns else {}
+            if columns:
+                known.begin(*_decoded(columns))
         except (KeyError, ValueError, IndexError, TypeError):
-            return {}
+            return
 
-    def store(self, found: dict[int, FrameRules | None]) -> None:
-        """Keep all that is known by address, if that is worth it."""
+    def store(self, known: KnownRules) -> None:
+        """Keep all that is known, if that is worth it."""
         if self.cost < _WORTH_KEEPING:
             return
-        kept = {address: rules for address, rules in found.items() if rules is not None and _is_plain(rules)}
-        if 0 < len(kept) <= _MOST:
-            self._files.keep(self._key, _encoded(kept))
+        addresses, which = known.columns()
+        plain = np.array([_is_plain(rules) for rules in known.rules], bool)[which]
+        if 0 < np.count_nonzero(plain) <= _MOST:
+            self._files.keep(self._key, _encoded(addresses[plain], which[plain], known.rules))
         self.cost = 0
 
 
@@ -60,20 +105,20 @@ def _is_plain(rules: FrameRules) -> bool:
     return not isinstance(rules.cfa, bytes) and rules.reach is None and all(rule[0] in _KINDS for _, rule in rules.registers)
 
 
-def _encoded(found: dict[int, FrameRules]) -> dict[str, NDArray[Any]]:
-    numbers: dict[FrameRules, int] = {}
-    which = [numbers.setdefault(rules, len(numbers)) for rules in found.values()]
-    rows = [(*rules.cfa, rules.return_column, rules.is_signal, len(rules.registers)) for rules in numbers]
-    saved = [(register, kind, value) for rules in numbers for register, (kind, value) in rules.registers]
+def _encoded(addresses: NDArray[np.uint64], which: NDArray[np.int32], rules: list[FrameRules]) -> dict[str, NDArray[Any]]:
+    present, numbers = np.unique(which, return_inverse=True)
+    kept = [rules[row] for row in present.tolist()]
+    rows = [(*one.cfa, one.return_column, one.is_signal, len(one.registers)) for one in kept]
+    saved = [(register, kind, value) for one in kept for register, (kind, value) in one.registers]
     return {
-        "address": np.array(list(found), np.uint64),
-        "number": np.array(which, np.int32),
+        "address": addresses,
+        "number": numbers.astype(np.int32),
         "rules": np.array(rows, np.int64),
         "registers": np.array(saved, np.int64),
     }
 
 
-def _decoded(columns: dict[str, NDArray[Any]]) -> dict[int, FrameRules]:
+def _decoded(columns: dict[str, NDArray[Any]]) -> tuple[list[FrameRules], NDArray[np.uint64], NDArray[np.int32]]:
     """The mirror of _encoded; ValueError and the like for anything that is not its result."""
     rows, saved = columns["rules"].reshape(-1, 5).tolist(), columns["registers"].reshape(-1, 3).tolist()
     rules, done = list[FrameRules](), 0
@@ -84,4 +129,8 @@ def _decoded(columns: dict[str, NDArray[Any]]) -> dict[int, FrameRules]:
         registers: tuple[tuple[int, Rule], ...] = tuple((number, (kind, value)) for number, kind, value in mine)
         rules.append(FrameRules((register, offset), registers, column, bool(is_signal)))
         done += count
-    return {address: rules[number] for address, number in zip(columns["address"].tolist(), columns["number"].tolist(), strict=True)}
+    addresses, which = columns["address"], columns["number"]
+    is_ours = addresses.dtype == np.uint64 and which.dtype == np.int32 and addresses.shape == which.shape == (len(addresses),)
+    if not is_ours or (len(which) and not 0 <= int(which.min()) <= int(which.max()) < len(rules)):
+        raise ValueError("rows that nobody kept")
+    return rules, addresses, which

@@ -39,7 +39,7 @@ class ChainState(NamedTuple):
     """Where chains have come to, one row each.
 
     scene: what addresses mean (see Symbolizer.user_scenes); address: of the frame; back: how far its pc is after that;
-    born: since which record the address means that.
+    born: since which record the address means that; frame: its frame, by the id that a Symbolizer gives it.
     """
 
     scene: Values
@@ -47,6 +47,7 @@ class ChainState(NamedTuple):
     back: Values
     stack_pointer: Values
     born: NDArray[np.int32]
+    frame: NDArray[np.int32]
 
 
 class CallerWords(NamedTuple):
@@ -82,12 +83,12 @@ class KnownCallers:
 
     def _make_room(self, room: int) -> None:
         """Columns that are so long; what is beyond the last state says nothing yet."""
-        kinds = (np.uint64, np.uint64, np.uint64, np.int32, np.int32, np.uint64, np.uint64, np.int8, np.uint64)
+        kinds = (np.uint64, np.uint64, np.uint64, np.int32, np.int32, np.int32, np.uint64, np.uint64, np.int8, np.uint64)
         old = self._columns if len(self._ids) else []
         self._columns: list[NDArray[Any]] = [np.zeros(room, kind) for kind in (*kinds, *[np.uint64] * self._registers)]
-        self.address, self.back, self.stack_pointer, self.born, self.following = self._columns[:5]
-        self.word_address, self.word, self.base_register, self.base = self._columns[5:9]
-        self.saved: list[Values] = self._columns[9:]
+        self.address, self.back, self.stack_pointer, self.born, self.frame, self.following = self._columns[:6]
+        self.word_address, self.word, self.base_register, self.base = self._columns[6:10]
+        self.saved: list[Values] = self._columns[10:]
         self.following[:] = UNKNOWN
         for column, values in zip(self._columns, old, strict=False):
             column[: len(values)] = values
@@ -110,7 +111,7 @@ class KnownCallers:
                 self._make_room(2 * len(self))
             fresh = slice(done, len(self))
             self.address[fresh], self.back[fresh] = state.address[new], state.back[new]
-            self.stack_pointer[fresh], self.born[fresh] = state.stack_pointer[new], state.born[new]
+            self.stack_pointer[fresh], self.born[fresh], self.frame[fresh] = state.stack_pointer[new], state.born[new], state.frame[new]
         return states
 
     def note(self, states: States, following: States, found: CallerWords) -> None:

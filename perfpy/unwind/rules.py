@@ -169,7 +169,7 @@ class RuleTable:
         self._numbers: dict[FrameRules, int] = {}
         self.rules: list[FrameRules] = [FrameRules((architecture.stack_pointer, 0), (), architecture.return_column)]
         frame = [architecture.frame.register] if architecture.frame and not architecture.frame.chained else []
-        self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame]
+        self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame, *architecture.often]
         self._made = 0
         self._made_tracked = 0
         self._moves: set[tuple[int, int]] = set()  # registers that are found in another one

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, rows_where, slices_index
+from perfpy.abi.columns import Ragged, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
-from perfpy.unwind.followed import Followed, Waiting, together
+from perfpy.unwind.followed import Followed, Waiting
 from perfpy.unwind.known_callers import ELSEWHERE, UNKNOWN, CallerWords, ChainState, KnownCallers
 from perfpy.unwind.rules import (
     CFA_EXPRESSION,
@@ -37,18 +37,24 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
+    Frames = NDArray[np.int32]
     Values = NDArray[np.uint64]
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
-_ROUNDS_MOST: Final = 32  # of following others and losing them again: then each chain of a batch finds its own way
+#: in place of a frame that is not known
+LOST: Final = -1
 _UNUSUAL: Final = SIGNAL | NEAR_GUESS | FAR_GUESS | CFA_EXPRESSION | MOVES_STACK_POINTER | RETURNS_ELSEWHERE
 
 
 class Unwound(NamedTuple):
-    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_cut: whether one ends because the copy of its stack does."""
+    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_cut: whether one ends because the copy of its stack does.
+
+    frames: the same by the ids of the stepper's symbolizer, LOST for the marker.
+    """
 
     chains: Ragged
+    frames: NDArray[np.int32]
     is_cut: NDArray[np.bool_]
 
 
@@ -73,6 +79,7 @@ class Stepper:
         self._max_stack = max_stack
         self._code = CodeRules(architecture, symbolizer, runtime_code)
         self._known: KnownCallers | None = None
+        self._shown = np.zeros(0, np.int32)  # by frame: the one of whoever shows it, LOST while that was not asked for
 
     def unwind(self, stacks: UserStacks) -> Unwound:
         """The callchain of each sample."""
@@ -81,6 +88,18 @@ class Stepper:
             found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
             if found is not None:  # otherwise a frame is found by a register that was not followed
                 return found
+
+    def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
+        """The same frames by the ids of another symbolizer of the recording, always the same one; LOST stays LOST."""
+        table = self._symbolizer.frames
+        if len(self._shown) < len(table) + 1:  # one more, for LOST
+            self._shown = np.concatenate([self._shown[:-1], np.full(len(table) + 1 - max(len(self._shown) - 1, 0), LOST, np.int32)])
+        met = np.zeros(len(self._shown), bool)
+        met[frames] = True
+        met[LOST] = False
+        fresh = rows_where(met & (self._shown == LOST)).astype(np.int32)
+        self._shown[fresh] = symbolizer.learn(self._symbolizer.origins(fresh))
+        return self._shown.take(frames)
 
     def _known_callers(self) -> KnownCallers:
         """What was found out in the batches before, as long as the same registers are followed."""
@@ -102,10 +121,8 @@ class _StepperRun(CallerRules):
         self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
         self._depth = np.zeros(len(self._alive), np.int64)  # how many frames a chain has before the one it has come to
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
-        self._found: list[tuple[Rows, Ragged | Values]] = []
+        self._found: list[tuple[Rows, Frames]] = []
         self._known: KnownCallers | None = None
-        self._waiting: list[Waiting] = []
-        self._rounds = 0
 
     def chains(self, most: int, known: KnownCallers | None) -> Unwound | None:
         """All chains, of up to so many frames; None where more registers are to be followed. known: what was found out before."""
@@ -113,14 +130,17 @@ class _StepperRun(CallerRules):
         followed = None if known is None else Followed(known, self._memory, self._kept, self._scenes.rank, most)
         guessed: NDArray[np.bool_] | None = None
         afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
-        while len(self._alive) or self._waiting:
+        while len(self._alive) or followed:
             ids = self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
             if guessed is not None:
                 rows = self._believed_callers(guessed, ids)
                 ids, afloat = ids[rows], None if afloat is None else afloat[rows]
             if followed is not None:
                 ids = self._follow(followed, ids)
-            self._note_found(self._pc - self._back)
+                if not len(ids):
+                    guessed = None
+                    continue
+            self._note_found(self._pc - self._back, ids)
             rules = self._rules_of(ids)
             if afloat is not None and afloat.any():
                 rules[afloat] = self._code.of_records(rules[afloat])
@@ -160,10 +180,10 @@ class _StepperRun(CallerRules):
         if self._known is not None:
             self._known.note_end(self._state[ends & (self._state >= 0)])
 
-    def _follow(self, followed: Followed, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Let chains wait that have come to where others have been, or are; returns the frames of those that go on.
+    def _follow(self, followed: Followed, ids: Frames) -> Frames:
+        """Let the chains take a step that go on as others did; returns the frames of those that find their own way.
 
-        Once none does, the others' ways are known: those that wait go the same, and go on where they cannot.
+        These are the first that have come to where they are, and those that cannot go on as others did.
         """
         known = self._known
         assert known is not None
@@ -173,23 +193,21 @@ class _StepperRun(CallerRules):
             rows = rows_where((before >= 0) & (self._state >= 0))
             known.note(before[rows], self._state[rows], found.take(rows))
             self._step_before = None
-        if self._rounds < _ROUNDS_MOST:
-            goes = self._goes_ahead(known)
-            rows = rows_where(~goes)
-            if len(rows):
-                locations = [values[rows] for values in self._saved.locations]
-                self._waiting.append(Waiting(self._alive[rows], self._state[rows], self._depth[rows], locations))
-                rows = rows_where(goes)
-                self._keep(rows)
-                ids = ids[rows]
-        if len(ids) or not self._waiting:
-            return ids
-        waiting, self._waiting = together(self._waiting), []
-        self._rounds += 1
-        for went in followed.go(waiting, self._symbolizer.last_born):
+        went = followed.step(self._symbolizer.last_born) if len(followed) else None
+        goes = self._goes_ahead(known)
+        rows = rows_where(~goes)
+        if len(rows):  # what follows is known from the next step on
+            locations = [values[rows] for values in self._saved.locations]
+            followed.add(Waiting(self._alive[rows], self._state[rows], self._depth[rows], locations))
+            rows = rows_where(goes)
+            self._keep(rows)
+            ids = ids[rows]
+        if went is not None:
             self._found.append((went.samples, went.frames))
-            self._take_back(known, went.strayed)
-        return self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
+            if len(went.strayed.samples):
+                self._take_back(known, went.strayed)
+                ids = np.concatenate([ids, known.frame[went.strayed.states]])
+        return ids
 
     def _goes_ahead(self, known: KnownCallers) -> NDArray[np.bool_]:
         """Which chains are the first that come to where they are, or may be the only ones."""
@@ -209,7 +227,7 @@ class _StepperRun(CallerRules):
         rows = rows_where(fits if found is None else fits & found)
         states = np.full(len(ids), UNKNOWN, np.int32)
         scene = self._scenes.scene[self._alive[rows]]
-        states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows]))
+        states[rows] = known.states(ChainState(scene, address[rows], self._back[rows], self._registers[0][rows], born[rows], ids[rows]))
         return states
 
     def _take_back(self, known: KnownCallers, strayed: Waiting) -> None:
@@ -234,13 +252,13 @@ class _StepperRun(CallerRules):
             self._table.update()
         return rules
 
-    def _note_found(self, address: Values) -> None:
+    def _note_found(self, address: Values, ids: Frames) -> None:
         """A frame of each chain; perf leaves one out that is at 0."""
         if address.all():
-            self._found.append((self._alive, address))
+            self._found.append((self._alive, ids))
         else:
             rows = rows_where(address)
-            self._found.append((self._alive[rows], address[rows]))
+            self._found.append((self._alive[rows], ids[rows]))
 
     def _believed_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
         """End chains whose last caller was found by a frame pointer, but is no code; the others' rows."""
@@ -250,20 +268,19 @@ class _StepperRun(CallerRules):
 
     def _assembled(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
-        for samples, found in self._found:
-            lengths[samples] += found.lengths if isinstance(found, Ragged) else 1
+        for samples, _ in self._found:
+            lengths[samples] += 1
         offsets = np.zeros(self._count + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        values = np.empty(int(offsets[-1]), np.uint64)
+        frames = np.empty(int(offsets[-1]), np.int32)
         filled = offsets[:-1].copy()
         for samples, found in self._found:
-            if isinstance(found, Ragged):
-                values[slices_index(filled[samples], found.lengths)[0]] = found.values
-                filled[samples] += found.lengths
-            else:
-                values[filled[samples]] = found
-                filled[samples] += 1
-        return Unwound(Ragged(values, offsets), self._is_cut)
+            at = filled[samples]
+            frames[at] = found
+            filled[samples] = at + 1
+        values = self._symbolizer.frames.ip.take(frames)
+        values[frames == LOST] = CONTEXT_LOST_CALLER
+        return Unwound(Ragged(values, offsets), frames, self._is_cut)
 
     def _keep(self, rows: Rows) -> None:
         """Go on with some of the samples only."""
@@ -330,4 +347,4 @@ class _StepperRun(CallerRules):
             return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
-        self._found.append((samples[marked], np.full(int(marked.sum()), np.uint64(CONTEXT_LOST_CALLER))))
+        self._found.append((samples[marked], np.full(int(marked.sum()), LOST, np.int32)))

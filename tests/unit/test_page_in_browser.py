@@ -249,6 +249,16 @@ def test_lines_of_a_source_file_with_what_was_inlined_there(page: Browser) -> No
     assert page.run("document.querySelector('#code-kind').parentElement.hidden")
 
 
+def test_code_says_how_to_see_that_of_a_range(page: Browser) -> None:
+    assert page.run("document.querySelector('#code-range').hidden")
+    page.type("#from", "2.5")
+    page.type("#to", "5")
+    page.focus("#search")
+    assert page.text("#code-range").endswith(" --time 25.0%-50.1%")
+    page.click("#whole")
+    assert page.run("document.querySelector('#code-range').hidden")
+
+
 def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:
     page.choose("#code-function", "50.00% hot")
     assert page.texts("#code-lines tbody tr") == ["100.00%\t\t/src/hot.c", "\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]

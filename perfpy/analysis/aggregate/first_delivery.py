@@ -27,6 +27,8 @@ class FirstDelivery:
     """The first sample of each row: when it is delivered, and of which thread it is."""
 
     def __init__(self) -> None:
+        self._known = 0  # all rows below have had a sample
+        self._latest = np.uint64(0)  # the highest key of all samples
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
 
@@ -39,7 +41,7 @@ class FirstDelivery:
         if size > len(self._key):
             self._grow(max(size, 2 * len(self._key)))
         key, time, ordinal = when
-        rows = rows_where(key <= self._key[ids])
+        rows = rows_where(ids >= self._known) if self._follow(key) else rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
         if not len(rows):
             return
@@ -47,6 +49,15 @@ class FirstDelivery:
         where = ids[rows]
         self._key[where], self._time[where], self._ordinal[where] = key[rows], time[rows], ordinal[rows]
         self._tid[where] = tid[rows]
+        without = rows_where(self._key[self._known : size] == _NEVER)
+        self._known = self._known + int(without[0]) if len(without) else size
+
+    def _follow(self, key: NDArray[np.uint64]) -> bool:
+        """Whether these samples come after all others, one after the other: then only those of new rows can be first ones."""
+        if not len(key):
+            return False
+        before, self._latest = self._latest, max(self._latest, key.max())
+        return bool(key[0] > before) and bool((key[1:] > key[:-1]).all())
 
     def _grow(self, size: int) -> None:
         more = size - len(self._key)

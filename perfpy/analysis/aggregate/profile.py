@@ -21,7 +21,7 @@ from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProf
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.samples.dimensions import DIMENSIONS, PayloadTable
-from perfpy.analysis.samples.fingerprints import combined, fingerprint
+from perfpy.analysis.samples.fingerprints import kind_numbers
 from perfpy.analysis.samples.functions import Functions
 from perfpy.symbols.interning import IdTable
 
@@ -85,6 +85,10 @@ class Folded:
     def with_chains(self, chain: NDArray[np.int64]) -> Folded:
         """The same rows with other numbers of chains."""
         return replace(self, chain=chain)
+
+    def with_dimensions(self, dimensions: dict[str, NDArray[Any]]) -> Folded:
+        """The same rows with other numbers for some of the dimensions."""
+        return replace(self, dimensions={**self.dimensions, **dimensions})
 
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
         """All rows; these are filtered, too."""
@@ -198,8 +202,7 @@ class Profile:
     def _rows_of(self, samples: SampleView) -> NDArray[np.int32]:
         if len(self._kinds) > _KINDS_KEPT:
             self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
-        number = combined([samples.event, *(fingerprint(samples, name) for name in self._recipe.fingerprints)])
-        kinds, new = self._kinds.ids_and_new(number)
+        kinds, new = self._kinds.ids_and_new(kind_numbers(samples, self._recipe.fingerprints))
         if len(new):
             found = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
             self._row_of_kind = np.concatenate([self._row_of_kind, *found])

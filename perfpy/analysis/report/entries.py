@@ -170,6 +170,16 @@ class EntryBuilder:
         """How many entries there are."""
         return len(self._ids)
 
+    def outermost(self) -> NDArray[np.bool_]:
+        """Which entries are of a function that chains begin with, nobody's callee there. Only with callers."""
+        found = np.zeros(self.size, np.bool_)
+        if self._callers:
+            assert self._chains is not None
+            first, end = self._chains.offsets[self._folded.chain], self._chains.offsets[self._folded.chain + 1]
+            rows = np.flatnonzero(first < end)
+            found[self._entry_ids(rows, self._frame_locations(rows, first[rows]))] = True
+        return found
+
     def _end(self, rows: Int64) -> Int64:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
@@ -214,14 +224,19 @@ class EntryBuilder:
         location = np.empty(len(index), np.int64)
         inner = np.ones(len(index), np.bool_)
         inner[own] = False
-        roles = self._chains.roles[index[inner]]
-        undecided = np.flatnonzero(roles == OF_SAMPLE)
-        roles[undecided] = self._sample_roles[row[inner][undecided]]
-        location[inner] = chain_locations(self._chains.frames[index[inner]], roles)
+        location[inner] = self._frame_locations(row[inner], index[inner])
         location[own] = self._locations[rows]
         entry = self._entry_ids(row, location)
         first = first_occurrences((row - rows[0]).astype(np.uint64) << _HALF | entry.astype(np.uint64))
         return _Visits(entry[first], row[first], index[first])
+
+    def _frame_locations(self, rows: Int64, positions: Int64) -> Int64:
+        """The locations of frames at some positions of the flat chains, each in a row's chain."""
+        assert self._chains is not None
+        roles = self._chains.roles[positions]
+        undecided = np.flatnonzero(roles == OF_SAMPLE)
+        roles[undecided] = self._sample_roles[rows[undecided]]
+        return chain_locations(self._chains.frames[positions], roles)
 
 
 class _Visits(NamedTuple):

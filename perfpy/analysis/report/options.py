@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.sortkeys.key_texts import HOUR
 
 
 class CallGraph(NamedTuple):
@@ -54,7 +55,7 @@ class ReportOptions(NamedTuple):
     first sample, in place of samples; tiers_as_one: all code that a runtime made of one function is that
     function; recursion_as_one: a function that calls itself is one line of a call tree, however deep it goes;
     as_addr2line: as perf names them (perfpy.debuginfo.line_table); by_address: whether Report.folded tells the
-    addresses within a function apart.
+    addresses within a function apart. time_quantum, clock_quantum: the grain of times, and of times of day, in ns.
     """
 
     wanted: Wanted = Wanted()
@@ -76,6 +77,7 @@ class ReportOptions(NamedTuple):
     verbose: bool = False
     nanoseconds: bool = False
     time_quantum: int = 100_000_000
+    clock_quantum: int = HOUR
     unnamed_dso_width: int = 16
     keep_exited: bool = True
     full_source_path: bool = False

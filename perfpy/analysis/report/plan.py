@@ -17,6 +17,7 @@ from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfpy.analysis.report.layout import Finder
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
@@ -77,8 +78,11 @@ class ReportPlan(NamedTuple):
         return _needs_parents(self.options, self.layout)
 
 
-def plan_report(data: PlannedRecording, options: ReportOptions) -> ReportPlan:
-    """What the options mean for a recording; raises UsageError for keys that nobody knows."""
+def plan_report(data: PlannedRecording, options: ReportOptions, fields: Finder | None = None) -> ReportPlan:
+    """What the options mean for a recording; raises UsageError for keys that nobody knows.
+
+    fields: finds tracepoints' fields, where the recording itself cannot.
+    """
     events, tracing = data.events, data.tracing
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
 
@@ -89,7 +93,7 @@ def plan_report(data: PlannedRecording, options: ReportOptions) -> ReportPlan:
 
         return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
 
-    layout = make_layout(options.wanted, traced)
+    layout = make_layout(options.wanted, fields or traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
     return ReportPlan(events, options, layout, groups, _recipe(options, layout))
 

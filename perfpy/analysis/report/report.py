@@ -19,6 +19,7 @@ from perfpy.analysis.report.rows import drawn_chains
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.report.values import histogram_values
 from perfpy.analysis.samples.locations import Locations
+from perfpy.analysis.samples.wall_clock import WallClock
 from perfpy.analysis.sortkeys.key_texts import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 
 if TYPE_CHECKING:
@@ -182,17 +183,26 @@ def make_report(
     Raises UsageError for keys that nobody knows.
     """
     plan = plan_report(data, options)
-    namespaces = _cgroup_namespaces(data) if plan.layout.has("cgroup_id") else None
-    more = [*_followed_switches(data, plan), *([namespaces] if namespaces is not None else ())]
-    grain, most = options.time_quantum, options.max_stack
-    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, jobs)
+    scan, machine = planned_scan(plan, data, timeline, symbolizer, progress, jobs)
     profile = scan.profile()
-    trace = TraceData(profile.raw.payloads, payloads)
-    words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, memory, _machine_names(data, plan.layout, namespaces))
+    words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads), memory, machine)
     report = report_of(plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
     report.lost, report.dropped = losses(data)
     report.cut, report.note_chains = scan.cut, lambda: _chain_note(data, profile, symbolizer)
     return report
+
+
+def planned_scan(
+    plan: ReportPlan, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, progress: Progress | None = None, jobs: int = 1
+) -> tuple[SampleScan, MachineTexts]:
+    """How the samples of a recording are read for a report, and what CPUs and cgroups are called there."""
+    options, layout = plan.options, plan.layout
+    namespaces = _cgroup_namespaces(data) if layout.has("cgroup_id") else None
+    clock = WallClock.of(data, options.clock_quantum) if "wall" in plan.recipe.dimensions else None
+    more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
+    grain, most = options.time_quantum, options.max_stack
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, jobs)
+    return scan, _machine_names(data, layout, namespaces)
 
 
 class SampleWords(NamedTuple):
@@ -210,7 +220,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     drawn = drawn_chains(profile, symbolizer, options)  # adds frames: before anybody looks at all of them
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
-    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, _key_style(options))
+    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
 
     def missing() -> list[MissingSymbols]:
@@ -267,8 +277,10 @@ def recording_text(data: PerfData) -> RecordingText:
     return RecordingText(data.path, data.features.get("hostname") or "?")
 
 
-def _key_style(options: ReportOptions) -> KeyStyle:
-    return KeyStyle(options.verbose, options.nanoseconds, options.time_quantum, options.unnamed_dso_width, options.wanted.raw_trace)
+def key_style(options: ReportOptions) -> KeyStyle:
+    """How texts are written."""
+    times = options.nanoseconds, options.time_quantum
+    return KeyStyle(options.verbose, *times, options.unnamed_dso_width, options.wanted.raw_trace, options.clock_quantum)
 
 
 def cpus_of_socket(data: PerfData, socket: int) -> frozenset[int]:

@@ -97,6 +97,10 @@ class Trees:
             self._alone[entry] = self._grown(kept, root_of, 1).children_of_root(0) if len(kept) else []
         return self._alone[entry]
 
+    def outermost(self, entries: Int64) -> NDArray[np.bool_]:
+        """Which of some entries are of functions that chains begin with."""
+        return self._builder.outermost()[entries]
+
     def frame_name(self, position: int) -> str:
         """What a frame of a call tree is called: its function, or its address."""
         frame = int(self._frames[position])
@@ -104,6 +108,10 @@ class Trees:
         source = self._calls.text(frame) if self._calls and name else None
         name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
+
+    def in_kernel(self, position: int) -> bool:
+        """Whether a frame of a call tree is the kernel's."""
+        return int(self._locations.level[int(self._frames[position])]) == ord("k")
 
     def is_recursive(self, position: int) -> bool:
         """Whether the frame stands for a function and what it called of itself, in the chains where it did."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import rows_where, slices_index
+from perfpy.abi.columns import distinct, rows_where, slices_index
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Ragged
+    from perfpy.abi.columns import Columns, Ragged
     from perfpy.symbols.symbolizer import Symbolizer
 
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
@@ -61,6 +61,49 @@ def frames_of(
     kept = rows_where(~left_out)
     ids = symbolizer.frame_ids(pid, values.take(kept), key, modes.take(kept), counts)
     return symbolizer.folded(ids, counts)
+
+
+def whole_chains_of(
+    columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """As frames_of, of samples whose callchains go on with "user_frames" (see unwind.callchains), if they have such."""
+    chains: Ragged = columns["callchain"]
+    ids, counts = frames_of(chains, pid, key, symbolizer)
+    users: Ragged | None = columns.get("user_frames")
+    if users is None:
+        return ids, counts
+    of_users, lengths = _known_frames(users, pid, key, symbolizer), users.lengths
+    corrupt = _corrupt(chains)
+    if len(corrupt):
+        lengths[corrupt] = 0
+        of_users = of_users[slices_index(users.offsets[:-1], lengths)[0]]
+    if not len(ids):
+        return of_users, lengths
+    both = counts + lengths
+    starts = np.cumsum(both) - both
+    whole = np.empty(len(ids) + len(of_users), np.int32)
+    whole[slices_index(starts, counts)[0]] = ids
+    whole[slices_index(starts + counts, lengths)[0]] = of_users
+    return whole, both
+
+
+def _known_frames(users: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer) -> NDArray[np.int32]:
+    """Frames, those of callers that are not known, too."""
+    frames: NDArray[np.int32] = users.values
+    lost = rows_where(frames < 0)
+    if len(lost):
+        rows = _chain_of(lost, users.offsets[:-1])
+        where, mode = np.full(len(lost), _LAST_ADDRESS), np.full(len(lost), flags.MISC_USER, np.uint8)
+        frames = frames.copy()
+        frames[lost] = symbolizer.frame_ids(pid[rows], where, key[rows], mode)
+    return frames
+
+
+def _corrupt(chains: Ragged) -> NDArray[np.int64]:
+    """The chains that have markers that nobody knows."""
+    markers = rows_where(chains.values >= _FIRST_MARKER)
+    unknown = [marker for marker in distinct(chains.values[markers]).tolist() if marker not in _CPUMODE_OF_MARKER]
+    return _chain_of(markers[np.isin(chains.values[markers], unknown)], chains.offsets[:-1]) if unknown else markers[:0]
 
 
 def _chain_of(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:

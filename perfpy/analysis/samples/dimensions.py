@@ -91,6 +91,8 @@ DIMENSIONS: dict[str, Dimension] = {
     "recording": Dimension((), (), lambda samples: np.zeros(len(samples), np.int32), dense=True),
     "cgroup_id": _added("cgroup_id", "tid"),
     "parallelism": _added("parallelism"),
+    "socket": Dimension(("cpu",), ("cpu",), lambda samples: samples.column("cpu")),
+    "wall": Dimension(("time",), ("wall",), lambda samples: samples.columns["wall"]),
     "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),
     "waker": Dimension(("weight", "retire_lat"), ("weight", "retire_lat"), waker_of),
     "branch_from": _branch_end("branch_from"),

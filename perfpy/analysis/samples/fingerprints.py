@@ -48,9 +48,11 @@ _powers = _Powers(_BASE)
 def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
     """One number a row for several columns of integers; rows that differ in any have different ones."""
     powers = _powers.upto(len(columns) + 1)[0]
-    total = np.zeros(len(columns[0]), np.uint64)
+    total, product = np.zeros((2, len(columns[0])), np.uint64)
     for column, power in zip(columns, powers[1:], strict=False):
-        total += column.astype(np.uint64) * power
+        if column.any():
+            np.multiply(column.view(np.uint64) if column.dtype == np.int64 else column.astype(np.uint64), power, out=product)
+            total += product
     return total
 
 
@@ -82,6 +84,7 @@ def _chain_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
     return row_fingerprints(samples.chains())
 
 
+_OF_TASK: Final = frozenset(("comm", "mode_space", "space"))
 _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
     "comm": lambda samples: samples.tasks.comm(),
     "mode_space": lambda samples: samples.tasks.mode_space(samples.columns["cpumode"]),
@@ -89,6 +92,15 @@ _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
     "callchain": _chain_fingerprints,
     "raw": _payload_fingerprints,
 }
+
+
+def kind_numbers(samples: SampleView, names: Sequence[str]) -> NDArray[np.uint64]:
+    """One number a sample for its event and all of these fingerprints."""
+    of_task = [name for name in names if name in _OF_TASK]
+    columns = [samples.event, *(fingerprint(samples, name) for name in names if name not in _OF_TASK)]
+    if of_task:
+        columns.append(samples.tasks.combined(of_task, samples.columns.get("cpumode")))
+    return combined(columns)
 
 
 def fingerprint(samples: SampleView, name: str) -> NDArray[np.generic]:

@@ -101,6 +101,7 @@ class Locations:
         self._symbol_end = np.array([self.symbols.end(number) for number in range(count)] + [0], np.uint64)
         self._symbol_dso = np.array([self.symbols.dso(number) for number in range(count)], np.int64)
         self.inlined = np.array([self.symbols.inlined(number) for number in range(count)] + [False], np.bool_)
+        self._function = self.symbols.functions()
         if any(made):
             self.symbol = self._first_of_function(made)[self.symbol]
 
@@ -128,8 +129,10 @@ class Locations:
         """Ranks by which two locations are the same function: DSO name, then symbol start and end, or the bare address."""
         symbol = self.symbol[locations >> ROLE_BITS]
         # functions come first, and are few: the rank of each is found once
-        bounds = self._symbol_start[:-1].view(np.int64), self._symbol_end[:-1]
-        of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1]), 0)
+        same = slice(-1) if self._function is None else self._function
+        bounds = self._symbol_start[same].view(np.int64), self._symbol_end[same]
+        apart = () if self._function is None else (self._function,)
+        of_symbol = np.append(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart), 0)
         found: Int64 = of_symbol[symbol]
         unnamed = rows_where(symbol < 0)
         bare = self.shown_address(locations[unnamed]).view(np.int64)
@@ -168,11 +171,15 @@ class Locations:
         # beside addresses without a function, functions stand where they are in memory: with the bias that their file had first
         bias = np.zeros(len(self.dsos) + 1, np.uint64)
         bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
-        start = np.where(named, self._symbol_start[symbol] + bias[self.dso], self.ip)
+        # of several builds of a file, a function is where it was in the one that was met first
+        function = symbol if self._function is None else np.append(self._function, NOWHERE)[symbol]
+        dso = self.dso if self._function is None else np.where(named, np.append(self._symbol_dso, NOWHERE)[function], self.dso)
+        start = np.where(named, self._symbol_start[function] + bias[dso], self.ip)
         # inlined functions are the same wherever they are inlined
         inlined = np.where(named, self._inlined_ranks[symbol], 0)
-        met = np.where(inlined > 0, 0, -self._dso_met[self.dso])
-        return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named)
+        met = np.where(inlined > 0, 0, -self._dso_met[dso])
+        apart = () if self._function is None else (np.where(named & (inlined == 0), function, NOWHERE),)
+        return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named, *apart)
 
     def chain_name_ranks(self, classes: Int64) -> tuple[Int64, NDArray[np.bool_]]:
         """For every class of frames (`chain_ranks`): its rank by name, the last name first, and whether it was inlined."""

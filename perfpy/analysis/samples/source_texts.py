@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.debuginfo.debug_info import DebugInfos
+from perfpy.debuginfo.known_lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class SourceTexts:
 
     def __init__(self, symbolizer: Symbolizer, *, full_paths: bool = False, as_addr2line: bool = False) -> None:
         self._symbolizer = symbolizer
-        self._infos = DebugInfos(symbolizer, as_addr2line=as_addr2line)
+        self._infos = lines_of(symbolizer, as_addr2line=as_addr2line)
         self._full_paths = full_paths
 
     def lines(self, frames: NDArray[np.int64]) -> list[str]:

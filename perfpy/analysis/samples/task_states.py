@@ -6,7 +6,8 @@ leaves: a number for each sample.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from perfpy.abi.flags import MISC_KERNEL
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 # odd and without a pattern, so that sums of products with them are alike by accident once in 2^60 pairs
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_WORTH: Final = 4  # samples of one task in a row, on average, from which on runs are looked up instead of samples
+_SAMPLES_A_TASK: Final = 8  # of fewer a batch, what is known of all tasks is not looked at
+
+NumberT = TypeVar("NumberT", np.int64, np.uint64)
 
 
 class TaskStates:
@@ -29,29 +37,88 @@ class TaskStates:
 
     def __init__(self, timeline: TaskTimeline, pid: NDArray[Any], tid: NDArray[Any], key: NDArray[np.uint64]) -> None:
         self._timeline = timeline
-        pid, tid = (column.astype(np.uint32).astype(np.uint64) for column in (pid, tid))
-        rank = timeline.ranks(key)
-        moment = (pid << _HALF | tid) ^ rank.astype(np.uint64) * MIX
+        task = _tasks(pid, tid)
         # samples of one task often follow each other
-        fresh = np.ones(len(moment), np.bool_)
-        np.not_equal(moment[1:], moment[:-1], out=fresh[1:])
-        begins = rows_where(fresh)
-        ids, new = IdTable().ids_and_new(moment[begins])
-        self._of_sample = np.repeat(ids, np.diff(np.append(begins, len(moment))))
-        first = begins[new]
-        self._pid, self._tid, self._rank = pid[first], tid[first], rank[first]
+        fresh = np.ones(len(task), np.bool_)
+        np.not_equal(task[1:], task[:-1], out=fresh[1:])
+        low, high = timeline.first_and_last_rank(key) if len(key) else (0, 0)
+        if low == high:
+            ids, known = self._among_all(task, fresh)
+            self._rank = np.full(len(known), low, np.int32)
+        else:
+            rank = timeline.ranks(key)
+            fresh[1:] |= rank[1:] != rank[:-1]
+            begins = rows_where(fresh)
+            some, new = IdTable().ids_and_new(task[begins] ^ rank[begins].astype(np.uint64) * MIX)
+            ids = _spread(some, begins, len(task))
+            known, self._rank = task[begins[new]], rank[begins[new]]
+        self._of_sample = ids
+        self._pid, self._tid = known >> _HALF, known & _LOW
+
+    def _among_all(self, task: NDArray[np.uint64], fresh: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+        """(which task each sample is of, the tasks); fresh: where another task begins."""
+        table = self._timeline.tasks if len(self._timeline.tasks) <= len(task) // _SAMPLES_A_TASK else IdTable()
+        if int(np.count_nonzero(fresh)) * _WORTH > len(task):
+            ids = table.ids(task)
+        else:
+            begins = rows_where(fresh)
+            ids = _spread(table.ids(task[begins]), begins, len(task))
+        return ids, table.keys
 
     def comm(self) -> NDArray[np.int64]:
         """Equal for threads of one comm."""
-        return self._timeline.comm_states(self._tid, self._rank)[self._of_sample]
+        return self._comm()[self._of_sample]
 
     def mode_space(self, cpumode: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Equal where an address of the sample's own mode means the same."""
-        kernel = self._timeline.kernel_states(self._rank)[self._of_sample]
-        user = self._timeline.space_states(self._pid, self._rank)[self._of_sample]
-        return np.where(cpumode == MISC_KERNEL, kernel, user).astype(np.int64)
+        return self._by_mode(cpumode, *self._spaces())
 
     def space(self) -> NDArray[np.int64]:
         """Equal where every address means the same."""
+        return self._space()[self._of_sample]
+
+    def combined(self, names: Collection[str], cpumode: NDArray[np.uint8] | None) -> NDArray[np.uint64]:
+        """One number for some of these, by the names of their methods."""
+        comm = self._comm() if "comm" in names else np.zeros(len(self._tid), np.int64)
+        if "mode_space" in names:
+            assert cpumode is not None
+            kernel, user = self._spaces()
+            return self._by_mode(cpumode, _mixed(comm, kernel), _mixed(comm, user))
+        return _mixed(comm, self._space() if "space" in names else comm)[self._of_sample]
+
+    def _comm(self) -> NDArray[np.int64]:
+        return self._timeline.comm_states(self._tid, self._rank)
+
+    def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each task at its moment: what the kernel's addresses mean, and its own."""
         kernel, user = self._timeline.kernel_states(self._rank), self._timeline.space_states(self._pid, self._rank)
-        return (kernel.astype(np.int64) << 32 | user)[self._of_sample]
+        return kernel.astype(np.int64), user.astype(np.int64)
+
+    def _space(self) -> NDArray[np.int64]:
+        kernel, user = self._spaces()
+        return kernel << 32 | user
+
+    def _by_mode(self, cpumode: NDArray[np.uint8], kernel: NDArray[NumberT], user: NDArray[NumberT]) -> NDArray[NumberT]:
+        """The number of each sample: the kernel's of its task's moment, or its task's own."""
+        both = np.concatenate([user, kernel])
+        found: NDArray[NumberT] = both.take(self._of_sample + np.int32(len(user)) * (cpumode == MISC_KERNEL))
+        return found
+
+
+def _tasks(pid: NDArray[Any], tid: NDArray[Any]) -> NDArray[np.uint64]:
+    """Both in one number."""
+    halves = np.empty((len(pid), 2), np.uint32)
+    low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+    halves[:, low], halves[:, high] = tid, pid
+    return halves.view(np.uint64)[:, 0]
+
+
+def _spread(ids: NDArray[np.int32], begins: NDArray[np.intp], size: int) -> NDArray[np.int32]:
+    """The id of each sample: of the last one that begins before it."""
+    return np.repeat(ids, np.diff(begins, append=size))
+
+
+def _mixed(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """One number for two; sums of such with powers of anything are alike by accident only."""
+    found = (one.view(np.uint64) * MIX ^ two.view(np.uint64)) * MIX
+    return (found ^ found >> _HALF) * MIX

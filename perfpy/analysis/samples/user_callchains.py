@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-def user_callchains(data: PerfData, symbolizer: Symbolizer, max_stack: int = 127) -> UserCallchains | None:
-    """What unwinds them. max_stack: frames of each part of a callchain that are looked at."""
+def user_callchains(data: PerfData, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False) -> UserCallchains | None:
+    """What unwinds them. max_stack: frames of each part of a callchain that are looked at; apart: see UserCallchains."""
     attrs = [event.attr for event in data.events]
     if not any(map(has_user_stacks, attrs)):
         return None
     machine = data.features.get(key_of(Feature.ARCH)) or os.uname().machine
-    return UserCallchains(attrs, machine, symbolizer, endian=data.endian, max_stack=max_stack)
+    return UserCallchains(attrs, machine, symbolizer, endian=data.endian, max_stack=max_stack, apart=apart)

@@ -6,13 +6,16 @@ leaves: one value, `KeyTexts`, from which every sort key takes its part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.analysis.samples.locations import Locations
     from perfpy.analysis.samples.source_texts import SourceTexts
+
+#: in ns
+HOUR: Final = 3600 * 10**9
 
 
 class Payloads(Protocol):
@@ -93,7 +96,7 @@ class MachineTexts(NamedTuple):
 class KeyStyle(NamedTuple):
     """How texts are written.
 
-    verbose: perf's -v; nanoseconds, quantum: how times are written, and their grain in ns;
+    verbose: perf's -v; nanoseconds, quantum: how times are written, and their grain in ns; clock_quantum: that of times of day;
     unnamed_dso_width: the least width of a DSO column with locations without
     symbols; raw_trace: whether payloads are shown unformatted.
     """
@@ -103,6 +106,7 @@ class KeyStyle(NamedTuple):
     quantum: int = 100_000_000
     unnamed_dso_width: int = 16
     raw_trace: bool = False
+    clock_quantum: int = HOUR
 
 
 class KeyTexts(NamedTuple):

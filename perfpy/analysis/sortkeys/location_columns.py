@@ -41,6 +41,13 @@ def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
     )
 
 
+def build_id(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """Which build of the file it is."""
+    known = texts.locations
+    names = [*(file.build_id or "[unknown]" for file in known.dsos), "[unknown]"]  # the last for no file
+    return by_text([names[number] for number in known.dso[locations >> ROLE_BITS].tolist()])
+
+
 def dso_width(texts: KeyTexts, frame: int) -> int:
     """What a DSO column needs for a frame: its name, and space for an address where there is no symbol."""
     known = texts.locations

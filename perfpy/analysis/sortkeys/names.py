@@ -26,7 +26,7 @@ _KEYS: Final = (
     SortKey("symbol", "Symbol", "location", locations.symbol, ColumnCell.CUT),
     SortKey("parent", "Parent symbol", "parent", locations.parent),
     SortKey("cpu", "CPU", "cpu", tasks.cpu, ColumnCell.RIGHT, 3),
-    SortKey("socket", "Socket", "cpu", tasks.socket, ColumnCell.RIGHT, 6),
+    SortKey("socket", "Socket", "socket", tasks.socket, ColumnCell.RIGHT, 6),
     SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT, late=True),
     SortKey("srcfile", "Source File", "location", locations.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", number, least=12),
@@ -53,11 +53,17 @@ _KEYS: Final = (
     SortKey("tgid", "   Tgid:Command", "pid", tasks.thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm_nodigit", "CommandNoDigit", "comm", tasks.comm_without_digits),
     SortKey("parallelism", "Parallelism", "parallelism", tasks.parallelism, ColumnCell.RIGHT),
-    # ours
+)
+
+#: those that perf has not: of words of few letters, perf's meaning comes first
+_OURS: Final = (
     SortKey("state", "State", "state", waits.state),
     SortKey("waker", "Waker", "waker", waits.waker),
     SortKey("host", "Host", "recording", tasks.host),
     SortKey("recording", "Recording", "recording", tasks.recording),
+    SortKey("tod", "Time of day", "wall", tasks.time_of_day),
+    SortKey("date", "Date", "wall", tasks.date),
+    SortKey("build_id", "Build-id", "location", locations.build_id),
 )
 
 _METRICS: Final = (
@@ -100,11 +106,12 @@ def _all_entries() -> Iterator[SortKey | OutputField]:
 
     yield from BRANCH_KEYS
     yield from MEMORY_KEYS
+    yield from _OURS
 
 
 def sort_key(name: str) -> SortKey:
     """The key of exactly this name."""
-    return next(key for key in _KEYS if key.name == name)
+    return next(key for key in (*_KEYS, *_OURS) if key.name == name)
 
 
 def output_field(name: str) -> OutputField:

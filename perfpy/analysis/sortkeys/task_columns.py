@@ -6,11 +6,13 @@ As perfpy.analysis.sortkeys.key_columns.
 from __future__ import annotations
 
 import re
+from time import localtime, strftime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.analysis.samples.locations import ranks
+from perfpy.analysis.samples.wall_clock import UNKNOWN
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
@@ -33,8 +35,13 @@ def comm_without_digits(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 def thread(texts: KeyTexts, values: Int64) -> KeyColumn:
     """The thread, and the command that it had last."""
-    tids = values.tolist()
-    return by_number(values, lambda i: f"{tids[i]:7d}:{texts.tasks.last_comm(tids[i])}")
+    tasks = values.tolist()
+    return by_number(values, lambda i: f"{_tid(tasks[i]):7d}:{texts.tasks.last_comm(tasks[i])}")
+
+
+def _tid(task: int) -> int:
+    """The thread's own number; above it stands which of several recordings it is of, where these were put together."""
+    return (task + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def cpu(_texts: KeyTexts, values: Int64) -> KeyColumn:
@@ -92,6 +99,44 @@ def host(texts: KeyTexts, values: Int64) -> KeyColumn:
 def recording(texts: KeyTexts, values: Int64) -> KeyColumn:
     """The recording, by its path."""
     return by_text([texts.machine.recordings[number].path for number in values.tolist()])
+
+
+_DAY = 86400
+_SECOND = 1_000_000_000
+
+
+def time_of_day(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """The time on the wall, where the report is made, rounded down to the quantum; of any day."""
+    quantum = max(texts.style.clock_quantum, 1)
+    within = [_since_midnight(value) // quantum * quantum if value != UNKNOWN else _DAY * _SECOND for value in values.tolist()]
+    said = [_clock_text(ns, quantum) if value != UNKNOWN else _NOT_SAID for ns, value in zip(within, values.tolist(), strict=True)]
+    return by_number(np.array(within, np.int64), lambda i: said[i])._replace(wide=lambda i: len(said[i]))
+
+
+def date(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """The day, where the report is made."""
+    numbers = values.tolist()
+    return by_text([_NOT_SAID if value == UNKNOWN else strftime("%Y-%m-%d", localtime(value // _SECOND)) for value in numbers])
+
+
+_NOT_SAID = "[unknown]"
+
+
+def _since_midnight(wall: int) -> int:
+    """ns of the day, where the report is made."""
+    seconds, rest = divmod(wall, _SECOND)
+    local = localtime(seconds)
+    return ((local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec) * _SECOND + rest
+
+
+def _clock_text(within: int, quantum: int) -> str:
+    """14:00, 14:00:05, 14:00:05.250000: as fine as the quantum."""
+    seconds, rest = divmod(within, _SECOND)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if quantum % (60 * _SECOND):
+        text += f":{seconds % 60:02d}"
+    digits = len(f"{quantum % _SECOND:09d}".rstrip("0"))
+    return f"{text}.{rest:09d}"[: len(text) + 1 + digits] if digits else text
 
 
 def parallelism(_texts: KeyTexts, values: Int64) -> KeyColumn:

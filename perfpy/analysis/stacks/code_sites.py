@@ -13,8 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.analysis.annotation.named_lines import NamedLines
-from perfpy.debuginfo.debug_info import DebugInfos
-from perfpy.symbols.dso import DsoKind
+from perfpy.debuginfo.known_lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +88,7 @@ class SiteFinder:
     def __init__(self, symbolizer: Symbolizer, locations: Locations) -> None:
         self._symbolizer = symbolizer
         self._locations = locations
-        self._infos = DebugInfos(symbolizer)
+        self._infos = lines_of(symbolizer)
         self._named = NamedLines()
         self._numbers: dict[Source, int] = {}
 
@@ -145,11 +144,9 @@ class SiteFinder:
     def _base(self, frame: int) -> int:
         """Where a frame's mapping begins: as the addresses in the file's headers have it, or where it was met."""
         known = self._locations
-        start, ip, dso = int(known.map_start[frame]), int(known.ip[frame]), int(known.dso[frame])
-        info = self._infos.of(dso) if dso >= 0 and self._symbolizer.dsos[dso].kind is not DsoKind.MODULE else None
-        if info is None:
-            return start
-        linked = int(info.addresses(known.address[frame : frame + 1])[0]) - (ip - start)
+        start, ip = int(known.map_start[frame]), int(known.ip[frame])
+        at = self._infos.linked(frame)
+        linked = _NOWHERE if at is None else at - (ip - start)
         return linked if linked >= 0 else start
 
     def _file(self, number: int) -> tuple[str, str, bool]:
@@ -165,21 +162,19 @@ class SiteFinder:
         found: list[Source | None] = [None] * count
         sources, symbols = list(self._numbers), self._symbolizer.symbols
         numbers, first = np.unique(functions, return_index=True)
-        starts: dict[int, list[tuple[int, int]]] = {}
+        linked: dict[int, int] = {}
         for function, frame, number in zip(numbers.tolist(), frames[first].tolist(), source[first].tolist(), strict=True):
             symbol = int(self._locations.symbol[frame]) if frame >= 0 else _NOWHERE
             said = self._said(frame) if frame >= 0 else None
             if number >= 0:
                 found[function] = said or Source(sources[number].path, 0)
             if symbol >= 0 and said is None and not symbols.inlined(symbol):
-                starts.setdefault(int(self._locations.dso[frame]), []).append((function, symbols.start(symbol)))
-        for dso, pairs in starts.items():
-            info = self._infos.of(dso)
-            if info is not None:
-                lines = info.lines.find(info.addresses(np.array([start for _, start in pairs], np.uint64)))
-                for (function, _), file, line in zip(pairs, lines.file.tolist(), lines.line.tolist(), strict=True):
-                    if file >= 0 and info.lines.paths[file] != _NO_FILE:
-                        found[function] = Source(info.lines.paths[file], line)
+                linked[function] = symbol
+        known = self._infos.begins(linked.values())
+        for function, symbol in linked.items():
+            path, line = known.get(symbol, (_NO_FILE, 0))
+            if path != _NO_FILE:
+                found[function] = Source(path, line)
         return found
 
     def _said(self, frame: int) -> Source | None:

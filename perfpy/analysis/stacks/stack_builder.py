@@ -8,7 +8,7 @@ of one function.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -75,10 +75,16 @@ def make_stacks(
 
 
 def stacks_of(
-    events: Sequence[FileEvent], comms: Sequence[str], sample_filter: SampleFilter, profile: FoldedSamples, symbolizer: Symbolizer
+    events: Sequence[FileEvent],
+    comms: Sequence[str],
+    sample_filter: SampleFilter,
+    profile: FoldedSamples,
+    symbolizer: Symbolizer,
+    *,
+    sites: bool = False,
 ) -> list[Stacks]:
-    """The stacks of samples that are folded already, by comm, frame, perhaps state, and callchain."""
-    builder = _Builder(events, comms, sample_filter, profile, [], None, sites=False)
+    """The stacks of samples that are folded already, by comm, frame, perhaps state, and callchain. sites: with addresses and lines."""
+    builder = _Builder(events, comms, sample_filter, profile, [], None, sites=sites)
     return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
 
 
@@ -87,9 +93,35 @@ def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArra
     for samples in scan.delivered({"time", "cpu"}):
         rows = profile.add(samples).astype(np.int64)
         columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
-        timed.append((rows, *columns, samples.period().astype(np.int64)))
+        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in recipe.measures else samples.period()
+        timed.append((rows, *columns, weight.astype(np.int64)))
     timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
     return profile
+
+
+class _KnownChains(NamedTuple):
+    frames: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        return self.frames, self.offsets
+
+
+class WithSingleFrames:
+    """Folded samples, those without a callchain with a chain of their one frame: inlined calls may be there."""
+
+    def __init__(self, profile: FoldedSamples) -> None:
+        assert profile.chains is not None
+        frames, offsets = profile.chains.chains()
+        lengths, of_row = np.diff(offsets), profile.folded.chain.copy()
+        short = np.append(lengths, 0)[of_row] == 0  # -1: none
+        singles, number = np.unique(profile.folded.dimensions["frame"][short], return_inverse=True)
+        of_row[short] = len(lengths) + number.ravel()
+        ends = offsets[-1] + 1 + np.arange(len(singles))
+        self.chains = _KnownChains(np.concatenate([frames, singles.astype(np.int32)]), np.concatenate([offsets, ends]))
+        self.folded: Folded = profile.folded.with_chains(of_row)
+        self.raw = profile.raw
+        self.samples_of_frames = profile.samples_of_frames
 
 
 class _Builder:
@@ -119,16 +151,10 @@ class _Builder:
 
         By sites, samples without a callchain are chains of one frame, for inlined calls there; otherwise these are empty.
         """
-        assert self._profile.chains is not None
-        frames, offsets = self._profile.chains.chains()
-        lengths, of_row = np.diff(offsets), self._profile.folded.chain
-        if self._by_site:
-            short = lengths[of_row] == 0
-            singles, number = np.unique(self._profile.folded.dimensions["frame"][short], return_inverse=True)
-            of_row = of_row.copy()
-            of_row[short] = len(lengths) + number.ravel()
-            frames = np.concatenate([frames, singles.astype(np.int32)])
-            lengths = np.concatenate([lengths, np.ones(len(singles), np.int64)])
+        profile: FoldedSamples = WithSingleFrames(self._profile) if self._by_site else self._profile
+        assert profile.chains is not None
+        frames, offsets = profile.chains.chains()
+        of_row, lengths = profile.folded.chain, np.diff(offsets)
         frames, lengths = symbolizer.expanded(frames, lengths)
         return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), of_row
 

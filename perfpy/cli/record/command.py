@@ -213,9 +213,10 @@ def _default_output() -> str:
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
-    if not (options.callchains or options.unwind) or (options.jit and options.unwind):  # --jit chooses, by what runs
+    configured = config.get("call-graph.record-mode", config.get("record.call-graph", ""))
+    if not (options.callchains or options.unwind) or (options.jit and (options.unwind or not configured)):  # --jit chooses, by what runs
         return None
-    mode = "dwarf" if options.unwind else config.get("call-graph.record-mode", config.get("record.call-graph", "fp"))
+    mode = "dwarf" if options.unwind else configured or "fp"
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
     return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf takes them with --call-graph only
 

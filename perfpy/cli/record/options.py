@@ -114,7 +114,7 @@ class SamplingOptions(CommandOptions):
 class ContentOptions(CommandOptions):
     """What a sample carries."""
 
-    callchains: bool = option("-g", Flag(), "record call chains by frame pointers")
+    callchains: bool = option("-g", Flag(), "record call chains by frame pointers; with --jit by what leads to callers in the runtime")
     call_graph: str | None = option(
         "--call-graph", Value(), "record call chains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
     )

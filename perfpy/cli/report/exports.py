@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 #: formats that do not need to know where in functions samples are
-_BY_FUNCTION: Final = ("flamegraph", "folded")
+BY_FUNCTION: Final = ("flamegraph", "folded")
 #: what is not in names of files
 _NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
 
 
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that is asked for."""
-    _refuse_what_stacks_have_not(asked)
+    refuse_what_stacks_have_not(asked)
     made = _WantedStacks(recording, asked, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
         "flamegraph": lambda: page(recording, made.whole, sample_filter, symbols, source=asked.source).encode(errors="replace"),
@@ -45,7 +45,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
     }
     stacks: Sequence[Stacks] = ()
     for name, path in asked.exports.items():
-        stacks = made.whole if name in _BY_FUNCTION else made.with_sites
+        stacks = made.whole if name in BY_FUNCTION else made.with_sites
         if not stacks:
             from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
 
@@ -70,9 +70,9 @@ class _WantedStacks:
 
     @cached_property
     def whole(self) -> list[Stacks]:
-        """Those of functions, and with single samples for the page; shares of the wall clock are of stacks."""
+        """Those of functions, and with single samples for the page."""
         wanted = self._asked
-        timed = wanted.flamegraph is not None and not wanted.latency
+        timed = wanted.flamegraph is not None
         return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
 
     @cached_property
@@ -84,7 +84,8 @@ class _WantedStacks:
         )
 
 
-def _refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+def refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+    """Exports have no rows."""
     tables = {"--sort": asked.sort, "--fields": asked.fields, "--hierarchy": asked.hierarchy, "--percent-limit": asked.percent_limit}
     rows = {
         "--parent": asked.parent,

@@ -7,7 +7,7 @@ which recordings could not be read, and why. The exit status is then 91.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.opening import without_idle_threads
@@ -16,18 +16,25 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
-from perfpy.cli.report.exports import write_folded
+from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfData, PerfError
 from perfpy.recording import Recording
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from collections.abc import Callable, Iterator, Sequence
+
     from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
+    from perfpy.fleet.folding import WantedStacks
+    from perfpy.fleet.portable import Unread
     from perfpy.fleet.recordings import Recordings
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.report.column_text import TextOptions
+
+Made = TypeVar("Made")
 
 #: of a report that lacks some of the recordings that were named
 SOME_UNREAD: Final = 91
@@ -56,11 +63,20 @@ def report_many(asked: ReportCommandOptions) -> int:
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
     if not asked.quiet:
-        for path, text in recordings.warnings:
+        for path, text in _together(recordings.warnings):
             print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
         for path, reason in recordings.unread:
             print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
     return SOME_UNREAD if recordings.unread else 0
+
+
+def _together(warnings: Sequence[Unread]) -> Iterator[tuple[str, str]]:
+    """Who is warned of, and what: recordings of which the same is to be said are one line."""
+    of_text: dict[str, list[str]] = {}
+    for path, text in warnings:
+        of_text.setdefault(text, []).append(path)
+    for text, paths in of_text.items():
+        yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
@@ -71,37 +87,47 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "-D": asked.dump_raw_trace,
         "--header": asked.header,
         "--header-only": asked.header_only,
-        "--latency": asked.latency,
-        "--with-off-cpu": asked.with_off_cpu,
         "--tui": asked.tui,
         "--firefox": asked.firefox,
-        "--pprof": asked.pprof,
-        "--speedscope": asked.speedscope,
         "-T": asked.threads,
         "--group": asked.group,
     }
     wanted = [name for name, value in given.items() if value]
     if wanted:
-        fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, folded lines and flame graphs")
+        fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
 
 
 class _Asking:
-    """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes."""
+    """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
 
-    def __init__(self, asked: ReportCommandOptions, *, plain: bool) -> None:
-        self._asked, self._plain = asked, plain
+    The configuration is that of who asks, wherever the recording is read.
+    """
+
+    def __init__(self, asked: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
+        self._asked, self._plain, self._sites, self._config = asked, plain, sites, load()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """For tables."""
-        request = ReportRequest(recording, self._asked, load())
+        request = self._request(recording)
         options = request.report_options(plain=self._plain)
         wanted = options.wanted if options.wanted.fields else options.wanted._replace(sort=options.wanted.sort or _DEFAULT_SORT)
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
-    def of_stacks(self, recording: Recording) -> tuple[SampleFilter, SymbolOptions]:
+    def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
         """For whole stacks."""
-        request = ReportRequest(recording, self._asked, load())
-        return request.sample_filter(), request.symbol_options()
+        from perfpy.fleet.folding import WantedStacks
+
+        request = self._request(recording)
+        return WantedStacks(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
+
+    def wanted_stacks(self, recording: Recording) -> WantedStacks:
+        """Which stacks of a recording are wanted."""
+        return self.of_stacks(recording)[0]
+
+    def _request(self, recording: Recording) -> ReportRequest:
+        if self._asked.with_off_cpu:
+            recording.join_off_cpu()
+        return ReportRequest(recording, self._asked, self._config)
 
 
 def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
@@ -109,9 +135,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
     plain = asked.json is None
     asking = _Asking(asked, plain=plain)
-    with _first_readable(recordings, asked) as recording:
-        options = asking.of_rows(recording)[0]
-        text_options = ReportRequest(recording, asked, load()).text_options()
+    options, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
@@ -127,30 +151,55 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     tell(note(report.missing, report.samples, everything=bool(asked.verbose)), quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _first_readable(recordings: Recordings, asked: ReportCommandOptions) -> Recording:
-    """The recording whose options the columns are made by."""
-    refused: BadPerfData | None = None
+def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, TextOptions]:
+    from perfpy.analysis.report.plan import plan_report
+
+    options = asking.of_rows(recording)[0]
+    plan_report(recording.data, options)
+    return options, ReportRequest(recording, asked, load()).text_options()
+
+
+def _first_asked(recordings: Recordings, asked: ReportCommandOptions, ask: Callable[[Recording], Made]) -> Made:
+    """What the first recording says that has what is asked for: by it the columns are made."""
+    refused: PerfError | None = None
     for path in recordings.paths:
         try:
-            return Recording(path, check_owner=not asked.force)
-        except BadPerfData as error:
-            refused = refused or error
+            with Recording(path, check_owner=not asked.force) as recording:
+                return ask(recording)
+        except PerfError as error:
+            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
+                refused = error
     assert refused is not None
     raise refused
 
 
 def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
-    asking = _Asking(asked, plain=False)
-    with _first_readable(recordings, asked) as recording:
-        sample_filter = asking.of_stacks(recording)[0]
-    stacks = recordings.stacks(sample_filter=sample_filter, asked=asking.of_stacks)
-    if not stacks:
-        return
-    for name, path in asked.exports.items():
-        if name == "folded":
-            write_folded(stacks, path, quiet=asked.quiet)
-        else:
-            from perfpy.views.page.page import PageText, render
+    refuse_what_stacks_have_not(asked)
+    for sites in (False, True):
+        paths = {name: path for name, path in asked.exports.items() if (name in BY_FUNCTION) is not sites}
+        if not paths:
+            continue
+        asking = _Asking(asked, plain=False, sites=sites)
+        wanted = _first_asked(recordings, asked, asking.wanted_stacks)
+        stacks = recordings.stacks(sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
+        for name, path in paths.items() if stacks else ():
+            if name == "folded":
+                write_folded(stacks, path, quiet=asked.quiet)
+            else:
+                write_bytes(path, _made(name, stacks, recordings), quiet=asked.quiet)
 
-            title = f"{len(recordings) - len(recordings.unread)} recordings"
-            write_bytes(path, render(stacks, PageText(title)).encode(errors="replace"), quiet=asked.quiet)
+
+def _made(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
+    """An export that is one file."""
+    title = f"{len(recordings) - len(recordings.unread)} recordings"
+    if name == "speedscope":
+        from perfpy.views.stacks.exports import speedscope
+
+        return speedscope(stacks, title).encode(errors="replace")
+    if name == "pprof":
+        from perfpy.views.stacks.pprof import Circumstances, pprof
+
+        return pprof(stacks, Circumstances(comments=[title]))
+    from perfpy.views.page.page import PageText, render
+
+    return render(stacks, PageText(title)).encode(errors="replace")

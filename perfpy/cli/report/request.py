@@ -14,6 +14,7 @@ from perfpy.analysis.filters.conditions import events_named
 from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
 from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
+from perfpy.analysis.sortkeys.key_texts import HOUR
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.cli.line.options import fail
@@ -77,6 +78,7 @@ class ReportRequest:
             nanoseconds=asked.ns,
             full_source_path=asked.full_source_path,
             time_quantum=texts.quantum(asked.time_quantum),
+            clock_quantum=texts.quantum(asked.time_quantum) if asked.in_order("time_quantum") else HOUR,
             unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
         )
 

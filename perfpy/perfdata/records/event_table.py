@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_EVENT: Final = -1
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NEARBY: Final = 1 << 12
 _TRAILER: Final = (
     SampleType.TID,
     SampleType.TIME,
@@ -52,6 +53,7 @@ class EventTable:
         pairs = sorted((ident, event.index) for event in events for ident in event.ids)
         self._ids = np.array([ident for ident, _ in pairs], np.uint64)
         self._indexes = np.array([index for _, index in pairs], np.int32)
+        self._near = _nearby(self._ids, self._indexes)
 
     def _layout(self, attr: EventAttr) -> SampleLayout:
         """One layout for all attrs whose samples look the same."""
@@ -78,9 +80,13 @@ class EventTable:
         """The events' indexes by id; the id 0 means the first event, as perf has it; UNKNOWN_EVENT where nobody has it."""
         if not len(self._ids):
             return np.zeros(len(ids), np.int32)
+        if len(self._near) and len(ids):
+            found: NDArray[np.int32] = self._near.take(np.minimum(ids - self._ids[0], len(self._near) - 1).view(np.int64))
+            if found.min() != UNKNOWN_EVENT:
+                return found
         positions = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        found = np.where(self._ids[positions] == ids, self._indexes[positions], UNKNOWN_EVENT)
-        return np.where(ids == 0, 0, found).astype(np.int32, copy=False)
+        searched = np.where(self._ids[positions] == ids, self._indexes[positions], UNKNOWN_EVENT)
+        return np.where(ids == 0, 0, searched).astype(np.int32, copy=False)
 
     def of_samples(self, chunk: Chunk) -> NDArray[np.int32]:
         """The event of each record of a chunk, all of which are samples."""
@@ -134,6 +140,16 @@ class EventTable:
     def has_times(self) -> bool:
         """Whether any event's records have time stamps."""
         return any(event.attr.sample_type & SampleType.TIME for event in self.events)
+
+
+def _nearby(ids: NDArray[np.uint64], indexes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The index of each id from the lowest on, and one more for all others; empty where they lie too far apart (a kernel counts them)."""
+    lowest, highest = (int(ids[0]), int(ids[-1])) if len(ids) else (0, 0)
+    if not lowest or highest - lowest >= _NEARBY:
+        return np.zeros(0, np.int32)
+    table = np.full(highest - lowest + 2, UNKNOWN_EVENT, np.int32)
+    table[(ids - ids[0]).view(np.int64)[::-1]] = indexes[::-1]  # of events with one id the first is written last
+    return table
 
 
 def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:

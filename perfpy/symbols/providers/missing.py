@@ -47,6 +47,8 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
             return "give --kallsyms or --vmlinux of the recorded kernel"
         case DsoKind.MODULE:
             return "load the module, or keep its .ko at the recorded path"
+        case DsoKind.JIT if found:
+            return "the runtime named no code at these addresses: its own stubs, or code that was gone before it told"
         case DsoKind.JIT:
             return "record --jit has its names, or a perf map (node --perf-basic-prof, python -X perf)"
         case DsoKind.VDSO:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from perfpy.abi.columns import rows_where
 from perfpy.symbols.dso import DsoTable, is_module
+from perfpy.symbols.interning import IdTable
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
 from perfpy.symbols.tasks.mapping_intervals import FOREVER
 from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
@@ -65,18 +66,24 @@ class TaskTimeline:
         self._keys = np.maximum.accumulate(records.keys)
         replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited)
         self.comms = replay.comms
+        self.tasks = IdTable()  #: of samples: pid << 32 | tid
         self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
         self.kernel_dso, self.kernel_reference = replay.kernel_dso, replay.kernel_reference
         self._last_comms = replay.last_comms
         self._comm_history, self._changes, self.spaces = replay.comm_history, replay.changes, replay.spaces
         self._make_views(np.array(replay.space_pid, np.int64), np.array(replay.space_since, np.int32))
 
+    def first_and_last_rank(self, key: NDArray[np.uint64]) -> tuple[int, int]:
+        """The lowest and the highest of the ranks of some keys, of which there is one at least."""
+        low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
+        return low, high
+
     def ranks(self, key: NDArray[np.uint64]) -> Ranks:
         """How many of the records that matter here had happened at each key."""
         if not len(key):
             return np.zeros(0, np.int32)
         # batches are short against the recording: few records, often none, fall into one
-        low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
+        low, high = self.first_and_last_rank(key)
         if low == high:
             return np.full(len(key), low, np.int32)
         found: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)

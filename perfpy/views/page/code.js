@@ -52,6 +52,14 @@ export class CodeView {
     this.draw();
   }
 
+  /* Samples say no addresses here: the code of a range is in a page of that range. part: where it begins and ends, of the whole, 0 to 1. */
+  rangeIs(part) {
+    this.note.hidden = !part;
+    if (!part) return;
+    const [from, to] = part.map(share => (100 * share).toFixed(1));
+    this.note.textContent = `This is of the whole recording; of the range that is selected: perfpy report --html FILE --time ${from}%-${to}%`;
+  }
+
   draw() {
     const [kind, number] = this.choice.value.split(" ");
     this.kind.parentElement.hidden = kind === "file";

@@ -38,8 +38,8 @@ class Page {
     this.above = new FlameView($("callers"), $("callers-box"), told, look);
     this.table = new FunctionTable($("functions"), $("more"), {
       short: f => this.short(f), choose: f => this.choose(f), chosen: () => this.chosen, hits: () => this.hits });
-    this.code = new CodeView({ section: $("code"), choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), table: $("code-lines") },
-      this.profile.code, this.profile.files);
+    this.code = new CodeView({ section: $("code"), choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), note: $("code-range"),
+      table: $("code-lines") }, this.profile.code, this.profile.files);
     const brushed = { range: () => this.shown, selected: () => this.range, select: (range, moving) => this.select(range, moving) };
     this.timeline = new Timeline({ canvas: $("lane-canvas"), names: $("lane-names"), more: $("more-lanes") }, {
       ...brushed, name: (lane, by) => this.laneName(lane, by), pick: (lane, by) => this.pick(lane, by), picked: by => this.filters.number($(by)) });
@@ -171,6 +171,7 @@ class Page {
     if (document.activeElement !== $("from")) $("from").value = seconds(from);
     if (document.activeElement !== $("to")) $("to").value = seconds(to);
     $("narrow").disabled = !this.range;
+    this.code.rangeIs(this.range && this.range.map(tick => Math.min(1, tick / (this.profile.last || 1))));
   }
 
   typedRange() {

@@ -15,15 +15,19 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.locations import ROLE_BITS, Int64
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_names
 from perfpy.views.report.fitting import fitted_path
 from perfpy.views.report.screen_table import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from numpy.typing import NDArray
 
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.trees import Trees
 
 #: files of code that was made while the program ran
 _MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")
@@ -31,6 +35,11 @@ _ADDRESS: Final = re.compile("0x[0-9a-f]+|0")  # what frames without a symbol ar
 _UNKNOWN: Final = "[unknown]"
 _MOST_MADE: Final = 100
 _LEVEL: Final = len("[.] ")
+#: functions of C, of the standard libraries of C++ and Rust, of Go's runtime
+_OF_LIBRARIES: Final = re.compile(r"_|(?:<&?|operator )?(?:std|core|alloc|hashbrown|__\w+)::|runtime[./]|operator (?:new|delete)")
+_SCHEDULER: Final = ("__schedule", "schedule")  # what a thread that waits is in
+_OF_FUNCTION: Final = ("dso", "symbol")
+_COMM: Final = 15  # characters of a command that the kernel keeps
 _SMALL: Final = 0.1  # of the path's first share: what is below is not followed
 
 
@@ -84,20 +93,66 @@ def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[tuple
 
     The time is in the interpreter, so they are not among the hottest by what is their own. Nothing in reports without callers.
     """
+    files = {place for place, text in _files(histogram).items() if _MADE.search(text)}
+    return [(share, visible(name(text))) for share, text in _with_callees(histogram, files)]
+
+
+def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tuple[str, list[tuple[float, str]]]:
+    """The program's file, which is called as its command is, and its functions, with what they call, the largest share first.
+
+    Without those of the language's own library, which compilers put into the same file. Of several programs the one with the
+    largest share. Nothing in reports without callers, files or commands.
+    """
+    if "comm" not in histogram.keys:
+        return "", []
+    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.shown()))}
+    found = [
+        (text, [hot for hot in _with_callees(histogram, {place}) if not _OF_LIBRARIES.match(at_a_glance(hot[1]))])
+        for place, text in _files(histogram).items()
+        if text.strip().rpartition("/")[2][:_COMM] in commands
+    ]
+    file, shares = max(found, key=lambda item: item[1][:1], default=("", []))
+    return file_name(file), [(share, visible(name(text))) for share, text in shares]
+
+
+def _files(histogram: Histogram) -> dict[int, str]:
+    """The files of the rows that are shown, by what is the same in their rows; nothing in reports without files, functions or callers."""
     if "children" not in histogram.entries.measures or not {"dso", "symbol"} <= set(histogram.keys):
+        return {}
+    files = histogram.keys["dso"]
+    entries = _first_of_each(files.same, histogram.shown())
+    return dict(zip(files.same[entries].tolist(), histogram.texts("dso", entries), strict=True))
+
+
+def _with_callees(histogram: Histogram, files: Collection[int]) -> list[tuple[float, str]]:
+    """The functions of some files with the shares of what they call, too: each once, in however many rows it stands."""
+    if not files:
         return []
     entries = histogram.shown()
-    numbers = histogram.keys["dso"].number[entries]
-    files = np.unique(numbers)
-    made = files[[bool(_MADE.search(text)) for text in histogram.keys["dso"].column.texts_of(files)]]
-    entries = _named(histogram, entries[np.isin(numbers, made)])
-    entries = entries[np.argsort(-histogram.entries.measures["children"][entries, 0], kind="stable")][:_MOST_MADE]
-    shares = histogram.percents("children", entries).tolist()
-    return [(share, visible(name(text[_LEVEL:]))) for share, text in zip(shares, histogram.texts("symbol", entries), strict=True)]
+    entries = _named(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
+    if not len(entries):
+        return []
+    # what is told apart by other things than where it was is a part of the samples each: the parts add up
+    by_place = any(key.of_location and key.name not in _OF_FUNCTION for key in histogram.layout.keys)
+    rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same[entries]
+    _, first, groups = np.unique(rows, return_index=True, return_inverse=True)
+    periods = sum_by(groups, histogram.entries.measures["children"][entries, 0], len(first))
+    order = np.lexsort((first, -periods))[:_MOST_MADE]
+    texts = histogram.texts("symbol", entries[first[order]])
+    shares = [histogram.share(period) for period in periods[order].tolist()]
+    return [(share, text[_LEVEL:]) for share, text in zip(shares, texts, strict=True)]
+
+
+def _first_of_each(values: Int64, entries: Int64) -> Int64:
+    """One of the entries for each value."""
+    return entries[np.unique(values[entries], return_index=True)[1]]
 
 
 def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPath | None:
     """The calls under the first row, outside the idle task, that has a name; under the first where none is so. None without call trees.
+
+    What all threads call in the end (the kernel's scheduler, say) comes before where they began: a row counts if chains begin with it, or
+    if it is mostly its own.
 
     name: a function's name -> what is shown of it.
     """
@@ -107,17 +162,28 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         return None
     entry, title = _beginning(histogram, rows)
     arrow = " → " if graph.order == "caller" else " ← "
-    stretches, nodes = [], histogram.calls(entry, alone=True)
+    followed, nodes = [], histogram.calls(entry, alone=True)
     least = _SMALL * histogram.weight(entry)
     while nodes:
         node = max(nodes, key=_period)
         if node.period < least:
             break
-        called = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, node.frames, name)]
-        names = tuple(visible(text) for text, _ in groupby(called))
-        stretches.append(Stretch(names, histogram.share(node.period), arrow))
+        followed.append((node.period, node.frames))
         nodes = node.children
+    stretches = []
+    for period, frames in _to_the_wait(trees, followed) if graph.order == "caller" else followed:
+        called = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
+        names = tuple(visible(text) for text, _ in groupby(called))
+        stretches.append(Stretch(names, histogram.share(period), arrow))
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None
+
+
+def _to_the_wait(trees: Trees, followed: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+    """The stretches of a path without the kernel's functions below the program's, where they only lead to the scheduler."""
+    if not followed or trees.frame_name(followed[-1][1][-1]) not in _SCHEDULER:
+        return followed
+    kept = [(period, [frame for frame in frames if not trees.in_kernel(frame)]) for period, frames in followed]
+    return [stretch for stretch in kept if stretch[1]] or followed
 
 
 def _beginning(histogram: Histogram, rows: Int64) -> tuple[int, str]:
@@ -130,7 +196,18 @@ def _beginning(histogram: Histogram, rows: Int64) -> tuple[int, str]:
     named = _named(histogram, rows) if any(key.of_location for key in histogram.layout.keys) else rows
     if len(named) and named[0] != rows[0]:
         title += ", of functions with names"
-    return int(named[0] if len(named) else rows[0]), title
+    rows = named if len(named) else rows
+    begins = rows[_begin(histogram, rows)]
+    return int(begins[0] if len(begins) else rows[0]), title
+
+
+def _begin(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
+    """Which rows have whole chains below them."""
+    measures, trees = histogram.entries.measures, histogram.trees
+    if "children" not in measures or trees is None:
+        return np.ones(len(rows), np.bool_)
+    begins: NDArray[np.bool_] = trees.outermost(rows) | (2 * measures["period"][rows, 0] >= measures["children"][rows, 0])
+    return begins
 
 
 def _named(histogram: Histogram, rows: Int64) -> Int64:

@@ -22,13 +22,13 @@ from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
-from perfpy.views.report.hottest import HottestPath, hottest_by, hottest_made, hottest_path
+from perfpy.views.report.hottest import HottestPath, hottest_by, hottest_made, hottest_of_program, hottest_path
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
@@ -47,6 +47,7 @@ _TALL: Final = 30
 _SIZES: Final = ((2, 3), (3, 4), (5, 8))
 _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent
+_ALL_PASS: Final = 90.0  # percent: functions that nearly everything goes through say less than those that tell it apart
 _FRAME: Final = 6  # lines around the rows: the title, the names of the columns, what is next, blank ones, the prompt
 
 
@@ -152,16 +153,24 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
 def _parts(histogram: Histogram, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits) -> list[_Part]:
     """What is shown below the rows."""
     name = at_a_glance if options.text.short_names else str
-    made = _shares(
-        "hottest functions of scripts and jitted code, with what they call", hottest_made(histogram, name), width, limits, OF_FUNCTIONS
-    )
+    functions = _functions(histogram, name, width, limits)
     files, commands = (hottest_by(key, histogram) if len(histogram.layout.keys) > 1 else [] for key in ("dso", "comm"))
     of_one_command = sum(share >= _MATTERS for share, _ in commands) < 2
     half = width // 2 - 1
     of_files = _shares("hottest files", files, width if of_one_command else half, limits)
     of_commands = None if of_one_command else _shares("hottest commands", commands, half, limits)
     calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
-    return [part for part in (made, _side_by_side(of_commands, of_files, half), calls) if part is not None]
+    return [part for part in (functions, _side_by_side(of_commands, of_files, half), calls) if part is not None]
+
+
+def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:
+    """The person's own functions: what stands between where the program begins and where the time goes."""
+    title, shares = "scripts and jitted code", hottest_made(histogram, name)
+    if not shares:
+        title, shares = hottest_of_program(histogram, name)
+    telling = [share for share in shares if share[0] < _ALL_PASS]
+    kept = shares if len(telling) < limits.files else telling
+    return _shares(f"hottest functions of {title}, with what they call", kept, width, limits, OF_FUNCTIONS)
 
 
 def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part | None:

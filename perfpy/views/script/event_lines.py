@@ -220,13 +220,14 @@ class EventLines:
         if not (self._with_chain and "callchain" in columns):
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
-        from perfpy.analysis.samples.callchains import frames_of
+        from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
         from perfpy.analysis.samples.lbr_callchains import callchains_of_event, has_callstacks
 
-        chains = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
-            chains = callchains_of_event(self._event.attr, chains, columns["branch_stack"])
-        frames, counts = frames_of(chains, pid, batch.key, symbolizer)
+            chains = callchains_of_event(self._event.attr, columns["callchain"], columns["branch_stack"])
+            frames, counts = frames_of(chains, pid, batch.key, symbolizer)
+        else:
+            frames, counts = whole_chains_of(columns, pid, batch.key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._most_frames)

@@ -106,10 +106,11 @@ class ScriptRun:
         columns, side = lines.columns(), self._side_lines(lines.context)
         if not samples:
             return lines.write((), side, out)
-        divided = DividedListing(self._recording, self._symbolizer, columns, self._unwinding(columns))
+        unwound = self._unwinding(columns, apart=self._may_be_apart(lines.sample_filter))
+        divided = DividedListing(self._recording, self._symbolizer, columns, unwound)
         jobs = divided.jobs(self._options.jobs) if self._may_be_divided(lines, side) else 1
         if jobs == 1:
-            return lines.write(self._batches(columns), side, out)
+            return lines.write(self._batches(columns, unwound), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
             return lines.write(divided.made(lambda batch: batch, jobs), side, out)
         printed, makers = 0, lines.makers()
@@ -123,10 +124,17 @@ class ScriptRun:
         asked = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
         return side == () and lines.relative is None and lines.sample_filter.switch is None and not asked & _NOT_DIVIDED
 
+    def _may_be_apart(self, sample_filter: SampleFilter) -> bool:
+        """Whether nobody but the lines asks for callchains."""
+        has_callstacks = self._recording.data.has(SampleType.BRANCH_STACK)
+        folds = self._options.symbols is not None and self._options.symbols.fold_interpreters
+        return "callchain" not in sample_filter.all_fields() and not has_callstacks and not folds
+
     def parts(self, columns: set[str]) -> Iterator[Batch]:
         """The samples that would be printed, with these columns, some thousands at a time."""
         lines = self._lines(self.sample_filter())
-        return lines.chosen_parts(self._batches(columns | lines.columns()))
+        columns = columns | lines.columns()
+        return lines.chosen_parts(self._batches(columns, self._unwinding(columns)))
 
     def context(self) -> LineContext:
         """What the lines of all events share."""
@@ -142,7 +150,8 @@ class ScriptRun:
         from perfpy.views.script.lines import DumpLines
 
         lines = self._lines(self.sample_filter())
-        each = lines.each(self._batches(lines.columns()), self._side_lines(lines.context))
+        columns = lines.columns()
+        each = lines.each(self._batches(columns, self._unwinding(columns)), self._side_lines(lines.context))
         # where nothing is put in order, perf has no use for rounds
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
         shown = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
@@ -177,7 +186,8 @@ class ScriptRun:
             path = name(event.name)
             lines = self._lines(self.sample_filter())
             with open(path, "wb") as out:
-                printed = lines.write(_only(self._batches(lines.columns()), event.index), (), out)
+                columns = lines.columns()
+                printed = lines.write(_only(self._batches(columns, self._unwinding(columns)), event.index), (), out)
             yield path, printed
 
     def sample_filter(self) -> SampleFilter:
@@ -248,25 +258,25 @@ class ScriptRun:
                 return record.addr or _KERNEL_HALF
         return _KERNEL_HALF
 
-    def _batches(self, columns: set[str]) -> Iterable[Batch]:
+    def _batches(self, columns: set[str], unwound: UserCallchains | None) -> Iterable[Batch]:
         events = self._recording.events
         if any(carries_readings(event) for event in events):
             columns = columns | {"read", "period"}
-        batches = delivered(self._recording.batches(columns, self._unwinding(columns)), events)
+        batches = delivered(self._recording.batches(columns, unwound), events)
         if not any("metric" in one.fields for one in self._options.fields.sets.values()):
             return batches
         from perfpy.views.script.metric_text import with_metrics
 
         return with_metrics(batches, events)
 
-    def _unwinding(self, columns: set[str]) -> UserCallchains | None:
-        """What makes the callers of user space, where callchains are printed."""
+    def _unwinding(self, columns: set[str], *, apart: bool = False) -> UserCallchains | None:
+        """What makes the callers of user space, where callchains are printed; apart: see UserCallchains."""
         data = self._recording.data
         if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
             return None
         from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no copies of stacks
 
-        self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack)
+        self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack, apart=apart)
         return self._unwound
 
     def _tracepoints(self) -> TraceSource | None:

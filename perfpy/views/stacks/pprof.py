@@ -179,7 +179,8 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
         sites, comms = part.sites, tuple(comm for comm in part.comms if comm)
         if sites is None:
             continue
-        innermost = part.site[part.offsets[:-1]] if part.site is not None and len(part.site) else np.zeros(0, np.int32)
+        none = np.zeros(0, np.int32)  # an empty chain, of no row, may be the last
+        innermost = none if part.site is None or not len(part.site) else part.site[np.minimum(part.offsets[:-1], len(part.site) - 1)]
         of_chain = sites.mapping[innermost]
         mapping = of_chain[part.chain]
         hits = np.bincount(mapping[mapping >= 0], part.count[mapping >= 0], len(sites.mappings)).tolist()

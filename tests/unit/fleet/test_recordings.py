@@ -156,11 +156,6 @@ def test_stacks_of_all(folder):
     assert all(list(folded(part)) for part in together)
 
 
-def test_what_is_each_recordings_own_is_refused(folder):
-    with pytest.raises(UsageError, match="one at a time"):
-        Recordings(paths(folder, "chains"), jobs=1).report(by="cgroup")
-
-
 def test_names_are_paths_patterns_and_folders(folder):
     assert recordings_named([str(folder)]) == sorted(paths(folder))
     assert recordings_named([str(folder / "*chains.data"), *paths(folder, "chains")]) == sorted(paths(folder, "chains", "arm64-chains"))

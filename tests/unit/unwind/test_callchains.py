@@ -12,6 +12,8 @@ import perfpy
 from perfpy import cli
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
+from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
+from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.unwind.callchains import UserCallchains, joined
 from perfpy.unwind.cut_stacks import CutStacks, larger, note
@@ -28,6 +30,7 @@ LEAF, MIDDLE, OUTER = 0x1000, 0x1100, 0x1200
 TYPE = USUAL | SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
 REGISTERS = 1 << 6 | 1 << 7 | 1 << 8  # BP SP IP
 KERNEL = [CONTEXT_KERNEL, 0xFFFFFFFF81000010]
+CONTEXT_NOBODYS = CONTEXT_KERNEL - 5
 
 
 def program(folder: Path) -> Path:
@@ -94,6 +97,27 @@ def test_batches_come_with_whole_callchains(recording, tmp_path):
     assert as_recorded == [[], KERNEL, [], KERNEL]
     assert unwinding is not None
     assert [(one.cut, one.stacks, one.size) for one in unwinding.cut] == [(1, 3, COPY)]
+
+
+@pytest.mark.parametrize("corrupt", [False, True])
+def test_frames_beside_the_kernels_part_are_those_of_whole_chains(recording, tmp_path, corrupt):
+    with perfpy.open(recording) as opened:
+        symbolizer = opened.symbolizer(no_files(tmp_path))
+        together, apart = user_callchains(opened.data, symbolizer), user_callchains(opened.data, symbolizer, apart=True)
+        (whole,), (parts,) = opened.batches(["callchain", "pid"], together), opened.batches(["callchain", "pid"], apart)
+    assert [row.tolist() for row in parts.columns["callchain"]] == [[], KERNEL, [], KERNEL]
+    assert sorted(parts.columns) == ["callchain", "pid", "user_frames"]
+    if corrupt:
+        for batch in (whole, parts):
+            batch.columns["callchain"].values[:] = np.where(
+                batch.columns["callchain"].values == CONTEXT_KERNEL, CONTEXT_NOBODYS, batch.columns["callchain"].values
+            )
+    expected, counts = frames_of(whole.columns["callchain"], whole.columns["pid"], whole.key, symbolizer)
+    found, lengths = whole_chains_of(parts.columns, parts.columns["pid"], parts.key, symbolizer)
+    assert counts.tolist() == ([3, 0, 6, 0] if corrupt else [3, 4, 6, 1])
+    assert (found.tolist(), lengths.tolist()) == (expected.tolist(), counts.tolist())
+    again = whole_chains_of(whole.columns, whole.columns["pid"], whole.key, symbolizer)
+    assert [one.tolist() for one in again] == [expected.tolist(), counts.tolist()]
 
 
 def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):

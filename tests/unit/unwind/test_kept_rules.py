@@ -12,13 +12,15 @@ from perfpy.symbols.files.elf import ElfFile
 from perfpy.unwind import call_frames, kept_rules
 from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.frame_program import FrameRows, InitialState, rows_of
-from perfpy.unwind.kept_rules import KeptRules
+from perfpy.unwind.kept_rules import SILENT, UNASKED, KeptRules, KnownRules
 from perfpy.unwind.rules import FrameRules
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from perfpy.unwind.frame_entries import FrameEntry
 
@@ -49,7 +51,12 @@ def found(path: Path) -> list[FrameRules | None]:
     """As a run does it, which ends here."""
     frames = CallFrames(ElfFile(str(path)))
     frames.keep()
-    return frames.find(OFFSETS)
+    return rules_at(frames, OFFSETS)
+
+
+def rules_at(frames: CallFrames, offsets: NDArray[np.uint64]) -> list[FrameRules | None]:
+    rows = frames.find(offsets).tolist()
+    return [frames.rules[row] if row >= 0 else None for row in rows]
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -73,7 +80,7 @@ def test_instructions_are_not_run_again(tmp_path: Path, folder: Path, monkeypatc
     frames = CallFrames(ElfFile(str(path)))
     frames.keep()
     monkeypatch.setattr(call_frames, "rows_of", refuse)
-    assert frames.find(OFFSETS[:4]) == first[:4]
+    assert rules_at(frames, OFFSETS[:4]) == first[:4]
 
 
 def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
@@ -97,26 +104,56 @@ def test_what_is_damaged_or_no_rule_is_no_answer(tmp_path: Path, folder: Path):
         assert found(path) == first
     one = KeptRules("key")
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
-    columns = kept_rules._encoded({1: plain})
-    for name, value in (("registers", [16, 99, -8]), ("registers", []), ("number", [7]), ("number", []), ("rules", [1, 2])):
-        one._files.keep(one._key, columns | {name: np.array(value, np.int64)})
-        assert one.load() == {}
+    columns = kept_rules._encoded(*known({1: plain}).columns(), [plain])
+    wrong: tuple[tuple[str, list[int]], ...] = (
+        ("registers", [16, 99, -8]),
+        ("registers", []),
+        ("number", [7]),
+        ("number", [-1]),
+        ("number", []),
+        ("rules", [1, 2]),
+    )
+    for name, value in (*wrong, ("address", [1])):
+        kind = np.int32 if name == "number" else np.int64
+        one._files.keep(one._key, columns | {name: np.array(value, kind)})
+        assert loaded(one) == {}
     one._files.keep(one._key, columns)
-    assert one.load() == {1: plain}
+    assert loaded(one) == {1: plain}
+
+
+def known(rules: dict[int, FrameRules | None]) -> KnownRules:
+    found = KnownRules()
+    found.add(list(rules), list(rules.values()))
+    return found
+
+
+def loaded(kept: KeptRules) -> dict[int, FrameRules]:
+    found = KnownRules()
+    kept.load(found)
+    return {address: found.rules[row] for address, row in zip(*(column.tolist() for column in found.columns()), strict=True)}
+
+
+def test_what_is_known_is_found_in_whatever_order_it_came():
+    one, other = (FrameRules((7, offset), ((16, (2, -8)),), 16) for offset in (8, 16))
+    found = known({5: one, 9: None})
+    found.add([1, 7, 12], [other, one, other])
+    rows = found.find(np.array([12, 9, 8, 7, 5, 1, 0, 99], np.uint64)).tolist()
+    assert [found.rules[row] if row >= 0 else row for row in rows] == [other, SILENT, UNASKED, one, one, other, UNASKED, UNASKED]
+    assert len(found.rules) == 2
 
 
 def test_nothing_is_kept_of_little_or_of_very_much(folder: Path, monkeypatch: pytest.MonkeyPatch):
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
     one = KeptRules("key")
-    one.store({1: plain})
+    one.store(known({1: plain}))
     one.cost = 1
-    one.store({1: None, 2: FrameRules(b"\x77\x08", (), 16), 3: plain._replace(reach=0)})
+    one.store(known({1: None, 2: FrameRules(b"\x77\x08", (), 16), 3: plain._replace(reach=0)}))
     monkeypatch.setattr(kept_rules, "_MOST", 1)
     one.cost = 1
-    one.store({1: plain, 2: plain})
+    one.store(known({1: plain, 2: plain}))
     assert not folder.exists()
     one.cost = 1
-    one.store({1: plain})
+    one.store(known({1: plain}))
     assert len(list(folder.iterdir())) == 1
 
 

@@ -44,3 +44,20 @@ def test_rows_know_their_first_sample_in_whatever_order_these_come(seed: int) ->
     found = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
     assert found == expected
     assert [row for row in moments.order().tolist() if row in expected] == list(expected)
+
+
+def test_after_batches_in_order_new_rows_and_late_samples_count() -> None:
+    firsts = FirstDelivery()
+    batches: list[list[Sample]] = [
+        [(2, 5, 10, 10), (0, 6, 11, 11), (2, 7, 12, 12)],  # no sample of row 1 yet
+        [(2, 8, 20, 20), (1, 9, 21, 21), (1, 4, 22, 22), (3, 3, 23, 23)],
+        [(0, 1, 5, 5), (3, 2, 24, 24)],  # the first one came late
+        [(3, 1, 23, 22)],  # as early as the first one, and with an earlier time
+    ]
+    place = 0
+    for batch in batches:
+        firsts.add(np.array([row for row, *_ in batch], np.int32), 4, view(batch, place))
+        place += len(batch)
+    moments, tids = firsts.found(4)
+    assert moments.key.tolist() == [5, 21, 10, 23]
+    assert tids.tolist() == [1, 9, 5, 1]

@@ -60,3 +60,10 @@ def test_the_single_samples_are_those_of_the_filters(recording: Recording) -> No
 def test_shares_of_the_wall_clock_are_less_where_two_threads_ran(recording: Recording) -> None:
     assert lines(recording, latency=True) == ["first;[unknown] 250", "second;[unknown] 50"]
     assert recording.stacks(latency=True)[0].event.endswith("(wall clock)")
+
+
+def test_single_samples_have_their_shares_of_the_wall_clock(recording: Recording) -> None:
+    assert lines(recording, timed=True, latency=True) == lines(recording, latency=True)
+    (part,) = recording.stacks(timed=True, latency=True)
+    assert part.timed is not None
+    assert list(zip(part.timed.time.tolist(), part.timed.weight.tolist(), strict=True)) == [(10, 100), (20, 100), (40, 50), (50, 50)]

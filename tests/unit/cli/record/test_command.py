@@ -110,6 +110,13 @@ def test_more_frames_than_the_kernel_walks_are_no_limit():
     assert [chain.max_stack for chain in chains if chain] == [126, 0, 0]
 
 
+def test_with_jit_call_chains_are_by_what_leads_to_callers_unless_one_way_is_asked_for():
+    configured = Config({"call-graph.record-mode": "fp"})
+    lines = [(["--jit", "-g"], Config()), (["--jit", "--unwind"], Config()), (["--jit", "-g"], configured), (["-g"], Config())]
+    chains = [record_options(read(*args), config).callchain for args, config in [*lines, (["--jit", "--call-graph", "fp"], Config())]]
+    assert [chain and chain.mode for chain in chains] == [None, None, "fp", "fp", "fp"]
+
+
 def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses() -> None:
     """As perf: --call-graph dwarf takes them, -g does not."""
     configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).callchain

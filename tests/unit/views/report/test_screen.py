@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Lost, Mmap2
+from perfpy.abi.records import Comm, Lost, Mmap, Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -69,6 +69,25 @@ def recording_of_a_script(folder: Path) -> Path:
     path = folder / "perf.data"
     path.write_bytes(built.file())
     return path
+
+
+def recording_of_two_waits(folder: Path) -> Path:
+    """Six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries."""
+    for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), ("lib", ("schedule",))):
+        elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+        for number, name in enumerate(names):
+            elf.symbol(name, 0x1000 + 0x100 * number, 0x100)
+        (folder / file).write_bytes(elf.build())
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(Comm(0, 7, 7, "app", SampleId(pid=7, tid=7, time=1)))
+    for start, name in ((0x401000, "/app"), (0x601000, "/lib")):
+        built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
+    for moment in range(10):
+        caller, called = (0x401010, 0x401110) if moment < 6 else (0x401210, 0x401310)
+        of_libraries = 0x401410 + 0x100 * (moment % 2)
+        built.sample(ip=0x601004, pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=[0x601004, of_libraries, called, caller])
+    (folder / "perf.data").write_bytes(built.file())
+    return folder / "perf.data"
 
 
 @pytest.fixture(scope="session")
@@ -159,6 +178,58 @@ def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:
     assert "hottest path" not in "\n".join(of_own(own, "wide"))
 
 
+def test_the_path_begins_where_the_program_does_not_in_what_all_its_threads_call(tmp_path: Path) -> None:
+    lines = shown(recording_of_two_waits(tmp_path), 80, callers=True)
+    assert any(line.endswith(" schedule") for line in lines)
+    assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  core::fmt() → schedule"]
+
+
+def test_of_a_wait_the_path_ends_where_the_kernel_begins(tmp_path: Path) -> None:
+    (tmp_path / "kallsyms").write_text(
+        "".join(f"ffffffff81000{n}00 T {name}\n" for n, name in enumerate(("_text", "sys_futex", "schedule")))
+    )
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(
+        Mmap(
+            1,
+            0xFFFFFFFF,
+            0,
+            0xFFFFFFFF81000000,
+            0x1000,
+            0xFFFFFFFF81000000,
+            "[kernel.kallsyms]_text",
+            SampleId(pid=0xFFFFFFFF, tid=0, time=0),
+        )
+    )
+    elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    (tmp_path / "app").write_bytes(elf.symbol("save", 0x1000, 0x10).build())
+    built.record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, "/app", b"", SampleId(pid=7, tid=7, time=1)))
+    chain = [0xFFFFFFFFFFFFFF80, 0xFFFFFFFF81000210, 0xFFFFFFFF81000110, 0xFFFFFFFFFFFFFE00, 0x401004]
+    for moment in range(9):
+        built.sample(ip=chain[1], pid=7, tid=7, time=5 + moment, period=1, misc=1, callchain=chain)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+        lines = window(recording.report(callers=True, symbols=symbols), recording, OWN, 80, 40)
+    assert any(line.endswith(" schedule") for line in lines)
+    assert section(lines, "hottest path") == ["100.00%  save"]
+
+
+def test_functions_of_the_program_itself_are_told_with_what_they_call(tmp_path: Path) -> None:
+    lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=OWN)
+    found = section(lines, "hottest functions of app, with what they call")
+    assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
+
+
+def test_a_function_that_waited_in_several_states_is_told_of_once(tmp_path: Path) -> None:
+    with Recording(str(recording_of_two_waits(tmp_path))) as recording:
+        symbols = SymbolOptions(cache=False, symfs=str(tmp_path))
+        report = recording.report(by=["time", "dso", "symbol", "comm"], callers=True, symbols=symbols)
+        lines = window(report, recording, OWN, 80, 60)
+    found = section(lines, "hottest functions of app, with what they call")
+    assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
+
+
 def test_stretches_that_lose_least_join_the_next_where_there_is_no_room() -> None:
     stretches = [Stretch((name,), share, " > ") for name, share in (("a", 90.0), ("b", 89.0), ("c", 40.0), ("d", 39.0), ("e", 5.0))]
     assert [(stretch.names, stretch.share) for stretch in HottestPath("", stretches).within(3)] == [
@@ -219,7 +290,7 @@ def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path,
 
 def test_where_notes_take_the_room_the_hottest_files_go_before_rows_and_path(own: Path) -> None:
     """The first thing that scrolls away would be the answer."""
-    roomy, narrow = (of_own(own, "chains", height=24, options=OWN._replace(lines_after=after)) for after in (0, 9))
+    roomy, narrow = (of_own(own, "chains", height=30, options=OWN._replace(lines_after=after)) for after in (0, 9))
     assert "hottest files" in roomy
     assert "hottest files" not in narrow
     assert "hottest path" in narrow

@@ -1,0 +1,79 @@
+"""The portable profile of many recordings in the place of a recording's own.
+
+What enters: a PortableProfile. What leaves: what reports and stacks are made of (perfpy.analysis): folded samples, callchains, frames with
+their symbols, and what words the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.analysis.aggregate.profile import samples_of_frames
+from perfpy.analysis.report.report import SampleWords
+from perfpy.analysis.samples.dimensions import PayloadTable
+from perfpy.analysis.sortkeys.key_texts import TaskComms
+from perfpy.fleet.own_values import MergedValues
+from perfpy.fleet.traced_values import merged_data, merged_fields
+from perfpy.symbols.known_frames import KnownFrames
+from perfpy.symbols.tasks.task_states import unnamed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.report.layout import Finder
+    from perfpy.analysis.sortkeys.key_texts import MemoryWords
+    from perfpy.fleet.portable import PortableProfile
+    from perfpy.perfdata.container.events import FileEvent
+
+
+class MergedProfile:
+    """A portable profile in the place of a recording's own (a FoldedSamples, and a PlannedRecording)."""
+
+    tracing = None
+    is_pipe = False
+    endian = "<"
+
+    def __init__(self, found: PortableProfile) -> None:
+        self.events: list[FileEvent] = found.events
+        self.features: dict[str, object] = {}
+        self.raw = PayloadTable()
+        self.values = MergedValues(found.folded.dimensions, found.values, found.recordings)
+        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins, found.lines)
+        self.folded: Folded = found.folded.with_dimensions(self.values.dimensions)
+        self._found = found
+        self.chains = MergedChains(found) if len(found.chain_lengths) or not len(found.folded) else None
+        if self.chains is not None:  # rows of recordings without callchains have empty ones
+            none = len(found.chain_lengths)
+            self.folded = self.folded.with_chains(np.where(found.folded.chain < 0, none, found.folded.chain))
+
+    def last_comm(self, tid: int) -> str:
+        """The comm that a thread had last, of the first recording that has the number."""
+        return self.values.comm_of(tid) or self._found.last_comms.get(tid) or unnamed(tid)
+
+    def fields(self, *, raw: bool) -> Finder:
+        """What finds sort keys of tracepoints' fields."""
+        found = self._found
+        return merged_fields(found.events, found.formats, found.values.get("raw", []), raw=raw)
+
+    def words(self, memory: MemoryWords | None) -> SampleWords:
+        """What words the numbers that are no locations."""
+        found = self._found
+        return SampleWords(TaskComms(found.comms, self.last_comm), merged_data(found.values.get("raw", [])), memory, self.values.machine)
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """How many samples that filters leave hit each frame."""
+        return samples_of_frames(self.folded)
+
+
+class MergedChains:
+    """The distinct callchains of many recordings, and an empty one as the last."""
+
+    def __init__(self, found: PortableProfile) -> None:
+        self._frames, self._offsets = found.chain_frames, found.offsets
+
+    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Frame ids one after the other, and offsets with one more entry than chains."""
+        return self._frames, np.append(self._offsets, self._offsets[-1])

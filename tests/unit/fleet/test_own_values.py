@@ -1,0 +1,125 @@
+"""What is each recording's own number is the same in all by what it stands for: tasks, cgroups, namespaces, sockets, tracepoints' data."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.sortkeys.key_texts import MachineTexts
+from perfpy.errors import UsageError
+from perfpy.fleet.own_values import MergedValues, OwnWords, valued
+from perfpy.fleet.recordings import Recordings
+from perfpy.recording import Recording
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import report_lines
+from tests.builders.own_corpus import RECORDINGS
+
+# recordings, and keys whose numbers are their own
+ASKED = (
+    ("all-cgroups", "cgroup,sym"),
+    ("namespaces", "cgroup_id,comm"),
+    ("switch-events", "parallelism,sym"),
+    ("chains", "socket,cpu,pid,tgid"),
+    ("tracepoint-dynamic", "trace"),
+    ("arm64-sched", "prev_comm,next_pid"),
+    ("sched", "trace,sym"),
+    ("perf7-latency", "parallelism,latency"),
+    ("clock-monotonic", "tod,date"),
+    ("build-id-mmap", "build_id,sym"),
+)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hosts")
+
+    def path(name):
+        found = folder / f"{name}.data"
+        if not found.exists():
+            found.write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+        return str(found)
+
+    return path
+
+
+def asked(keys, **more):
+    return ReportOptions(wanted=Wanted(sort=keys), group=False, **more)
+
+
+def text(report):
+    return [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
+
+
+def samples(report):
+    found: Counter[tuple[str, ...]] = Counter()
+    for name, row in rows(report):
+        found[name, *row.texts.values()] += row.samples
+    return found
+
+
+def rows(report):
+    return [(table.events[0].event.name, row) for table in report.histograms for row in table.rows()]
+
+
+@pytest.mark.parametrize(("name", "keys"), ASKED)
+def test_rows_are_those_of_the_recording_by_itself_and_of_two_copies_twice_as_many(unpacked, tmp_path, name, keys):
+    path, copy = unpacked(name), str(tmp_path / "copy.data")
+    shutil.copy(path, copy)
+    with Recording(path) as recording:
+        alone = recording.report(options=asked(keys))
+    assert text(Recordings([path], jobs=1).report(options=asked(keys))) == text(alone)
+    both = samples(Recordings([path, copy], jobs=1).report(options=asked(keys)))
+    assert both == {names: 2 * count for names, count in samples(alone).items()}
+    assert both
+
+
+def test_threads_of_one_number_are_one_row_where_they_have_one_name():
+    dimensions = {"tid": np.array([0, 1, 2, 1])}
+    values = {"tid": [(7, "a"), (7, "b"), (-1, ":-1")]}
+    merged = MergedValues(dimensions, values, [])
+    numbers = merged.dimensions["tid"].tolist()
+    assert numbers == [7, 7 + (1 << 32), -1, 7 + (1 << 32)]
+    assert [merged.comm_of(number) for number in numbers] == ["a", "b", ":-1", "b"]
+
+
+def test_cgroups_are_told_by_their_paths():
+    machine = MachineTexts(cgroup_name={5: "/a", 9: "/a", 6: "/b"}.get)
+    found = valued({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, []))
+    assert found.values["cgroup"] == [0, "/a", "/b", ""]
+    merged = MergedValues(found.dimensions, found.values, [])
+    numbers = merged.dimensions["cgroup"].tolist()
+    assert [merged.machine.cgroup_name(number) if number else "N/A" for number in numbers] == ["/a", "N/A", "/a", "/b", None]
+
+
+def test_fields_of_tracepoints_that_kernels_number_and_place_differently_are_one(unpacked):
+    paths = [unpacked(name) for name in ("sched", "arm64-sched", "s390x-sched")]
+    options, apart = asked("prev_comm,next_pid"), []
+    for path in paths:
+        with Recording(path) as recording:
+            assert any(event.name == "sched:sched_switch" for event in recording.events)
+            apart.append(samples(recording.report(options=options)))
+    together = samples(Recordings(paths, jobs=1).report(options=options))
+    assert sum(together.values()) == sum(sum(one.values()) for one in apart)
+    assert {names[:2] for names in together} == {names[:2] for one in apart for names in one}
+
+
+def test_a_recording_without_what_is_asked_for_is_left_out_and_named(unpacked):
+    recordings = Recordings([unpacked("chains"), unpacked("arm64-sched")], jobs=1)
+    report = recordings.report(options=asked("prev_comm"))
+    assert [unread.path for unread in recordings.unread] == [unpacked("chains")]
+    assert "prev_comm" in recordings.unread[0].reason
+    assert report.samples
+    with pytest.raises(UsageError, match="prev_comm"):
+        Recordings([unpacked("chains")], jobs=1).report(options=asked("prev_comm"))
+
+
+def test_callers_of_recordings_without_samples(unpacked):
+    options = asked("comm,sym", call_graph=CallGraph(order="caller"), children=True)
+    assert not Recordings([unpacked("no-samples")], jobs=1).report(options=options).samples
+    assert not Recordings([unpacked("ppc64le-chains-dwarf")], jobs=1).report(options=options).samples

@@ -275,9 +275,9 @@ class _StepperRun(CallerRules):
         frames = np.empty(int(offsets[-1]), np.int32)
         filled = offsets[:-1].copy()
         for samples, found in self._found:
-            at = filled[samples]
-            frames[at] = found
-            filled[samples] = at + 1
+            position = filled[samples]
+            frames[position] = found
+            filled[samples] = position + 1
         values = self._symbolizer.frames.ip.take(frames)
         values[frames == LOST] = CONTEXT_LOST_CALLER
         return Unwound(Ragged(values, offsets), frames, self._is_cut)

@@ -1,8 +1,9 @@
 """Names of functions as people read them, where a runtime has packed more than the name into them.
 
 What enters: a symbol's name. What leaves: text for a terminal, a page, a viewer: `parse (app.js:12)` for V8's
-`JS:*parse file:///srv/app.js:12:34`, `Parser.parse (parser.py)` for CPython's `py::Parser.parse:/srv/app/parser.py` (docs.python.org, "Python support for the Linux perf profiler"). Text that scripts
-parse (--stdio, JSON, folded stacks, script) keeps the names as perf prints them.
+`JS:*parse file:///srv/app.js:12:34`, `Parser.parse (parser.py)` for CPython's `py::Parser.parse:/srv/app/parser.py`
+(docs.python.org, "Python support for the Linux perf profiler"). Text that scripts parse (--stdio, JSON, folded stacks, script)
+keeps the names as perf prints them.
 """
 
 from __future__ import annotations

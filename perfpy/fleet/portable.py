@@ -15,6 +15,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.own_values import valued
 from perfpy.fleet.portable_lines import line_columns
+from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.known_frames import SymbolColumns
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
-    from perfpy.symbols.dso import Dso
     from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -159,8 +159,13 @@ def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | 
     numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
     hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
     lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
-    dsos, origins = [symbolizer.dsos[number] for number in hit], [symbolizer.origin(number) for number in hit]
+    dsos, origins = [_everywhere(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
     return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
+
+
+def _everywhere(dso: Dso) -> Dso:
+    """What a file is in all recordings: code that runtimes made is one, whatever process it was made in."""
+    return Dso("[JIT]", DsoKind.JIT) if dso.made_code else dso
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -205,15 +210,19 @@ def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> Symb
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)
-    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding)
+    once = inlined | np.array([bool(symbolizer.dsos[number].made_code) for number in hit] + [False], np.bool_)[dso]
+    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, once), is_data, inlined, binding)
 
 
-def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], inlined: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name."""
+def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], once: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name.
+
+    once: what is the same wherever it is, inlined calls and code that runtimes made again.
+    """
     seen: dict[tuple[str, int], int] = {}
     twins = np.zeros(len(names), np.int32)
     for number in np.argsort(start, kind="stable").tolist():
-        if not inlined[number]:
+        if not once[number]:
             key = names[number], int(dso[number])
             twins[number] = seen[key] = seen.get(key, -1) + 1
     return twins

@@ -159,6 +159,23 @@ def test_files_of_one_build_are_none_to_be_told_of(hosts):
     assert not any("prog" in note for note in one.report(by="symbol").notes)
 
 
+def test_code_that_runtimes_made_is_one_file_in_all_processes(tmp_path):
+    """The map of one process has the function twice, as it was compiled again."""
+    for pid in (7, 8):
+        lines = ["1000 10 py::f:/a.py", "1010 10 py::f:/a.py", "1020 10 py::g:/a.py"]
+        built = PerfDataBuilder()
+        built.record(records.Comm(0, pid, pid, "python"))
+        built.record(records.Mmap2(2, pid, pid, 0x1000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, f"/tmp/perf-{pid}.map", b""))
+        for number in range(3):
+            built.sample(misc=2, ip=0x1000 + 0x10 * number, pid=pid, tid=pid, time=200 + number, period=1000)
+        (tmp_path / f"{pid}.data").write_bytes(built.file())
+        (tmp_path / "root" / "tmp").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / "tmp" / f"perf-{pid}.map").write_text("\n".join(lines) + "\n")
+    options = OPTIONS._replace(symfs=str(tmp_path / "root"))
+    found = Recordings([str(tmp_path / f"{pid}.data") for pid in (7, 8)], jobs=1, symbols=options)
+    assert rows(found.report(by="dso,symbol")) == {("[JIT]", "[.] py::f:/a.py"): 4, ("[JIT]", "[.] py::g:/a.py"): 2}
+
+
 def test_where_and_columns(hosts):
     assert rows(hosts.where(host="two").report(by="symbol")) == {("[.] work",): 2, ("[.] main",): 1, ("[.] other",): 1}
     assert rows(hosts.where(symbol="main").report(by="host")) == {("one",): 1, ("two",): 1}

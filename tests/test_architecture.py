@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "version": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
-    "workers": set(),
+    "workers": {"errors"},
     "kernel": FOUNDATION,
     "perfdata": FOUNDATION,
     "counts": FOUNDATION,

@@ -7,7 +7,6 @@ which recordings could not be read, and why. The exit status is then 91.
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.cli.line.notes import tell
@@ -17,20 +16,19 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import BadPerfData, PerfError
 from perfpy.recording import Recording
-from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
-    from perfpy.fleet.portable import Unread
     from perfpy.fleet.recordings import Recordings
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
@@ -40,8 +38,6 @@ Made = TypeVar("Made")
 #: variables that say where symbols are
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
 
-#: of a report that lacks some of the recordings that were named
-SOME_UNREAD: Final = 91
 _DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
@@ -66,21 +62,7 @@ def report_many(asked: ReportCommandOptions) -> int:
             _export(recordings, asked)
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
-    if not asked.quiet:
-        for path, text in _together(recordings.warnings):
-            print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
-        for path, reason in recordings.unread:
-            print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
-    return SOME_UNREAD if recordings.unread else 0
-
-
-def _together(warnings: Sequence[Unread]) -> Iterator[tuple[str, str]]:
-    """Who is warned of, and what: recordings of which the same is to be said are one line."""
-    of_text: dict[str, list[str]] = {}
-    for path, text in warnings:
-        of_text.setdefault(text, []).append(path)
-    for text, paths in of_text.items():
-        yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text
+    return tell_unread([recordings], quiet=asked.quiet)
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:

@@ -111,13 +111,18 @@ def portable(
     *,
     by_function: bool,
     infos: DebugInfos | None = None,
+    sites: bool = False,
 ) -> PortableProfile:
-    """What a profile holds, for others. words: of what is the recording's own; infos: says where code is from, if that is wanted."""
+    """What a profile holds, for others.
+
+    words: of what is the recording's own; infos: says where code is from, if that is wanted; sites: of callers, and where functions
+    begin, too.
+    """
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    named = _named(symbolizer, used, infos)
+    named = _named(symbolizer, used, infos, sites=sites)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     dimensions, values = valued(dimensions, words)
@@ -153,12 +158,12 @@ class _Named(NamedTuple):
     lines: LineColumns | None
 
 
-def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None) -> _Named:
+def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _Named:
     table = symbolizer.resolve()
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
     numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
     hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
-    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers, whole=sites) if infos is not None else None
     dsos, origins = [_everywhere(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
     return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
 

@@ -9,7 +9,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
-from perfpy.fleet.folding import FoldingRequest, folded_recording
+from perfpy.fleet.folding import FoldingRequest, folded_group, folded_recording, merged_groups
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.fleet.merging import merged
@@ -152,6 +152,22 @@ def cache_of(tmp_path, elsewhere):
             entry.mkdir(parents=True)
             (entry / "elf").write_bytes((elsewhere / ".build-id" / build_id[:2] / build_id[2:]).read_bytes())
     return folder
+
+
+def test_after_a_cluster_names_are_looked_for_here(hosts, tmp_path, monkeypatch):
+    """Where the workers see no files."""
+
+    def folded_elsewhere(_address, groups, request, _progress):
+        return merged_groups([folded_group(group, request) for group in groups])
+
+    monkeypatch.setattr("perfpy.fleet.cluster.folded_by_cluster", folded_elsewhere)
+    options = ReportOptions(wanted=Wanted(sort="symbol"))
+    nothing = OPTIONS._replace(symfs=str(tmp_path / "nothing"))
+    there = Recordings(hosts.paths, cluster="tcp://somewhere:1", symbols=OPTIONS)
+    here = rows(there.report(options=options, asked=lambda _recording: (options, nothing)))
+    assert here == rows(hosts.report(by="symbol"))
+    alone = rows(Recordings(hosts.paths, jobs=1).report(options=options, asked=lambda _recording: (options, nothing)))
+    assert not set(alone) & set(here)
 
 
 def test_files_of_one_build_are_none_to_be_told_of(hosts):

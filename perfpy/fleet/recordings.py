@@ -141,13 +141,14 @@ class Recordings:
         symbols: SymbolOptions | None = None,
         unit: str = "",
         whole_names: bool = False,
+        options: ReportOptions | None = None,
         asked: Asked | None = None,
     ) -> list[GroupChanges]:
         """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
 
         by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
         "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
-        template by itself; asked: what gives options for each recording. Raises as `report`.
+        template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
 
         >>> import perfpy, shutil
         >>> after = shutil.copy("perf.data", "after.data")
@@ -159,12 +160,13 @@ class Recordings:
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
-        keys = by if isinstance(by, str) else ",".join(by)
-        options = comparable(ReportOptions(wanted=Wanted(sort=keys), group=False), self.paths, after.paths, unit)
+        if options is None:
+            options = ReportOptions(wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)), group=False)
+        options = comparable(options, self.paths, after.paths, unit)
         if asked is None and symbols is not None:
             asked = _same_of_each(options, symbols)
-        first, second = (FoldedGroupReport(*one.folded_report(options, asked)) for one in (self, after))
-        return changes_between(first, second, unit, equal="equal" in (self.weight, after.weight), whole_names=whole_names)
+        first, second = (FoldedGroupReport(one.weight, *one.folded_report(options, asked)) for one in (self, after))
+        return changes_between(first, second, unit, whole_names=whole_names)
 
     def stacks(
         self, *, sample_filter: SampleFilter | None = None, latency: bool = False, sites: bool = False, asked: Asked | None = None

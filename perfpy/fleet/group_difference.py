@@ -89,13 +89,13 @@ def _rates(found: PortableProfile, event: int, unit_of: Callable[[str], str]) ->
     rows = found.folded
     own = (rows.event == event) & ~rows.filtered
     periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(found.recordings))
-    sums: dict[str, list[float]] = {}
+    totals: dict[str, list[float]] = {}
     for one, period in zip(found.recordings, periods.tolist(), strict=True):
-        total = sums.setdefault(unit_of(one.path), [0.0, 0.0])
+        total = totals.setdefault(unit_of(one.path), [0.0, 0.0])
         total[0] += period
         total[1] += one.seconds
     scale = NANOSECONDS_A_SECOND if is_time(found.events[event]) else 1
-    return {unit: period / scale / seconds for unit, (period, seconds) in sums.items()}
+    return {unit: period / scale / seconds for unit, (period, seconds) in totals.items()}
 
 
 def _unit(groups: Sequence[Sequence[RecordingText]]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.files.shared_files import SharedFiles
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable

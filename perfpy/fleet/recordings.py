@@ -147,13 +147,14 @@ class Recordings(ManyContents):
         symbols: SymbolOptions | None = None,
         unit: str = "",
         whole_names: bool = False,
+        options: ReportOptions | None = None,
         asked: Asked | None = None,
     ) -> list[GroupChanges]:
         """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
 
         by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
         "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
-        template by itself; asked: what gives options for each recording. Raises as `report`.
+        template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
 
         >>> import perfpy, shutil
         >>> after = shutil.copy("perf.data", "after.data")
@@ -165,11 +166,12 @@ class Recordings(ManyContents):
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
-        keys = by if isinstance(by, str) else ",".join(by)
-        options = comparable(ReportOptions(wanted=Wanted(sort=keys), group=False), self.paths, after.paths, unit)
-        groups = [one.folded_report(options, asked, symbols) for one in (self, after)]
-        first, second = (FoldedGroupReport(profile.found, report) for profile, report in groups)
-        return changes_between(first, second, unit, equal="equal" in (self.weight, after.weight), whole_names=whole_names)
+        if options is None:
+            options = ReportOptions(wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)), group=False)
+        options = comparable(options, self.paths, after.paths, unit)
+        groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
+        first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
+        return changes_between(first, second, unit, whole_names=whole_names)
 
     def annotate(
         self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None

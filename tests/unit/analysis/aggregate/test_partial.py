@@ -110,7 +110,7 @@ def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch
 
 @pytest.fixture
 def spilled(path, monkeypatch):
-    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and elsewhere."""
+    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and there."""
     here, others = [], path.with_name("kept")  # a file: others are other processes
     others.write_bytes(b"")
     add_rows, keep = runs.Runs.add_rows, overflow.ScratchFile.keep

@@ -93,6 +93,7 @@ WRITERS = {
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
+    "fleet/recordings.py": "what the caller names",
     "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
     "views/parquet/export.py": "the folder that the user names, and a fixed name in it",
     "views/parquet/tables.py": "in the folder that the user names; fixed names, component() of the host, a day, a number",

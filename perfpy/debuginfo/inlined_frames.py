@@ -197,18 +197,24 @@ class InlinedFrames:
 
     def _finder(self, number: int) -> InlineFinder | None:
         if number not in self._finders:
-            file = self._file(number)
-            self._finders[number] = InlineFinder(UnitIndex(DebugSections(file, self._symbolizer.root))) if file else None
+            self._finders[number] = self._new_finder(number)
         return self._finders[number]
 
-    def _file(self, number: int) -> ElfFile | None:
-        """The file with the debug information of a dso."""
+    def _new_finder(self, number: int) -> InlineFinder | None:
+        """For the file with the debug information of a dso."""
+        root, keeps = self._symbolizer.root, self._symbolizer.caches
         if image := self._symbolizer.image(number):
-            return image[0] if _has_units(image[0]) else None
+            return _finder_in(root, image[0], keeps=keeps)
         if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(number)
-        return next((file for file in (found.symbols, found.runtime) if file and _has_units(file)), None)
+        return found.once(lambda found: _finder_in(root, found.symbols, found.runtime, keeps=keeps), "inlined calls")
+
+
+def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:
+    """For the first of some files that has debug information."""
+    file = next((file for file in files if file and _has_units(file)), None)
+    return InlineFinder(UnitIndex(DebugSections(file, root)), keeps=keeps) if file else None
 
 
 def _has_units(file: ElfFile) -> bool:

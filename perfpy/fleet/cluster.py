@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from threading import local
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from perfpy.errors import PerfError
 from perfpy.fleet.folding import folded_group, merged_groups
+from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +44,7 @@ def folded_by_cluster(
     """All groups, folded and merged by a cluster. Raises PerfError where there is no cluster, and what its workers raise."""
     client = _client(address)
     with client:
-        level = client.map(folded_group, groups, request=request, retries=_RETRIES, pure=False)
+        level = client.map(_folded, groups, request=request, asked=uuid4().hex, retries=_RETRIES, pure=False)
         _tell(level, client, progress)
         while len(level) > 1:
             level = [
@@ -50,6 +53,16 @@ def folded_by_cluster(
             ]
         found: FoldedGroup = level[0].result()
         return found
+
+
+_kept = local()  # each thread of a worker keeps the files that it found for what was asked last
+
+
+def _folded(paths: list[str], request: FoldingRequest, asked: str) -> FoldedGroup:
+    """On a worker: some recordings, folded and put together. asked: tells one report from the next: files may change between them."""
+    if getattr(_kept, "asked", "") != asked:
+        _kept.asked, _kept.shared = asked, SharedFiles()
+    return folded_group(paths, request, _kept.shared)
 
 
 def _client(address: str) -> Any:

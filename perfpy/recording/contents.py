@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.perfdata.records.side_band import SideBand
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -222,13 +223,13 @@ class RecordingContents:
         """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
         return self.new_symbolizer(self.timeline, options)
 
-    def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None) -> Symbolizer:
-        """A new Symbolizer, by a timeline of the recording."""
+    def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None, shared: SharedFiles | None = None) -> Symbolizer:
+        """A new Symbolizer, by a timeline of the recording; shared: files that were found for other recordings."""
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
         asked = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy)
-        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known)
+        symbolizer = Symbolizer(timeline, asked, kept=self.data.kept_files, known=self._known, shared=shared)
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)

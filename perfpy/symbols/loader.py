@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _LARGE_MAP: Final = 4 << 20  # bytes
@@ -48,9 +49,15 @@ class SymbolLoader:
     """Loads symbol tables by the number of a Dso."""
 
     def __init__(
-        self, timeline: TaskTimeline, options: SymbolOptions, kept: KeptFiles | None = None, known: KeptSymbols | None = None
+        self,
+        timeline: TaskTimeline,
+        options: SymbolOptions,
+        kept: KeptFiles | None = None,
+        known: KeptSymbols | None = None,
+        shared: SharedFiles | None = None,
     ) -> None:
-        """kept: files that the recording brings along; known: symbols of files that are not here."""
+        """kept: files that the recording brings along; known: symbols of files that are not here; shared: files found before."""
+        self._shared = shared
         self._known = known
         self._timeline = timeline
         self._options = options
@@ -121,7 +128,11 @@ class SymbolLoader:
         if found is None:
             dso = self._dsos[number]
             kept = [self._kept.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._kept else []
-            found = self._found[number] = debug_files.find(dso, self._options, self._debuginfod, *kept)
+            if self._shared is not None and not any(kept):
+                found = self._shared.find(dso, self._options, self._debuginfod)
+            else:
+                found = debug_files.find(dso, self._options, self._debuginfod, *kept)
+            self._found[number] = found
             self._looked[number], self._origins[number] = found.looked, found.origin
             self._unreadable |= found.unreadable
         return found
@@ -175,13 +186,19 @@ class SymbolLoader:
             return SymbolTable(EMPTY)
         self._files += {found.symbols, found.runtime}
         try:
-            mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
-            cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
-            symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
-            return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
+            return found.once(self._table_of, "symbols")
         except DAMAGE as damage:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
+
+    def _table_of(self, found: debug_files.Found) -> SymbolTable:
+        """The symbols in files that are there. Raises what damaged files do."""
+        assert found.symbols is not None
+        assert found.runtime is not None
+        mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
+        cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
+        symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
+        return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         from perfpy.symbols.providers import perf_map

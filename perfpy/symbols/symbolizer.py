@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.files.shared_files import SharedFiles
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
@@ -74,7 +75,7 @@ class Symbolizer:
     """Names addresses of a recording.
 
     timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    kept: files that the recording brings along; known: symbols of files that are not here.
+    kept: files that the recording brings along; known: symbols of files that are not here; shared: files found for other recordings.
     inliner: set by whoever wants inlined calls in callchains.
     programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
     """
@@ -92,10 +93,11 @@ class Symbolizer:
         *,
         kept: KeptFiles | None = None,
         known: KeptSymbols | None = None,
+        shared: SharedFiles | None = None,
     ) -> None:
         self._timeline = timeline
         self._options = options or SymbolOptions()
-        self._loader = loader or SymbolLoader(timeline, self._options, kept, known)
+        self._loader = loader or SymbolLoader(timeline, self._options, kept, known, shared)
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()

@@ -114,7 +114,7 @@ class Drawing:
             words[leaf[same]] = new[same]
 
 
-def write(out: BinaryIO, content: bytes, drawing: Drawing, side_band: bytes, size: int) -> None:
+def write(out: BinaryIO, content: bytes, drawing: Drawing, side_band: bytes, size: int, block: int = _BLOCK) -> None:
     """Header, side-band, so many bytes of samples, the features of the seed at their new place."""
     header = decode_header(content)
     assert isinstance(header, FileHeader)
@@ -122,7 +122,7 @@ def write(out: BinaryIO, content: bytes, drawing: Drawing, side_band: bytes, siz
     out.write(side_band)
     out.write(_ROUND)
     while out.tell() < size:
-        drawing.block(_BLOCK).tofile(out)
+        drawing.block(block).tofile(out)
         out.write(_ROUND)
     end = out.tell()
     shift = end - header.data.end

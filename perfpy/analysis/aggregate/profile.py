@@ -237,7 +237,7 @@ class Profile:
         if len(new):
             found = [self._rows.ids_and_new(self._numbers(samples.take(part)))[0] for part in _parts(new, samples.chains().lengths)]
             self._row_of_kind = np.concatenate([self._row_of_kind, *found])
-        rows: NDArray[np.int32] = self._row_of_kind[kinds]
+        rows: NDArray[np.int32] = self._row_of_kind.take(kinds)
         return rows
 
     def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:

@@ -103,11 +103,15 @@ class Found:
         self.origin = "!"
         self._made: dict[object, Any] = {}
 
-    def once(self, make: Callable[[Found], Made]) -> Made:
-        """What somebody makes of these files: made when it is first asked for, for whoever comes to them later, too."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        made: Made = self._made[make]
+    def once(self, make: Callable[[Found], Made], name: str = "") -> Made:
+        """What somebody makes of these files: made when it is first asked for, for whoever comes to them later, too.
+
+        name: says what it is, where `make` is another function each time.
+        """
+        key = name or make
+        if key not in self._made:
+            self._made[key] = make(self)
+        made: Made = self._made[key]
         return made
 
 
@@ -128,7 +132,7 @@ def find(
         return _kept(dso, found, kept, kept_symbols)
     found.original = _at_recorded_path(dso, options.root, found)
     build_id = dso.build_id or (found.original.build_id if found.original else "")
-    for candidates in (_candidates(dso, build_id, options, found.original), _last_resorts(dso, options)):
+    for candidates in (_candidates(dso, build_id, options, found.original), last_resorts(dso, options)):
         if found.runtime is None and found.symbols is None:
             _search(candidates, build_id, found)
     if found.symbols is None and client:
@@ -261,7 +265,7 @@ def _safe(candidates: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield from candidates
 
 
-def _last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
+def last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
     """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return

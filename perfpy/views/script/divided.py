@@ -6,14 +6,15 @@ made of its samples, in order: the same as one process would have made of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from perfpy.perfdata.records.group_reads import carries_readings
 from perfpy.workers.forked import ForkedWorkers
+from perfpy.workers.in_turn import WorkersInTurn
 from perfpy.workers.jobs import STACKS_EACH, jobs_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.records.delivery_spans import Span
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.views.recorded import Recorded
 
 MadeT = TypeVar("MadeT")
+GivenT = TypeVar("GivenT")
 
 #: samples whose lines pay for a process
 _LINES_EACH: Final = 100_000
@@ -59,24 +61,36 @@ class DividedListing:
 
     def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
         """What `make` makes of each span's samples. Spans that turn out to be empty are left out."""
+        with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._done(span, make), jobs) as workers:
+            yield from self._told(workers.results())
 
-        def work(span: Span) -> _Done[MadeT] | None:
-            said = len(self._recording.data.warnings)
-            batch = self._recording.batch_of(span, self._columns, self._unwound)
-            if batch is None:
-                return None
-            made = make(batch)
-            files = [str(file) for file in self._symbolizer.unreadable()]
-            counts = self._unwound.taken() if self._unwound else []
-            return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+    def given(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
+        """What `give` gives away of what is made of each span's samples: the processes do that themselves, one after the other."""
 
-        with ForkedWorkers(self._recording.data.records.delivery_spans, work, jobs) as workers:
-            for done in workers.results():
-                if done is not None:
-                    self._tell(done)
-                    yield done.made
+        def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
+            return None if done is None else _Done(give(done.made), done.counts, done.warnings)
 
-    def _tell(self, done: _Done[MadeT]) -> None:
+        parts = self._recording.data.records.delivery_spans
+        with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
+            yield from self._told(workers.results())
+
+    def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
+        said = len(self._recording.data.warnings)
+        batch = self._recording.batch_of(span, self._columns, self._unwound)
+        if batch is None:
+            return None
+        made = make(batch)
+        files = [str(file) for file in self._symbolizer.unreadable()]
+        counts = self._unwound.taken() if self._unwound else []
+        return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+
+    def _told(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
+        for done in results:
+            if done is not None:
+                self._tell(done)
+                yield done.made
+
+    def _tell(self, done: _Done[Any]) -> None:
         """Take over what another process noticed."""
         known = self._recording.data.warnings
         known += [text for text in dict.fromkeys(done.warnings) if text not in known]

@@ -112,12 +112,28 @@ class ScriptRun:
         if jobs == 1:
             return lines.write(self._batches(columns, unwound), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
+            divided = DividedListing(self._recording, self._symbolizer, columns, self._unwinding(columns))
             return lines.write(divided.made(lambda batch: batch, jobs), side, out)
-        printed, makers = 0, lines.makers()
-        for count, text in divided.made(lambda batch: lines.made(batch, makers), jobs):
-            printed += count
-            out.write(text.data)
-        return printed
+        return self._write_divided(divided, lines, out, jobs)
+
+    def _write_divided(self, divided: DividedListing, lines: ScriptLines, out: BinaryIO, jobs: int) -> int:
+        """All lines, made by several processes, and written by them where that is possible."""
+        from perfpy.views.script.lines import write_texts
+
+        makers = lines.makers()
+
+        def written(made: tuple[int, list[bytes]]) -> int:
+            write_texts(made[1], out)
+            out.flush()
+            return made[0]
+
+        def make(batch: Batch) -> tuple[int, list[bytes]]:
+            return lines.made(batch, makers)
+
+        out.flush()
+        if _is_shared(out):
+            return sum(divided.given(make, written, jobs))
+        return sum(map(written, divided.made(make, jobs)))
 
     def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
         """Whether no line depends on the lines before it."""
@@ -321,6 +337,14 @@ class ScriptRun:
         from perfpy.analysis.filters.event_switch import EventSwitch
 
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
+
+
+def _is_shared(out: BinaryIO) -> bool:
+    """Whether processes that are forked off this one write to the same place."""
+    try:
+        return out.fileno() >= 0
+    except OSError:
+        return False
 
 
 def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:

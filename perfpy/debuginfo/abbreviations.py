@@ -6,6 +6,7 @@ code, each with its attributes and a way to skip it: by one addition where all o
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -122,8 +123,11 @@ class Abbreviation:
 
 
 @lru_cache(maxsize=1 << 14)
-def _abbreviation(tag: int, attributes: tuple[tuple[int, int, int], ...], shape: Shape, children: bool) -> Abbreviation:
-    """The same object for what is the same: the tables of units are much alike."""
+def _abbreviation(text: bytes, shape: Shape) -> Abbreviation:
+    """The same object for what is the same: the tables of units are much alike. text: from the tag on."""
+    tag, offset = leb128.unsigned(text, 0)
+    children = bool(text[offset])
+    attributes, _ = _attributes(text, offset + 1)
     form_sizes = sizes(shape)
     unknown = next((form for _, form, _ in attributes if form not in form_sizes), None)
     if unknown is not None:
@@ -154,48 +158,42 @@ class AbbreviationTable:
         self._offset = offset
         self._shape = shape
         self._read: dict[int, Abbreviation] = {}
-        self._starts: dict[int, int] = {}  # of the tags
+        self._texts: dict[int, bytes] = {}  # from the tag on
         self._whole = False
 
     def get(self, code: int) -> Abbreviation | None:
         """The abbreviation of a code, None where the table has none."""
         found = self._read.get(code)
         if found is None:
-            while code not in self._starts and not self._whole:
-                self._next()
-            if code in self._starts:
-                found = self._read[code] = self._made(self._starts[code])
+            if code not in self._texts and not self._whole:
+                self._look_for(code)
+            if code in self._texts:
+                found = self._read[code] = _abbreviation(self._texts[code], self._shape)
         return found
 
-    def all(self) -> dict[int, Abbreviation]:
-        """All of them."""
-        while not self._whole:
-            self._next()
-        return {code: self._read.get(code) or self._read.setdefault(code, self._made(start)) for code, start in self._starts.items()}
-
-    def _next(self) -> None:
-        code, offset = leb128.unsigned(self._data, self._offset)
-        if not code:
-            self._whole = True
-            return
-        self._sections.spend(8)
-        self._starts.setdefault(code, offset)
-        self._offset = _end_of(self._data, offset)
-        if len(self._starts) > _TABLE_MOST:
-            raise ValueError(f"more than {_TABLE_MOST} abbreviations in one table")
-
-    def _made(self, start: int) -> Abbreviation:
-        """The abbreviation whose tag is at an offset."""
-        tag, offset = leb128.unsigned(self._data, start)
-        children = bool(self._data[offset])
-        attributes, _ = _attributes(self._data, offset + 1)
-        return _abbreviation(tag, attributes, self._shape, children)
+    def _look_for(self, wanted: int) -> None:
+        """Go on up to the abbreviation of a code."""
+        data, texts, usual, offset = self._data, self._texts, _usual().match, self._offset
+        while wanted not in texts:
+            code, start = data[offset], offset + 1
+            if code >= _MORE:
+                code, start = leb128.unsigned(data, offset)
+            if not code:
+                self._whole = True
+                break
+            self._sections.spend(8)
+            plain = usual(data, start)
+            offset = plain.end() if plain else _end_of(data, start)
+            texts.setdefault(code, bytes(data[start:offset]))
+            if len(texts) > _TABLE_MOST:
+                raise ValueError(f"more than {_TABLE_MOST} abbreviations in one table")
+        self._offset = offset
 
 
-def _end_of(data: Sequence[int], offset: int) -> int:
+def _end_of(data: bytes | memoryview, offset: int) -> int:
     """Where an abbreviation ends whose tag is at an offset."""
     offset = leb128.skip(data, offset) + 1
-    while True:
+    for _ in range(_ATTRIBUTES_MOST + 1):
         attribute, form = data[offset], data[offset + 1]
         if attribute >= _MORE or form >= _MORE:
             offset = leb128.skip(data, offset)
@@ -206,6 +204,16 @@ def _end_of(data: Sequence[int], offset: int) -> int:
             offset = leb128.skip(data, offset)
         elif not attribute and not form:
             return offset
+    raise ValueError(f"more than {_ATTRIBUTES_MOST} attributes before {offset:#x} of .debug_abbrev")
+
+
+@cache
+def _usual() -> re.Pattern[bytes]:
+    """An abbreviation whose forms have one byte each, from its tag to the zeros at its end: passed over at once."""
+    number = rb"[\x80-\xff]*+[\x00-\x7f]"
+    constant = rb"\x%02x" % dwarf.FORM_IMPLICIT_CONST
+    pair = rb"(?!\x00\x00)%b(?:%b%b|[^%b\x80-\xff])" % (number, constant, number, constant)
+    return re.compile(rb"(?s:%b.(?:%b){,%d}+\x00\x00)" % (number, pair, _ATTRIBUTES_MOST))
 
 
 def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
@@ -223,5 +231,3 @@ def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int,
         if not attribute and not form:
             return tuple(found), offset
         found.append((attribute, form, constant))
-        if len(found) > _ATTRIBUTES_MOST:
-            raise ValueError(f"more than {_ATTRIBUTES_MOST} attributes before {offset:#x} of .debug_abbrev")

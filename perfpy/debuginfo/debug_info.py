@@ -31,14 +31,16 @@ class DebugInfo:
     """What one file's debug information says.
 
     symbols: the file that has it; runtime: the one that ran, or (of a kernel) how far that lay above the file. lines: where
-    addresses are from.
+    addresses are from. keeps: whether what it says is kept for other runs.
     """
 
-    def __init__(self, symbols: ElfFile, runtime: ElfFile | int, root: str = "", *, as_addr2line: bool = False) -> None:
+    def __init__(
+        self, symbols: ElfFile, runtime: ElfFile | int, root: str = "", *, as_addr2line: bool = False, keeps: bool = False
+    ) -> None:
         self.file = symbols
         self._runtime = runtime
         self.units = UnitIndex(DebugSections(symbols, root))
-        self.lines = SourceLines(self.units, as_addr2line=as_addr2line)
+        self.lines = SourceLines(self.units, as_addr2line=as_addr2line, keeps=keeps)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Offsets in the file that ran (of a kernel: addresses) -> addresses as its symbols and debug information have them."""
@@ -137,12 +139,12 @@ class DebugInfos:
         return number
 
     def _opened(self, dso: int) -> DebugInfo | None:
-        kind, root = self._symbolizer.dsos[dso].kind, self._symbolizer.root
+        kind, root, keeps = self._symbolizer.dsos[dso].kind, self._symbolizer.root, self._symbolizer.caches
         if image := self._symbolizer.image(dso):
-            return DebugInfo(*image, root, as_addr2line=self._as_addr2line)
+            return DebugInfo(*image, root, as_addr2line=self._as_addr2line, keeps=keeps)
         if kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(dso)
         if found.symbols is None or found.runtime is None:
             return None
-        return DebugInfo(found.symbols, found.runtime, root, as_addr2line=self._as_addr2line)
+        return DebugInfo(found.symbols, found.runtime, root, as_addr2line=self._as_addr2line, keeps=keeps)

@@ -21,11 +21,11 @@ _LINKAGE: Final = (dwarf.AT_LINKAGE_NAME, dwarf.AT_MIPS_LINKAGE_NAME)
 
 
 class FunctionNames:
-    """Numbers of names; `names` has them, b"" for a function without one."""
+    """Numbers of names; `names` has them, b"" for a function without one: those that are given, and what is found."""
 
-    def __init__(self) -> None:
-        self.names: list[bytes] = []
-        self._numbers: dict[bytes, int] = {}
+    def __init__(self, names: list[bytes]) -> None:
+        self.names = names
+        self._numbers = {name: number for number, name in enumerate(names)}
         self._known: dict[tuple[DebugUnit, int], tuple[int, bool]] = {}
 
     def number(self, activation: Activation) -> int:

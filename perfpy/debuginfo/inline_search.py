@@ -17,6 +17,7 @@ from perfpy.debuginfo.ranges import Ranges, range_list, ranges_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from perfpy.debuginfo.abbreviations import AbbreviationTable
     from perfpy.debuginfo.unit import Attribute, DebugUnit
 
 _BYTES_OF_DIE: Final = 8  # about, to count the work
@@ -56,6 +57,21 @@ class _Top(NamedTuple):
     offset: int
 
 
+class _Layouts(dict[int, DieLayout]):
+    """The layouts of a unit's DIEs by code, made when the first such DIE comes: of hundreds, most units' functions need some tens."""
+
+    def __init__(self, table: AbbreviationTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, code: int) -> DieLayout:
+        abbreviation = self._table.get(code)
+        if abbreviation is None:
+            raise ValueError(f"no abbreviation {code}")
+        found = self[code] = layout_of(abbreviation)
+        return found
+
+
 class InlineSearch:
     """Looks for functions in one unit, again and again: what it has gone by once it need not read again."""
 
@@ -64,7 +80,7 @@ class InlineSearch:
         self._data = b""
         self._order = unit.sections.order
         self._address_size = unit.header.shape.address_size
-        self._layouts: dict[int, DieLayout] = {code: layout_of(found) for code, found in unit.abbreviations.all().items()}
+        self._layouts = _Layouts(unit.abbreviations)
         # the assembler writes a function for every alias: the last of them counts
         self._takes_last = unit.number(dwarf.AT_LANGUAGE) == dwarf.LANG_MIPS_ASSEMBLER
         self._scopes_skipped = False

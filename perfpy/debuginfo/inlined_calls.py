@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.debuginfo.function_names import FunctionNames
 from perfpy.debuginfo.inline_search import Activation, InlineSearch
+from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
 from perfpy.debuginfo.sections import damage_of
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 #: number of the name; unit, file and line of the call; DIE and lowest address of what has no name of the linker's
 CallRow = tuple[int, int, int, int, int, int]
+_COLUMNS: Final = 6
 _SEARCHES_KEPT: Final = 1 << 9  # of the units that were looked into last: more come when a recording is read batch by batch
 _NESTED_MOST: Final = 1 << 10  # as many as perf follows
 
@@ -54,11 +57,12 @@ class InlinedCalls(NamedTuple):
 class InlineFinder:
     """Finds the functions at addresses of one file."""
 
-    def __init__(self, units: UnitIndex) -> None:
+    def __init__(self, units: UnitIndex, *, keeps: bool = False) -> None:
+        """keeps: whether answers are kept for other runs, and taken from them."""
         self._units = units
-        self._functions = FunctionNames()
+        self._answers = KeptAnswers("calls", _COLUMNS, units, between_runs=keeps)
+        self._functions = FunctionNames(self._answers.texts)
         self._searches: dict[DebugUnit, InlineSearch] = {}
-        self._known: dict[int, list[CallRow]] = {}  # by address: other recordings of the same program hit the same ones
 
     @property
     def names(self) -> list[bytes]:
@@ -67,25 +71,21 @@ class InlineFinder:
 
     def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
         """The functions at each address, in the order of the addresses."""
-        asked = addresses.tolist()
-        new = np.array([number for number, address in enumerate(asked) if address not in self._known], np.int64)
-        if len(new):
-            self._known |= zip(addresses[new].tolist(), self._looked_up(addresses[new]), strict=True)
-        rows = [self._known[address] for address in asked]
-        counts = np.array([len(row) for row in rows], np.int64)
-        name, *others = np.array([entry for row in rows for entry in row], np.int64).reshape(-1, 6).T
+        counts, rows = self._answers.find(addresses, self._look)
+        name, *others = rows.T
         return InlinedCalls(counts, name.astype(np.int32), *others)
 
-    def _looked_up(self, addresses: NDArray[np.uint64]) -> list[list[CallRow]]:
-        """The functions at each address, innermost first; none where the debug information is damaged."""
+    def _look(self, addresses: NDArray[np.uint64]) -> AddressRows:
+        """As `find`, a row of numbers each."""
         rows: list[list[CallRow]] = [[] for _ in range(len(addresses))]
         try:
             units = self._units.find(addresses)
-            for offset in np.unique(units[units >= 0]).tolist():
+            for offset in distinct(units[units >= 0]).tolist():
                 self._find_in(offset, np.flatnonzero(units == offset), addresses, rows)
         except DAMAGE as damage:
             self._units.sections.file.flaw(damage_of(damage))
-        return rows
+        counts = np.array([len(row) for row in rows], np.int64)
+        return AddressRows(counts, np.array([entry for row in rows for entry in row], np.int64).reshape(-1, _COLUMNS))
 
     def _find_in(
         self,

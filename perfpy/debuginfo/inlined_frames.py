@@ -202,19 +202,19 @@ class InlinedFrames:
 
     def _new_finder(self, number: int) -> InlineFinder | None:
         """For the file with the debug information of a dso."""
-        root = self._symbolizer.root
+        root, keeps = self._symbolizer.root, self._symbolizer.caches
         if image := self._symbolizer.image(number):
-            return _finder_in(root, image[0])
+            return _finder_in(root, image[0], keeps=keeps)
         if self._symbolizer.dsos[number].kind is not DsoKind.FILE:
             return None
         found = self._symbolizer.files(number)
-        return found.once(lambda found: _finder_in(root, found.symbols, found.runtime), "inlined calls")
+        return found.once(lambda found: _finder_in(root, found.symbols, found.runtime, keeps=keeps), "inlined calls")
 
 
-def _finder_in(root: str, *files: ElfFile | None) -> InlineFinder | None:
+def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:
     """For the first of some files that has debug information."""
     file = next((file for file in files if file and _has_units(file)), None)
-    return InlineFinder(UnitIndex(DebugSections(file, root))) if file else None
+    return InlineFinder(UnitIndex(DebugSections(file, root)), keeps=keeps) if file else None
 
 
 def _has_units(file: ElfFile) -> bool:

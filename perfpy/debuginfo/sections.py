@@ -39,7 +39,12 @@ class DebugSections:
         self.root = root
         self.suffix = suffix
         self._data: dict[str, bytes | memoryview] = {}
-        self._work = 0
+        self.work = 0  #: how many entries were read so far
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether no other file was needed to understand this one."""
+        return "alternate" not in self.__dict__
 
     @cached_property
     def order(self) -> Literal["little", "big"]:
@@ -85,8 +90,8 @@ class DebugSections:
 
     def spend(self, entries: int) -> None:
         """Count work that this file caused. Raises ValueError where it becomes more than any file needs."""
-        self._work += entries
-        if self._work > WORK_MOST:
+        self.work += entries
+        if self.work > WORK_MOST:
             raise ValueError("the debug information leads in circles: the rest of it is left unread")
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.debuginfo.kept_answers import KeptAnswers
+from perfpy.debuginfo.kept_paths import Paths, rows_kept
 from perfpy.debuginfo.line_table import NOTHING, LineTable
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.symbol_files import SymbolFiles
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.unit import DebugUnit
     from perfpy.debuginfo.units import UnitIndex
 
+_FILES_MOST: Final = 1 << 20  # of one unit, for keys
+_UNITS_WITHIN: Final = 1 << 43  # bytes of .debug_info, for keys
 _ROWS_MOST: Final = 1 << 24  # of all tables that are kept; a row takes 16 bytes
 
 
@@ -36,12 +40,17 @@ class FileLines(NamedTuple):
 class SourceLines:
     """The source lines of one file; paths: what numbers of files stand for. as_addr2line: see LineTable."""
 
-    def __init__(self, units: UnitIndex, *, as_addr2line: bool = False) -> None:
+    def __init__(self, units: UnitIndex, *, as_addr2line: bool = False, keeps: bool = False) -> None:
+        """keeps: whether answers are kept for other runs, and taken from them."""
         self._as_addr2line = as_addr2line
         self._units = units
         self._sections = units.sections
-        self.paths: list[str] = []
-        self._numbers: dict[str, int] = {}
+        style = "as" if as_addr2line else "of"
+        self._kept = KeptAnswers(f"lines-{style}", 2, units) if keeps else None
+        self._kept_files = KeptAnswers(f"files-{style}", 1, units) if keeps else None
+        self._paths = Paths()
+        self.paths = self._paths.texts
+        self._called: dict[tuple[int, int], int] = {}
         self._tables: dict[int, LineTable | None] = {}
         self._met: list[tuple[DebugUnit, LineTable]] = []
         self._files: dict[tuple[int, int], int] = {}  # offset of a line program, number there -> number here
@@ -53,8 +62,15 @@ class SourceLines:
 
     def find(self, addresses: NDArray[np.uint64]) -> FileLines:
         """The file and line of each address; what only the symbol table knows has the line 0."""
+        if self._kept is None:
+            return self._look(addresses)
+        rows = rows_kept(self._kept, self._paths, addresses, lambda fresh: np.stack(self._look(fresh), axis=1))
+        return FileLines(rows[:, 0], rows[:, 1])
+
+    def _look(self, addresses: NDArray[np.uint64]) -> FileLines:
+        """As `find`, of the file itself."""
         found = FileLines(np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64))
-        if not self.any or not len(addresses):
+        if not len(addresses) or not self.any:
             return found
         units = self._units.find(addresses)
         for offset in distinct(units[units >= 0]).tolist():
@@ -64,11 +80,24 @@ class SourceLines:
         for row in np.flatnonzero(found.file == NOTHING).tolist():
             name = self._symbol_file(int(addresses[row]))
             if name is not None:
-                found.file[row] = self._number(name)
+                found.file[row] = self._paths.number(name)
         return found
 
     def file(self, unit: int, number: int) -> int:
         """The number in `paths` of a file that a unit (offset in .debug_info) has under `number`; -1 where it has none."""
+        known = self._called.get((unit, number))
+        if known is None:
+            known = self._called[unit, number] = self._kept_file(unit, number)
+        return known
+
+    def _kept_file(self, unit: int, number: int) -> int:
+        if self._kept_files is None or not (unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST):
+            return self._look_for_file(unit, number)
+        keys = np.array([unit * _FILES_MOST + number], np.uint64)
+        return int(rows_kept(self._kept_files, self._paths, keys, lambda _: np.array([[self._look_for_file(unit, number)]]))[0, 0])
+
+    def _look_for_file(self, unit: int, number: int) -> int:
+        """As `file`, of the file itself."""
         one = self._units.unit(unit)
         table = self._table(one) if one else None
         return NOTHING if table is None or one is None else self._file(one, table, number)
@@ -97,6 +126,8 @@ class SourceLines:
             if not len(lost):
                 return
             self._take(unit, table, addresses[lost], lost, found)
+            if self._kept is not None and (found.file[lost] != NOTHING).any():
+                self._kept.distrust()  # in another run other units are met
 
     def _file(self, unit: DebugUnit, table: LineTable, number: int) -> int:
         key = (unit.stmt_list or 0, number)
@@ -107,7 +138,7 @@ class SourceLines:
             except DAMAGE as damage:
                 self._sections.file.flaw(damage_of(damage))
                 path = UNREADABLE
-            known = self._files[key] = self._number(path)
+            known = self._files[key] = self._paths.number(path)
         return known
 
     def _table(self, unit: DebugUnit) -> LineTable | None:
@@ -133,12 +164,6 @@ class SourceLines:
             unit, table = self._met.pop(0)
             kept -= len(table)
             self._tables.pop(unit.stmt_list or 0, None)
-
-    def _number(self, path: str) -> int:
-        number = self._numbers.setdefault(path, len(self.paths))
-        if number == len(self.paths):
-            self.paths.append(path)
-        return number
 
     @cached_property
     def _symbols(self) -> SymbolFiles:

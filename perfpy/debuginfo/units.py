@@ -72,6 +72,11 @@ class UnitIndex:
         self._listed: UnitRanges | None = None
         self._others: UnitRanges | None = None
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether no other file was needed to understand this one."""
+        return self.sections.stands_alone and "_split" not in self.__dict__
+
     @cached_property
     def alternate(self) -> UnitIndex | None:
         """The units of the file with what dwz took out of several; None where there is none."""

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from perfpy.errors import PerfError, UsageError
-from perfpy.fleet.folding import FoldedGroup, folded_group, merged_groups, told_of_first
+from perfpy.fleet.folding import FoldedGroup, folded_group, merged_groups
+from perfpy.fleet.opening import told_of_first
 from perfpy.fleet.pace import in_time
 from perfpy.fleet.packing import packed, unpacked
 from perfpy.fleet.portable import Unread

@@ -6,8 +6,7 @@ why it cannot be read. It needs nothing but perfpy and the files: it may run in 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,26 +21,27 @@ from perfpy.analysis.samples.wait_events import has_off_cpu
 from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
 from perfpy.analysis.stacks.stack_builder import WithSingleFrames
 from perfpy.debuginfo.known_lines import lines_of
-from perfpy.errors import BadPerfData, PerfError, UsageError
+from perfpy.errors import PerfError, UsageError
+from perfpy.fleet.many_contents import narrowed_by
 from perfpy.fleet.merging import Merging
+from perfpy.fleet.opening import opened
 from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, Unread, portable
-from perfpy.fleet.remote import Fetched, is_url, shown
+from perfpy.fleet.remote import shown
 from perfpy.fleet.traced_values import formats_of, shown_texts
-from perfpy.recording import Recording
 from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, BinaryIO
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
+    from perfpy.fleet.many_contents import Conditions
     from perfpy.fleet.traced_values import ShownText
-    from perfpy.perfdata.tracepoints.event_format import EventFormat
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -64,13 +64,14 @@ Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | WantedStacks, Sy
 
 class FoldingRequest(NamedTuple):
     """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers;
-    mode: what a row stands for (None: whatever it does for each recording).
+    mode: what a row stands for (None: whatever it does for each recording); conditions: which samples count.
     """
 
     asked: Asked
     weight: str = "time"
     check_owner: bool = False
     mode: Mode | None = None
+    conditions: tuple[Conditions, ...] = ()
 
 
 class FoldedGroup(NamedTuple):
@@ -112,42 +113,25 @@ def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
     return FoldedGroup(merging.result() if merging else None, unread, refused)
 
 
-@contextmanager
-def opened(path: str, *, check_owner: bool) -> Iterator[Recording]:
-    """A recording that is named by its path or URL. Raises BadPerfData."""
-    fetched = Fetched(path) if is_url(path) else None
-    try:
-        with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner) as recording:
-            yield recording
-    finally:
-        if fetched:
-            fetched.close()
+def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
+    """One recording, folded; None where it is of a machine that is not wanted. shared: files that were found for others.
 
-
-def told_of_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
-    """What is told of the first of some recordings that has what is asked for. Raises PerfError where none has."""
-    refused: PerfError | None = None
-    for path in paths:
-        try:
-            with opened(path, check_owner=check_owner) as recording:
-                return tell(recording)
-        except PerfError as error:
-            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
-                refused = error
-    raise refused or PerfError("no recordings")
-
-
-def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
-    """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
-    with opened(path, check_owner=request.check_owner) as recording:
+    Raises BadPerfData, UsageError.
+    """
+    with opened(path, check_owner=request.check_owner) as whole:
+        recording = narrowed_by(whole, request.conditions)
+        if recording is None:
+            return None
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
             raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):
+            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
             found = _stacks(recording, asked, timeline, symbolizer)
         else:
+            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
             found = _rows(recording, asked, timeline, symbolizer, symbols)
         lost, dropped = losses(recording.data)
         warnings = [Unread(path, text) for text in recording.warnings]
@@ -171,10 +155,9 @@ def _rows(
     if "raw" in recipe.dimensions:
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
-    words = OwnWords(timeline.last_comm, machine, shown)
-    formats = formats_of(recording.events, data.tracing)
+    words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
-    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words, formats
+    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
     return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
 
 
@@ -189,10 +172,9 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     if asked.sites:
         profile = WithSingleFrames(profile)
     infos = lines_of(symbolizer) if asked.sites else None
-    words = OwnWords(timeline.last_comm, MachineTexts(), [])
-    formats: list[EventFormat | None] = [None] * len(events)
-    parts = recording_text(data), events, profile, symbolizer, timeline, words, formats
-    return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
+    words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
+    parts = recording_text(data), events, profile, symbolizer, timeline, words
+    return portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)._replace(cut=scan.cut)
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

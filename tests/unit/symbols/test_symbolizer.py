@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.perfdata.container.kept_files import KeptFiles, encode
 from perfpy.symbols.files import build_id_notes, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debuginfod import Client
@@ -507,8 +508,9 @@ def test_code_of_a_jit_compiler_is_told_both_ways_to_get_its_names():
 
 
 def test_code_that_a_map_does_not_name_is_not_told_to_record_what_was_recorded():
-    map_path = "/tmp/perf-1.map"
-    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), kept={map_path: b"402000 10 elsewhere\n"})
+    section = encode({"/tmp/perf-1.map": b"402000 10 elsewhere\n"}, "<")
+    kept = KeptFiles(lambda offset, size: section[offset : offset + size], len(section), "<", lambda _text: None)
+    symbolizer = Symbolizer(timeline((0, mmap(1, 0x401000, 0x1000, "//anon"))), kept=kept)
     frames(symbolizer, (1, 0x401004, 1))
     (lost,) = symbolizer.missing(np.array([2]))
     assert "named no code" in lost.advice

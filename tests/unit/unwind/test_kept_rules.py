@@ -105,7 +105,14 @@ def test_what_is_damaged_or_no_rule_is_no_answer(tmp_path: Path, folder: Path):
     one = KeptRules("key")
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
     columns = kept_rules._encoded(*known({1: plain}).columns(), [plain])
-    wrong = (("registers", [16, 99, -8]), ("registers", []), ("number", [7]), ("number", [-1]), ("number", []), ("rules", [1, 2]))
+    wrong: tuple[tuple[str, list[int]], ...] = (
+        ("registers", [16, 99, -8]),
+        ("registers", []),
+        ("number", [7]),
+        ("number", [-1]),
+        ("number", []),
+        ("rules", [1, 2]),
+    )
     for name, value in (*wrong, ("address", [1])):
         kind = np.int32 if name == "number" else np.int64
         one._files.keep(one._key, columns | {name: np.array(value, kind)})

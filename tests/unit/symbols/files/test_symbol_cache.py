@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -76,11 +75,16 @@ def test_a_folder_that_can_only_be_read_is_read(tmp_path: Path, monkeypatch: pyt
     cache = SymbolCache(str(tmp_path))
     cache.store("key", table(b"one"))
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
 
+    opened = os.open
+
+    def read_only(path: str, flags: int, *more: int) -> int:
+        return refuse() if flags & os.O_CREAT else opened(path, flags, *more)
+
     monkeypatch.setattr(os, "utime", refuse)
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(os, "open", read_only)
     cache.store("other", table(b"two"))
     assert cache.load("key") is not None
     assert cache.load("other") is None

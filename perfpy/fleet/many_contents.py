@@ -67,7 +67,7 @@ class ManyContents:
             try:
                 recording = Recording(path, check_owner=self._check_owner, symbols=self._symbols)
             except PerfError as error:
-                self.unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
+                self.unread.append(Unread.of(path, error))
                 continue
             with recording:
                 narrowed = narrowed_by(recording, self.conditions)

@@ -118,7 +118,8 @@ def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | N
             return None
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
-            raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
+            kinds = f"{asked.wanted.mode.value} samples here, in the first of {request.mode.value} ones"
+            raise PerfError(f"a row is of {kinds}: report it apart, or all by their samples (--no-branch-stack)")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):

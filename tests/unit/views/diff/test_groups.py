@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 
 import pytest
 from rich.console import Console
 
 import perfpy
-from perfpy.views.diff.groups import group_lines, show_groups
+from perfpy.analysis.report.group_changes import ComparedRows, GroupChanges, GroupRow, GroupSide
+from perfpy.views.diff.groups import group_lines, group_page, show_groups
 from tests.builders.hosts import group
+from tests.builders.stacks import stacks
 
 HOSTS = range(6)
 
@@ -58,3 +62,16 @@ def test_lines_of_programs_have_the_same_columns_in_all_rows(found):
     assert rows[0][-1] == "Command"
     assert rows[1][-1] == "c^[[2J"
     assert {len(row) for row in rows} == {11}
+
+
+def test_the_page_has_stars_at_the_functions_that_changed():
+    row = GroupRow(("app", "hot"), 0.25, 0.5, 0.01, 0.01, 0.2, 0.3, 0.01, 0, 0)
+    side = GroupSide(["a", "b", "c", "d"], 4, 40, 40)
+    rows = [row, row._replace(names=("app", "main"), chance=0.5), row._replace(names=("app", None))]
+    changes = GroupChanges("cycles", ["dso", "symbol"], "host", (side, side), ComparedRows(rows, "permutation", 0, {}, None))
+    page = group_page([stacks("app;main;hot 10\napp;main 30")], [stacks("app;main;hot 20\napp;main 20")], ["old", "new"], [changes])
+    data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    assert [data["names"][int(number)][0] for number in data["marks"][0]] == ["hot"]
+    assert "+25.00 points (+20.00 to +30.00)" in next(iter(data["marks"][0].values()))
+    assert data["verdict"][0] == "cycles: 2 rows of 3 changed by more than hosts differ"
+    assert data["circumstances"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]

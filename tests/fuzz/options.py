@@ -93,12 +93,7 @@ _MANY = _sets(
     " | --jobs 2 -g | -s time --time-quantum 1ms | --latency | --mem-mode | --time 10%-90% -s sym"
 )
 _INJECTS = _sets("-b | -B | -B | --buildid-all | --mmap2-buildid-all | -B -v")
-_JIT_MANY = _sets(
-    "-s host,comm,sym | -s recording,dso | -g | --no-children -s sym,srcline | -s comm,pid,cpu,cgroup | --weights perf.data=2 -s sym"
-    " | --json=out | --folded out | --flamegraph out.html | --pprof out | --speedscope out | -s trace | -b -s symbol_from,symbol_to"
-    " | --jobs 2 -g | -s time --time-quantum 1ms | --latency | --mem-mode | --time 10%-90% -s sym"
-)
-_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
+_JIT_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
 _BUILDID_CACHE = _sets(
     "-a app.elf | -a app.elf -v | -u app.elf | -a app.elf -r app.elf | -r app.elf | -p app.elf | -M perf.data | -l | -a app.elf -l | -P"
 )

@@ -18,6 +18,7 @@ from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, mer
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_contents import ManyContents, none_of
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
+from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -45,7 +46,6 @@ Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 WEIGHTS: Final = ("time", "samples", "equal")
 #: recordings that a process folds and merges before it hands anything on
 _GROUP: Final = 4
-_MAIN_FILE: Final = "data"  # of a recording that is a folder
 
 
 def recordings_named(names: Names) -> list[str]:
@@ -59,7 +59,7 @@ def recordings_named(names: Names) -> list[str]:
         name = os.fspath(one)
         if exported := recordings_in(name):
             paths = exported
-        elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+        elif os.path.isdir(name) and not os.path.exists(main_file(name)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
         elif glob.has_magic(name) and not os.path.exists(name):
             paths = sorted(glob.glob(name, recursive=True))
@@ -147,13 +147,14 @@ class Recordings(ManyContents):
         symbols: SymbolOptions | None = None,
         unit: str = "",
         whole_names: bool = False,
+        options: ReportOptions | None = None,
         asked: Asked | None = None,
     ) -> list[GroupChanges]:
         """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
 
         by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
         "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
-        template by itself; asked: what gives options for each recording. Raises as `report`.
+        template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
 
         >>> import perfpy, shutil
         >>> after = shutil.copy("perf.data", "after.data")
@@ -165,11 +166,12 @@ class Recordings(ManyContents):
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
-        keys = by if isinstance(by, str) else ",".join(by)
-        options = comparable(ReportOptions(wanted=Wanted(sort=keys), group=False), self.paths, after.paths, unit)
-        groups = [one.folded_report(options, asked, symbols) for one in (self, after)]
-        first, second = (FoldedGroupReport(profile.found, report) for profile, report in groups)
-        return changes_between(first, second, unit, equal="equal" in (self.weight, after.weight), whole_names=whole_names)
+        if options is None:
+            options = ReportOptions(wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)), group=False)
+        options = comparable(options, self.paths, after.paths, unit)
+        groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
+        first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
+        return changes_between(first, second, unit, whole_names=whole_names)
 
     def annotate(
         self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None

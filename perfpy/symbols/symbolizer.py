@@ -8,12 +8,13 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, Ids, SymbolNames

@@ -8,12 +8,13 @@ are; what rules a frame has is looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
+from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.followed import Followed, Waiting

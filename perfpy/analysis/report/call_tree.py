@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.entries import Walkers
 
 Int64 = NDArray[np.int64]
+_SPARSE: Final = 64  # a table with so many places for each key is still quicker than a search by hashes
+_SMALL: Final = 1 << 16
 _MOST_PERIOD: Final = float(1 << 62)
 
 
@@ -257,11 +259,11 @@ def grow(
 
 def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     """Distinct keys in ascending order, and for every key its number among them."""
-    if domain <= 4 * len(keys) + 4096:
+    if domain <= _SPARSE * len(keys) + _SMALL:
         seen = np.zeros(domain, np.bool_)
         seen[keys] = True
         distinct = np.flatnonzero(seen)
-        number = np.zeros(domain, np.int64)
+        number = np.empty(domain, np.int64)  # nothing is read of it but what is written here, and of memory only that is taken
         number[distinct] = np.arange(len(distinct))
         return distinct, number[keys]
     table = IdTable()

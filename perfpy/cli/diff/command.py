@@ -16,6 +16,7 @@ from typing import Final
 from perfpy.cli.diff.options import DiffCommandOptions
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.errors import PerfError
+from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
@@ -79,7 +80,7 @@ def _is_group(name: str) -> bool:
     if exported := recordings_in(name):
         return len(exported) > 1
     if os.path.isdir(name):
-        return not os.path.exists(os.path.join(name, "data"))  # else one recording (record --threads)
+        return not os.path.exists(main_file(name))  # else one recording (record --threads)
     return not os.path.exists(name) and any(letter in name for letter in "*?[")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -37,8 +38,6 @@ Made = TypeVar("Made")
 
 #: variables that say where symbols are
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
-
-_DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
 def report_many(asked: ReportCommandOptions) -> int:
@@ -71,6 +70,8 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--tasks": asked.tasks,
         "--mmaps": asked.mmaps,
         "-D": asked.dump_raw_trace,
+        "--total-cycles": asked.total_cycles,
+        "-I": asked.show_info,
         "--header": asked.header,
         "--header-only": asked.header_only,
         "--tui": asked.tui,
@@ -83,7 +84,7 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
 
 
-class _Asking:
+class Asking:
     """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
 
     The configuration is that of who asks, wherever the recording is read, and so are the servers and the cache for symbols that the
@@ -98,7 +99,11 @@ class _Asking:
         """For tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
-        wanted = options.wanted if options.wanted.fields else options.wanted._replace(sort=options.wanted.sort or _DEFAULT_SORT)
+        wanted = (
+            options.wanted
+            if options.wanted.fields
+            else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
+        )
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
     def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
@@ -120,7 +125,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     from perfpy.views.report.text import HEADER_HINT, report_lines
 
     plain = asked.json is None
-    asking = _Asking(asked, plain=plain)
+    asking = Asking(asked, plain=plain)
     options, symbols, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
@@ -138,7 +143,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     tell(notes, quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
+def _options_of(asking: Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
     from perfpy.analysis.report.plan import plan_report
 
     options, symbols = asking.of_rows(recording)
@@ -166,7 +171,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         paths = {name: path for name, path in asked.exports.items() if (name in BY_FUNCTION) is not sites}
         if not paths:
             continue
-        asking = _Asking(asked, plain=False, sites=sites)
+        asking = Asking(asked, plain=False, sites=sites)
         wanted, symbols = _first_asked(recordings, asked, asking.of_stacks)
         stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():

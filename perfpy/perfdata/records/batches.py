@@ -8,11 +8,12 @@ and what is out of order, not the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, rows_where
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.delivery_order import delivery_order
 from perfpy.perfdata.records.survey import NO_KEY
 

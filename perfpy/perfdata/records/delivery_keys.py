@@ -8,12 +8,13 @@ batches of samples) go through here, so that all see the same keys.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.delivery_order import Numbers, Rounds
 from perfpy.perfdata.records.event_table import UNKNOWN_EVENT
 

@@ -8,11 +8,12 @@ samples come in order.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.flags import RecordType
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import BULK, Turn
 

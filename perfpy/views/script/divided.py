@@ -6,8 +6,12 @@ made of its samples, in order: the same as one process would have made of them.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from perfpy.abi.columns import Columns, Ragged
 from perfpy.perfdata.records.group_reads import carries_readings
 from perfpy.workers.forked import ForkedWorkers
 from perfpy.workers.in_turn import WorkersInTurn
@@ -16,9 +20,11 @@ from perfpy.workers.jobs import STACKS_EACH, jobs_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from numpy.typing import NDArray
+
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.records.delivery_spans import Span
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.cut_stacks import CutStacks
     from perfpy.views.recorded import Recorded
@@ -36,6 +42,14 @@ class _Done(NamedTuple, Generic[MadeT]):
     made: MadeT
     counts: list[CutStacks]
     warnings: list[str]
+
+
+class _Read(NamedTuple):
+    """The samples of a span, the process that read them, and of what it made the frames that it has named for the first time."""
+
+    batch: Batch
+    process: int
+    origins: FrameOrigins
 
 
 class DividedListing:
@@ -74,6 +88,21 @@ class DividedListing:
         with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
             yield from self._told(workers.results())
 
+    def batches(self, jobs: int) -> Iterator[Batch]:
+        """The samples of each span, with their whole callchains."""
+        begun = sent = len(self._symbolizer.frames)  # frames that all processes have from here
+
+        def make(batch: Batch) -> _Read:
+            nonlocal sent
+            origins, sent = self._symbolizer.learnt(sent), len(self._symbolizer.frames)
+            return _Read(batch, os.getpid(), origins)
+
+        known: dict[int, NDArray[np.int32]] = {}
+        for batch, process, origins in self.made(make, jobs):
+            before = known.get(process, np.arange(begun, dtype=np.int32))
+            known[process] = np.concatenate([before, self._symbolizer.learn(origins)])
+            yield _with_frames(batch, known[process])
+
     def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
         said = len(self._recording.data.warnings)
         batch = self._recording.batch_of(span, self._columns, self._unwound)
@@ -96,3 +125,13 @@ class DividedListing:
         known += [text for text in dict.fromkeys(done.warnings) if text not in known]
         if self._unwound is not None:
             self._unwound.add(done.counts)
+
+
+def _with_frames(batch: Batch, frames: NDArray[np.int32]) -> Batch:
+    """A batch whose "user_frames" are numbered as here. frames: by the numbers that they have in it."""
+    users: Ragged | None = batch.columns.get("user_frames")
+    if users is None or not len(users.values):
+        return batch
+    here = np.where(users.values < 0, users.values, frames[users.values])
+    columns = Columns(batch.columns.rows, {**batch.columns, "user_frames": Ragged(here, users.offsets)}, batch.columns.damaged)
+    return batch._replace(columns=columns)

@@ -7,11 +7,11 @@ and to show. What leaves: bytes, written to a binary stream a batch at a time.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
+from perfpy.abi.startup import dataclass
 from perfpy.perfdata.records.batches import Batch
 from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import EventLines, columns_of
@@ -35,7 +35,7 @@ _ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batc
 _TEXTS: Final = 1 << 12  # joined at a time: what is written has just been in the caches
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ScriptLines:
     """Writes the lines of a recording.
 

@@ -7,10 +7,10 @@ stream (or, for --per-event-dump, in a file an event).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
+from perfpy.abi.startup import dataclass, field
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
@@ -44,7 +44,7 @@ _KERNEL_HALF: Final = 1 << 63
 _TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ScriptOptions:
     """What is printed, and how.
 
@@ -112,8 +112,7 @@ class ScriptRun:
         if jobs == 1:
             return lines.write(self._batches(columns, unwound), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
-            divided = DividedListing(self._recording, self._symbolizer, columns, self._unwinding(columns))
-            return lines.write(divided.made(lambda batch: batch, jobs), side, out)
+            return lines.write(divided.batches(jobs), side, out)
         return self._write_divided(divided, lines, out, jobs)
 
     def _write_divided(self, divided: DividedListing, lines: ScriptLines, out: BinaryIO, jobs: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,6 +12,9 @@ import pytest
 from perfpy.analysis.aggregate import overflow
 from perfpy.analysis.aggregate.overflow import VARIABLE, Overflow, ScratchFile, memory_for, memory_limit
 from perfpy.errors import OutputFailed, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,13 @@ def record_program(
     return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
 
 
+def _chain_mode(call_graph: str | bool, *, jit: bool, unwind: bool) -> str:
+    """How stacks are walked, "" where they are not, or where it is chosen by what runs."""
+    if isinstance(call_graph, str) and call_graph:
+        return call_graph
+    return "" if jit else "fp" if call_graph else "dwarf" if unwind else ""
+
+
 def watch_events(
     events: Sequence[str],
     *,

@@ -482,6 +482,12 @@ _perfpy() {
                 '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
                 '*-f[read files although somebody else owns them]' \
                 '*--force[read files although somebody else owns them]' \
+                '*--jobs=[read large files with at most so many processes]:value: ' \
+                '*--before=[recordings of the first group  file, pattern or folder]:file:_files' \
+                '*--after=[recordings of the second group]:file:_files' \
+                '*--unit=[of groups, the spread between what a change must exceed  hosts]:value:(host recording)' \
+                '*--weights=[of groups, hosts count by their events]:value:(time samples equal)' \
+                '*--cluster=[let the workers of this Dask scheduler read the groups]:value: ' \
                 '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
                 '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read the kernels symbols from this ELF file]:file:_files' \

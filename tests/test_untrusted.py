@@ -93,6 +93,7 @@ WRITERS = {
     "capture/sampling/output_switch.py": "recordings that it wrote itself",
     "perfdata/container/writer.py": "the recording, as the user names it",
     "recording/__init__.py": "what the caller names",
+    "fleet/recordings.py": "what the caller names",
     "perfdata/skeleton.py": "in a new temporary folder, by fixed names",
     "views/parquet/export.py": "the folder that the user names, and a fixed name in it",
     "views/parquet/tables.py": "in the folder that the user names; fixed names, component() of the host, a day, a number",
@@ -156,6 +157,7 @@ JOINS = {
     "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "perfdata/recording_folder.py": "a fixed name",
     "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 

@@ -10,12 +10,13 @@ above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
 # no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfpy.abi import record_tails
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType, names_of
 from perfpy.abi.framing import aligned, padded, with_header
 from perfpy.abi.sample_id import NO_ID, IdLayout, SampleId
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,10 @@ Layout: include/uapi/linux/perf_event.h, struct sample_id: the fields that sampl
 # no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr

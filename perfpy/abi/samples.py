@@ -34,6 +34,7 @@ import numpy as np
 from perfpy.abi.columns import Columns
 from perfpy.abi.fixed_fields import FIXED_FIELDS
 from perfpy.abi.flags import MISC_CPUMODE_MASK
+from perfpy.abi.record_starts import RecordStarts
 from perfpy.abi.sample_branches import BRANCH_DTYPE
 from perfpy.abi.sample_cursor import Cursor, realigned
 from perfpy.abi.sample_fields import READ_DTYPE, variable_decoders
@@ -88,20 +89,21 @@ class SampleLayout:
         return next((word for field, word, _ in self._fixed if field == name), None)
 
     def decode(
-        self, buf: NDArray[np.uint8], offsets: NDArray[np.int64], fields: Collection[str] | None = None, *, late: bool = False
+        self,
+        buf: NDArray[np.uint8],
+        offsets: NDArray[np.int64] | RecordStarts,
+        fields: Collection[str] | None = None,
+        *,
+        late: bool = False,
     ) -> Columns:
         """The columns of the SAMPLE records that start at `offsets` (bytes) in `buf`.
 
-        fields: names of the columns wanted (default: all; those that samples
-        of this attr do not have are left out without a word). Numbers come as
-        uint64, but pid, tid and cpu int32, misc uint16, cpumode (the low bits
-        of misc) uint8. Ragged: callchain (uint64), raw, user_stack, aux
-        (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order),
-        branch_counters, user_regs, intr_regs (uint64, set bits of the mask from
-        the lowest up), read (READ_DTYPE: one row a counter). late: callchain
-        and user_stack come as Slices, which need `buf`. Samples whose record is too short are
-        marked in `damaged`. Raises ValueError when a record does not lie
-        within `buf`.
+        fields: names of the columns wanted (default: all; those that samples of this attr do not have are left out without a word).
+        Numbers come as uint64, but pid, tid and cpu int32, misc uint16, cpumode (the low bits of misc) uint8. Ragged: callchain (uint64),
+        raw, user_stack, aux (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order), branch_counters, user_regs,
+        intr_regs (uint64, set bits of the mask from the lowest up), read (READ_DTYPE: one row a counter). late: callchain and
+        user_stack come as Slices, which need `buf`. Samples whose record is too short are marked in `damaged`.
+        Raises ValueError when a record does not lie within `buf`.
 
         >>> from perfpy.abi.attr import EventAttr
         >>> from perfpy.abi.flags import SampleType
@@ -111,39 +113,34 @@ class SampleLayout:
         >>> int(columns["ip"][0]), int(columns["tid"][0]), int(columns["cpumode"][0])
         (4096, 8, 2)
         """
-        if np.bitwise_or.reduce(offsets) & 7 or buf.ctypes.data & 7:
-            buf, offsets = realigned(buf, offsets, self.endian)
-        buf = buf[: len(buf) & ~7]
-        headers = buf.view(self.endian + "u2")
-        starts = offsets >> 3
-        ends = starts + (headers[3:].take(offsets >> 1) >> 3)
-        if len(ends) and (int(ends.max()) << 3 > len(buf) or int(offsets.min()) < 0):
+        buf, begins = _aligned(buf, offsets, self.endian)
+        headers, starts = buf.view(self.endian + "u2"), begins.starts >> 3
+        ends = starts + (begins.column(headers, 6) >> 3)
+        if len(ends) and (int(ends.max()) << 3 > len(buf) or int(starts.min()) < 0):
             raise ValueError("a sample record reaches beyond the buffer")
         wanted = None if fields is None else frozenset(fields)
         columns = Columns(len(starts))
-        _decode_misc(headers[2:], offsets, columns, wanted)
+        _decode_misc(headers, begins, columns, wanted)
         cursor = Cursor(buf, self.endian, starts, ends, late=late)
-        self._decode_fixed(cursor, columns, wanted)
+        self._decode_fixed(cursor, begins, columns, wanted)
         self._decode_variable(cursor, columns, wanted)
         columns.damaged = cursor.damaged
         return columns
 
-    def _decode_fixed(self, cursor: Cursor, columns: Columns, wanted: frozenset[str] | None) -> None:
+    def _decode_fixed(self, cursor: Cursor, begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:
         starts, lengths = cursor.skip(self._fixed_words)
         if cursor.damaged is not None:
-            starts = np.where(lengths > 0, starts, 0)
+            begins = RecordStarts(np.where(lengths > 0, starts, 0) << 3)
             if not len(cursor.words) >= self._fixed_words:
                 return self._zeros(columns, wanted)
-        words: dict[int, NDArray[np.uint64]] = {}
+        halves = cursor.words.view(self.endian + "u4")
         for name, word, half in self._fixed:
             if wanted is not None and name not in wanted:
                 continue
-            if word not in words:
-                words[word] = cursor.words[word:].take(starts)
             if half < 0:
-                column = words[word].astype(np.uint64, copy=False)
+                column = begins.column(cursor.words, word << 3).astype(np.uint64, copy=False)
             else:
-                column = words[word].view(self.endian + "u4")[half::2].astype(np.uint32).view(_INT)
+                column = begins.column(halves, (word << 3) + (half << 2)).astype(np.uint32, copy=False).view(_INT)
             if cursor.damaged is not None:
                 column[cursor.damaged] = 0
             columns[name] = column
@@ -161,11 +158,20 @@ class SampleLayout:
             decode_field(cursor, columns, need)
 
 
-def _decode_misc(miscs: NDArray[np.uint16], offsets: NDArray[np.int64], columns: Columns, wanted: frozenset[str] | None) -> None:
-    """misc, and the mode of the CPU that is in it. miscs: half words, of which those of the records begin at `offsets`."""
+def _aligned(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
+    """A buffer of whole words, and where the records begin in it, all at words."""
+    begins = offsets if isinstance(offsets, RecordStarts) else RecordStarts(offsets)
+    if np.bitwise_or.reduce(begins.starts) & 7 or buf.ctypes.data & 7:
+        buf, moved = realigned(buf, begins.starts, endian)
+        begins = RecordStarts(moved)
+    return buf[: len(buf) & ~7], begins
+
+
+def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:
+    """misc, and the mode of the CPU that is in it. headers: the buffer."""
     if wanted is not None and not wanted & {"misc", "cpumode"}:
         return
-    misc = miscs.take(offsets >> 1).astype(np.uint16, copy=False)
+    misc = begins.column(headers, 4).astype(np.uint16, copy=False)
     if wanted is None or "misc" in wanted:
         columns["misc"] = misc
     if wanted is None or "cpumode" in wanted:

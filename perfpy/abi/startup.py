@@ -11,10 +11,16 @@ from __future__ import annotations
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from dataclasses import dataclass, replace
+    from dataclasses import dataclass, field, replace
     from functools import cached_property
     from typing import Any, NamedTuple
 else:
+    try:
+        from _collections import _tuplegetter as _item  # what collections gives its named tuples: as fast as an attribute can be
+    except ImportError:
+
+        def _item(index: int, doc: str) -> property:
+            return property(lambda self: self[index], doc=doc)
 
     class _NamedTupleMaker(type):
         """Makes of the annotations of a class the names of a tuple's fields."""
@@ -25,7 +31,7 @@ else:
             made._fields = made.__match_args__ = fields
             made._field_defaults = {field: namespace[field] for field in fields if field in namespace}
             for index, field in enumerate(fields):
-                setattr(made, field, property(lambda self, index=index: self[index]))
+                setattr(made, field, _item(index, ""))
             return made
 
     class NamedTuple(tuple, metaclass=_NamedTupleMaker):
@@ -81,6 +87,16 @@ else:
             value = instance.__dict__[self._name] = self._compute(instance)
             return value
 
+    class _Fresh:
+        """A field's default: made anew for each instance."""
+
+        def __init__(self, make: Callable[[], Any]) -> None:
+            self.make = make
+
+    def field(*, default_factory: Callable[[], Any]) -> _Fresh:  # its name in dataclasses
+        """A field with a default that instances do not share."""
+        return _Fresh(default_factory)
+
     def dataclass(*, eq: bool, repr: bool) -> Callable[[type], type]:  # its name in dataclasses
         """A class whose annotations are the arguments of its constructor; it is compared and shown as any object."""
         assert not eq
@@ -89,12 +105,16 @@ else:
         def completed(cls: type) -> type:
             names = tuple(cls.__annotations__)
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+            fresh = {name: default.make for name, default in defaults.items() if isinstance(default, _Fresh)}
 
             def fill(self: Any, *args: Any, **named: Any) -> None:
                 values = {**defaults, **dict(zip(names, args)), **named}  # noqa: B905  # what is too much is found below
                 if len(args) > len(names) or values.keys() != set(names) or named.keys() & names[: len(args)]:
                     raise TypeError(f"{cls.__name__} takes {', '.join(names)}")
                 self.__dict__.update(values)
+                for name, make in fresh.items():
+                    if isinstance(values[name], _Fresh):
+                        self.__dict__[name] = make()
 
             cls.__init__ = fill
             cls.__match_args__ = names
@@ -108,4 +128,4 @@ else:
         return type(instance)(**{**values, **changes})
 
 
-__all__ = ["NamedTuple", "cached_property", "dataclass", "replace"]
+__all__ = ["NamedTuple", "cached_property", "dataclass", "field", "replace"]

@@ -13,13 +13,14 @@ only are decoded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, RecordType
 from perfpy.abi.framing import text
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

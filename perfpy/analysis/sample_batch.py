@@ -68,6 +68,10 @@ class SampleBatch:
                 self._columns[name] = self._view.columns[name]
         return self._columns[name]
 
+    def add(self, name: str, column: Any) -> None:
+        """One column more, a value for each sample."""
+        self._columns[name] = column
+
     def to_pandas(self, columns: Collection[str] | None = None) -> Any:
         """These columns as a pandas.DataFrame, names included (None: all of keys()). Needs pandas."""
         import pandas

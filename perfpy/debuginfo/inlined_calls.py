@@ -60,8 +60,8 @@ class InlineFinder:
     def __init__(self, units: UnitIndex, *, keeps: bool = False) -> None:
         """keeps: whether answers are kept for other runs, and taken from them."""
         self._units = units
-        self._known = KeptAnswers("calls", _COLUMNS, units, keeps=keeps)
-        self._functions = FunctionNames(self._known.texts)
+        self._answers = KeptAnswers("calls", _COLUMNS, units, between_runs=keeps)
+        self._functions = FunctionNames(self._answers.texts)
         self._searches: dict[DebugUnit, InlineSearch] = {}
 
     @property
@@ -71,7 +71,7 @@ class InlineFinder:
 
     def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
         """The functions at each address, in the order of the addresses."""
-        counts, rows = self._known.find(addresses, self._look)
+        counts, rows = self._answers.find(addresses, self._look)
         name, *others = rows.T
         return InlinedCalls(counts, name.astype(np.int32), *others)
 

@@ -50,12 +50,12 @@ class AddressRows(NamedTuple):
 class KeptAnswers:
     """The answers of one kind that a file gave, in this run and in others.
 
-    kind: what is answered; width: how many numbers a row has; units: those of the file; keeps: whether other runs count.
+    kind: what is answered; width: how many numbers a row has; units: those of the file; between_runs: False keeps them in this one.
     texts: what the first numbers of rows stand for; whoever finds new ones appends them.
     """
 
-    def __init__(self, kind: str, width: int, units: UnitIndex, *, keeps: bool = True) -> None:
-        self._table = _KnownRows(f"{kind}{_VERSION}" if keeps else "", width, units)
+    def __init__(self, kind: str, width: int, units: UnitIndex, *, between_runs: bool = True) -> None:
+        self._table = _KnownRows(f"{kind}{_VERSION}", width, units, between_runs=between_runs)
         self.texts = self._table.texts
         if self._table.key:
             weakref.finalize(self, self._table.store)
@@ -72,7 +72,7 @@ class KeptAnswers:
 class _KnownRows:
     """What KeptAnswers knows; apart from it, as it is kept when nobody has that any more."""
 
-    def __init__(self, kind: str, width: int, units: UnitIndex) -> None:
+    def __init__(self, kind: str, width: int, units: UnitIndex, *, between_runs: bool) -> None:
         self._units = units
         self._width = width
         self.holds = True
@@ -81,7 +81,8 @@ class _KnownRows:
         self._addresses = np.zeros(0, np.uint64)  # ascending
         self._answers = AddressRows(np.zeros(0, np.int64), np.zeros((0, width), np.int64))
         file = units.sections.file
-        self.key = "" if not kind or isinstance(file.content, bytes) else key_of(kind, file)  # what comes with a recording is at no path
+        is_at_path = not isinstance(file.content, bytes)  # what comes with a recording is not
+        self.key = key_of(kind, file) if between_runs and is_at_path else ""
         if self.key:
             self._files = ColumnFiles(folder("debuginfo"), ".answers", _LIMIT)
             try:

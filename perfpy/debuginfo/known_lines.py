@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
 
 

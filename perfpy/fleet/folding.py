@@ -22,6 +22,7 @@ from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
 from perfpy.analysis.stacks.stack_builder import WithSingleFrames
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
+from perfpy.fleet.many_contents import narrowed_by
 from perfpy.fleet.merging import merged
 from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, Unread, portable
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
+    from perfpy.fleet.many_contents import Conditions
     from perfpy.fleet.traced_values import ShownText
-    from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -61,13 +62,14 @@ Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | WantedStacks, Sy
 
 class FoldingRequest(NamedTuple):
     """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers;
-    mode: what a row stands for (None: whatever it does for each recording).
+    mode: what a row stands for (None: whatever it does for each recording); conditions: which samples count.
     """
 
     asked: Asked
     weight: str = "time"
     check_owner: bool = False
     mode: Mode | None = None
+    conditions: tuple[Conditions, ...] = ()
 
 
 class FoldedGroup(NamedTuple):
@@ -86,7 +88,8 @@ def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles 
     parts, unread, refused = [], [], ""
     for path in paths:
         try:
-            parts.append(folded_recording(path, request, shared))
+            found = folded_recording(path, request, shared)
+            parts += [] if found is None else [found]
         except PerfError as error:
             unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
             refused = refused or (str(error) if isinstance(error, UsageError) else "")
@@ -101,17 +104,25 @@ def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
     return FoldedGroup(merged(parts) if parts else None, unread, refused)
 
 
-def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile:
-    """One recording, folded; shared: files that were found for others. Raises BadPerfData, UsageError."""
-    with Recording(path, check_owner=request.check_owner) as recording:
+def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
+    """One recording, folded; None where it is of a machine that is not wanted. shared: files that were found for others.
+
+    Raises BadPerfData, UsageError.
+    """
+    with Recording(path, check_owner=request.check_owner) as whole:
+        recording = narrowed_by(whole, request.conditions)
+        if recording is None:
+            return None
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
             raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):
+            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
             found = _stacks(recording, asked, timeline, symbolizer)
         else:
+            asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
             found = _rows(recording, asked, timeline, symbolizer, symbols)
         lost, dropped = losses(recording.data)
         warnings = [Unread(path, text) for text in recording.warnings]
@@ -135,10 +146,9 @@ def _rows(
     if "raw" in recipe.dimensions:
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
-    words = OwnWords(timeline.last_comm, machine, shown)
-    formats = formats_of(recording.events, data.tracing)
+    words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
-    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words, formats
+    parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
     return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
 
 
@@ -153,9 +163,8 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     if asked.sites:
         profile = WithSingleFrames(profile)
     infos = lines_of(symbolizer) if asked.sites else None
-    words = OwnWords(timeline.last_comm, MachineTexts(), [])
-    formats: list[EventFormat | None] = [None] * len(events)
-    parts = recording_text(data), events, profile, symbolizer, timeline, words, formats
+    words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
+    parts = recording_text(data), events, profile, symbolizer, timeline, words
     return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
 
 

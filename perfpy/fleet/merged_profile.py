@@ -6,7 +6,7 @@ their symbols, and what words the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from perfpy.analysis.aggregate.profile import samples_of_frames
 from perfpy.analysis.report.report import SampleWords
 from perfpy.analysis.samples.dimensions import PayloadTable
 from perfpy.analysis.sortkeys.key_texts import TaskComms
+from perfpy.fleet.late_symbols import loader_of
 from perfpy.fleet.own_values import MergedValues
 from perfpy.fleet.traced_values import merged_data, merged_fields
 from perfpy.symbols.known_frames import KnownFrames
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded
-    from perfpy.analysis.report.layout import Finder
+    from perfpy.analysis.report.layout import Finder, Layout
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.fleet.portable import PortableProfile
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.symbols.files.debug_files import SymbolOptions
 
 
 class MergedProfile:
@@ -36,14 +38,16 @@ class MergedProfile:
     is_pipe = False
     endian = "<"
 
-    def __init__(self, found: PortableProfile) -> None:
+    def __init__(self, found: PortableProfile, symbols: SymbolOptions | None = None) -> None:
+        """symbols: where to look for files with code."""
         self.events: list[FileEvent] = found.events
         self.features: dict[str, object] = {}
         self.raw = PayloadTable()
         self.values = MergedValues(found.folded.dimensions, found.values, found.recordings)
-        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins, found.lines)
+        loader = loader_of(found.dsos, symbols) if symbols is not None else None
+        self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins, found.lines, loader)
         self.folded: Folded = found.folded.with_dimensions(self.values.dimensions)
-        self._found = found
+        self.found = found
         self.chains = MergedChains(found) if len(found.chain_lengths) or not len(found.folded) else None
         if self.chains is not None:  # rows of recordings without callchains have empty ones
             none = len(found.chain_lengths)
@@ -51,16 +55,16 @@ class MergedProfile:
 
     def last_comm(self, tid: int) -> str:
         """The comm that a thread had last, of the first recording that has the number."""
-        return self.values.comm_of(tid) or self._found.last_comms.get(tid) or unnamed(tid)
+        return self.values.comm_of(tid) or self.found.last_comms.get(tid) or unnamed(tid)
 
     def fields(self, *, raw: bool) -> Finder:
         """What finds sort keys of tracepoints' fields."""
-        found = self._found
+        found = self.found
         return merged_fields(found.events, found.formats, found.values.get("raw", []), raw=raw)
 
     def words(self, memory: MemoryWords | None) -> SampleWords:
         """What words the numbers that are no locations."""
-        found = self._found
+        found = self.found
         return SampleWords(TaskComms(found.comms, self.last_comm), merged_data(found.values.get("raw", [])), memory, self.values.machine)
 
     def samples_of_frames(self) -> NDArray[np.int64]:
@@ -77,3 +81,20 @@ class MergedChains:
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Frame ids one after the other, and offsets with one more entry than chains."""
         return self._frames, np.append(self._offsets, self._offsets[-1])
+
+
+def several_builds(found: PortableProfile, layout: Layout) -> str:
+    """Which files are several builds of one name, whose functions are one row; "" where rows tell them apart, or there are none."""
+    if layout.has("build_id") or not any(key.of_location for key in layout.keys):
+        return ""
+    builds: dict[str, set[str]] = {}
+    for file in found.dsos:
+        builds.setdefault(file.short_name, set()).add(file.build_id)
+    names = [f"{name} ({len(known)})" for name, known in builds.items() if len(known) > 1]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"of these files there are several builds, whose functions are one row: {', '.join(names[:_SHOWN])}{more} (-s +build_id)" * bool(
+        names
+    )
+
+
+_SHOWN: Final = 5

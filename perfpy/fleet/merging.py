@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
 
 _CHAINS_AT_ONCE = 1 << 13
 
@@ -102,7 +102,7 @@ class Merging:
         self._recordings += [part.recordings[index] for index in numbers["recording"].new]
         for index in numbers["event"].new:
             self._event_keys.append(part.event_keys[index])
-            self._events.append(_renumbered(part.events[index], len(self._events)))
+            self._events.append(renumbered(part.events[index], len(self._events)))
             self._formats.append(part.formats[index])
         comm = numbers["comm"].of(part.comms)
         self._comms += [part.comms[index] for index in numbers["comm"].new]
@@ -234,7 +234,7 @@ class Merging:
         )
 
 
-def _renumbered(event: FileEvent, number: int) -> FileEvent:
+def renumbered(event: FileEvent, number: int) -> FileEvent:
     """An event as the number-th; groups are each recording's own."""
     from copy import copy
 

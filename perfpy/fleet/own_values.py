@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.perfdata.tracepoints.event_format import EventFormat
 
 #: dimensions that are numbers of threads or processes
 _TASKS: Final = ("tid", "pid")
@@ -26,11 +27,14 @@ _NUMBER_BITS: Final = 32
 
 
 class OwnWords(NamedTuple):
-    """last_comm: of threads; machine: names of cgroups and sockets; payloads: the distinct data of tracepoints in words."""
+    """last_comm: of threads; machine: names of cgroups and sockets; formats: of each event, where it is a tracepoint;
+    payloads: the distinct data of these in words.
+    """
 
     last_comm: Callable[[int], str]
     machine: MachineTexts
-    payloads: Sequence[Hashable]
+    formats: Sequence[EventFormat | None]
+    payloads: Sequence[Hashable] = ()
 
 
 class ValuedDimensions(NamedTuple):

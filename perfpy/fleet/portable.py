@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import PerfType
-from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.own_values import valued
 from perfpy.fleet.portable_lines import line_columns
@@ -21,14 +20,14 @@ from perfpy.symbols.known_frames import SymbolColumns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import FoldedSamples
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.cut_stacks import CutStacks
@@ -109,48 +108,59 @@ def portable(
     symbolizer: Symbolizer,
     timeline: TaskTimeline,
     words: OwnWords,
-    formats: list[EventFormat | None],
     *,
     by_function: bool,
     infos: DebugInfos | None = None,
 ) -> PortableProfile:
-    """What a profile holds, for others.
-
-    words: what words what is the recording's own; formats: of its events; infos: says where code is from, where that is wanted.
-    """
+    """What a profile holds, for others. words: of what is the recording's own; infos: says where code is from, if that is wanted."""
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
-    table = symbolizer.resolve()
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
-    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
-    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    named = _named(symbolizer, used, infos)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
-    origins = [symbolizer.origin(number) for number in range(len(symbolizer.dsos))]
     dimensions, values = valued(dimensions, words)
-    rows = Folded(folded.event, folded.filtered, folded.chain, folded.tid, folded.period, folded.count, dimensions, folded.measures)
     return PortableProfile(
         [recording],
         events,
         event_keys(events),
-        list(symbolizer.dsos),
-        origins,
-        frames,
-        _symbols(symbolizer, numbers),
+        named.dsos,
+        named.origins,
+        named.frames,
+        named.symbols,
         number_of[chains],
         lengths,
         list(timeline.comms),
         {tid: timeline.last_comm(tid) for tid in tids},
-        rows,
+        folded.with_dimensions(dimensions),
         values,
-        formats,
-        lines,
+        list(words.formats),
+        named.lines,
         *(0, 0, []),
         by_function,
         *([], []),
     )
+
+
+class _Named(NamedTuple):
+    """Some frames, with the symbols and files that they have."""
+
+    frames: dict[str, NDArray[Any]]
+    symbols: SymbolColumns
+    dsos: list[Dso]
+    origins: list[str]
+    lines: LineColumns | None
+
+
+def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None) -> _Named:
+    table = symbolizer.resolve()
+    frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
+    numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
+    hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
+    dsos, origins = [symbolizer.dsos[number] for number in hit], [symbolizer.origin(number) for number in hit]
+    return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -175,7 +185,7 @@ def _is_of_frames(name: str) -> bool:
 
 
 def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
-    """The symbols that frames have, and the number of each frame's among them."""
+    """Which symbols, or dsos, frames have, and the number of each frame's among these."""
     used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
     used[-1] = False  # -1: none
@@ -185,11 +195,13 @@ def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray
     return numbers, number_of[symbol]
 
 
-def _symbols(symbolizer: Symbolizer, numbers: list[int]) -> SymbolColumns:
+def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> SymbolColumns:
+    """hit: the dsos that there are, which have the symbols."""
+    number_of = {dso: number for number, dso in enumerate(hit)}
     known = symbolizer.symbols
     names = [known.name(number) for number in numbers]
     start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
-    dso = np.array([known.dso(number) for number in numbers], np.int32)
+    dso = np.array([number_of[known.dso(number)] for number in numbers], np.int32)
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)

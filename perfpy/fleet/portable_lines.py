@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.known_frames import LineColumns
+from perfpy.symbols.frame_table import LineColumns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ def line_columns(infos: DebugInfos, symbolizer: Symbolizer, frames: NDArray[np.i
     begins = infos.begins(symbols)
     numbers: dict[str, int] = {path: number for number, path in enumerate(infos.paths)}
     found = [(numbers.setdefault(path, len(numbers)), line) for path, line in (begins.get(symbol, ("", 0)) for symbol in symbols)]
-    at = [(-1, 0) if symbol not in begins else one for symbol, one in zip(symbols, found, strict=True)]
+    where = [(-1, 0) if symbol not in begins else one for symbol, one in zip(symbols, found, strict=True)]
     files = [file.kind is not DsoKind.MODULE and infos.of(number) is not None for number, file in enumerate(symbolizer.dsos)]
     linked = np.array([*files, False], np.bool_)[symbolizer.frames.dso[frames]]
     small = [column.astype(np.int32) for column in (own.file, own.line, callers.file, callers.line)]
-    return LineColumns(list(numbers), at, own.address, linked, *small)
+    return LineColumns(list(numbers), where, own.address, linked, *small)
 
 
 class MergedLines:

@@ -10,29 +10,35 @@ import glob
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import report_of
-from perfpy.errors import BadPerfData, PerfError, UsageError
+from perfpy.errors import BadPerfData, OutputFailed, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, merged_groups
-from perfpy.fleet.merged_profile import MergedProfile
+from perfpy.fleet.late_symbols import with_symbols_from_here
+from perfpy.fleet.many_contents import ManyContents, none_of
+from perfpy.fleet.merged_profile import MergedProfile, several_builds
+from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.workers.forked import ForkedWorkers, can_fork
 from perfpy.workers.jobs import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from os import PathLike
 
     from perfpy.analysis.aggregate.scan import Progress
-    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import Asked, FoldedGroup
-    from perfpy.fleet.portable import PortableProfile, Unread
-    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.fleet.portable import PortableProfile
 
 #: what names recordings: paths, patterns, folders
 Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -40,7 +46,6 @@ Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 WEIGHTS: Final = ("time", "samples", "equal")
 #: recordings that a process folds and merges before it hands anything on
 _GROUP: Final = 4
-_MAIN_FILE: Final = "data"  # of a recording that is a folder
 
 
 def recordings_named(names: Names) -> list[str]:
@@ -54,7 +59,7 @@ def recordings_named(names: Names) -> list[str]:
         name = os.fspath(one)
         if exported := recordings_in(name):
             paths = exported
-        elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+        elif os.path.isdir(name) and not os.path.exists(main_file(name)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
         elif glob.has_magic(name) and not os.path.exists(name):
             paths = sorted(glob.glob(name, recursive=True))
@@ -66,10 +71,8 @@ def recordings_named(names: Names) -> list[str]:
     return list(found)
 
 
-class Recordings:
-    """Many recordings, reported as one.
-
-    paths: those that were named; unread: those that could not be read the last time, and why; warnings: what could not be read of others.
+class Recordings(ManyContents):
+    """Many recordings, with the methods of one: reports, stacks, pages, columns are of all of them. See also ManyContents.
 
     >>> import perfpy
     >>> recordings = perfpy.open_many(["perf.data", "perf.data"])
@@ -91,15 +94,14 @@ class Recordings:
     ) -> None:
         if weight not in WEIGHTS:
             raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
-        self.paths = list(paths)
-        self.unread: list[Unread] = []
-        self.warnings: list[Unread] = []
-        self._symbols = symbols
-        self._weight, self._check_owner, self._jobs = weight, check_owner, jobs
+        super().__init__(paths, symbols=symbols, check_owner=check_owner)
+        self.weight, self._jobs = weight, jobs
         self._cluster, self._progress = cluster, progress
 
-    def __len__(self) -> int:
-        return len(self.paths)
+    @property
+    def title(self) -> str:
+        """How many recordings there are, without those that could not be read."""
+        return f"{len(self) - len(self.unread)} recordings"
 
     def report(
         self,
@@ -107,6 +109,7 @@ class Recordings:
         *,
         callers: bool = False,
         options: ReportOptions | None = None,
+        symbols: SymbolOptions | None = None,
         asked: Asked | None = None,
     ) -> Report:
         """A histogram of the samples of all recordings, for each event: as Recording.report, with the further sort keys host and recording.
@@ -121,29 +124,111 @@ class Recordings:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
-        wanted = options
-        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)), wanted.wanted.mode)
-        profile = MergedProfile(found)
-        plan = plan_report(profile, wanted, profile.fields(raw=wanted.wanted.raw_trace))
-        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(wanted)), found.listed)
+        return self.folded_report(options, asked, symbols)[1]
+
+    def folded_report(
+        self, options: ReportOptions, asked: Asked | None = None, symbols: SymbolOptions | None = None
+    ) -> tuple[MergedProfile, Report]:
+        """What all recordings are folded to, and its report. Raises as `report`."""
+        symbols = symbols or self._symbols
+        found = self.folded(asked or (lambda _recording: (options, symbols)), options.wanted.mode, symbols)
+        profile = MergedProfile(found, symbols or SymbolOptions())
+        plan = plan_report(profile, options, profile.fields(raw=options.wanted.raw_trace))
+        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), found.listed)
         report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
-        return report
+        report.note_chains = lambda: several_builds(found, plan.layout)
+        return profile, report
+
+    def changes(
+        self,
+        after: Recordings,
+        by: str | Sequence[str] = "dso,symbol",
+        *,
+        symbols: SymbolOptions | None = None,
+        unit: str = "",
+        whole_names: bool = False,
+        asked: Asked | None = None,
+    ) -> list[GroupChanges]:
+        """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
+
+        by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
+        "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
+        template by itself; asked: what gives options for each recording. Raises as `report`.
+
+        >>> import perfpy, shutil
+        >>> after = shutil.copy("perf.data", "after.data")
+        >>> changes = perfpy.open_many("perf.dat?").changes(perfpy.open_many(after))[0]
+        >>> changes.before.samples, changes.above()
+        (10, [])
+        """
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
+
+        keys = by if isinstance(by, str) else ",".join(by)
+        options = comparable(ReportOptions(wanted=Wanted(sort=keys), group=False), self.paths, after.paths, unit)
+        groups = [one.folded_report(options, asked, symbols) for one in (self, after)]
+        first, second = (FoldedGroupReport(profile.found, report) for profile, report in groups)
+        return changes_between(first, second, unit, equal="equal" in (self.weight, after.weight), whole_names=whole_names)
+
+    def annotate(
+        self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None
+    ) -> Annotation:
+        """The code of functions, of each build of a file apart, with the samples of all recordings: as Recording.annotate.
+
+        Code is that of this machine's files of the same builds (their build-ids): of the kernel there is none.
+        """
+        from perfpy.analysis.annotation.annotation import Annotation
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+
+        wanted = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        wanted = wanted._replace(wanted=Wanted(sort="dso,build_id,symbol"), by_address=True, call_graph=None, children=False)
+        profile, report = self.folded_report(wanted, symbols=symbols)
+        return Annotation(report, profile.symbolizer)
 
     def stacks(
-        self, *, sample_filter: SampleFilter | None = None, latency: bool = False, sites: bool = False, asked: Asked | None = None
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        latency: bool = False,
+        sites: bool = False,
+        asked: Asked | None = None,
     ) -> list[Stacks]:
         """The whole stacks of each event of all recordings: as Recording.stacks, without single samples."""
-        from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import stacks_of
 
         wanted = WantedStacks(sample_filter or SampleFilter(), latency, sites)
-        found = self.folded(asked or (lambda _recording: (wanted, self._symbols)))
+        options = symbols or self._symbols
+        found = self.folded(asked or (lambda _recording: (wanted, options)), symbols=options)
         profile = MergedProfile(found)
         return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer, sites=sites)
 
-    def folded(self, asked: Asked, mode: Mode | None = None) -> PortableProfile:
-        """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read."""
-        request = FoldingRequest(asked, self._weight, self._check_owner, mode)
+    def page(self, stacks: Sequence[Stacks] | None = None, *, symbols: SymbolOptions | None = None) -> str:
+        """The profile of all as a page, as Recording.page, without times and code. stacks: of which it is made."""
+        from perfpy.views.page.page import PageText, render
+
+        return render(self.stacks(symbols) if stacks is None else stacks, PageText(self.title))
+
+    def flamegraph(self, path: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> None:
+        """Write page() to a file: one HTML file for any browser, complete in itself. Raises OutputFailed.
+
+        >>> import perfpy
+        >>> perfpy.open_many(["perf.data", "perf.data"]).flamegraph("flame.html")
+        """
+        try:
+            with open(path, "wb") as file:
+                file.write(self.page(symbols=symbols).encode(errors="replace"))
+        except OSError as error:
+            raise OutputFailed(os.fspath(path), error.strerror or str(error)) from None
+
+    def folded(self, asked: Asked, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
+        """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read.
+
+        symbols: where to look here for what workers elsewhere did not find.
+        """
+        request = FoldingRequest(asked, self.weight, self._check_owner, mode, tuple(self.conditions))
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one
@@ -155,10 +240,9 @@ class Recordings:
         if found.part is None:
             if found.refused:
                 raise UsageError(found.refused)
-            first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
-            raise PerfError(f"none of {len(self.paths)} recordings can be read{first}")
+            raise PerfError(none_of(self))
         self.warnings = found.part.warnings
-        return found.part
+        return with_symbols_from_here(found.part, symbols or SymbolOptions()) if self._cluster else found.part
 
     def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
         """Each group, folded by this process or by some that are forked off it."""

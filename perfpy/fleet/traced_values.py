@@ -108,5 +108,5 @@ def _column(name: str, known: Sequence[tuple[ShownText, ...]], _texts: KeyTexts,
 def _ranks(texts: Sequence[str]) -> Int64:
     numeric = {text: int(text) for text in set(texts) if _NUMBER.fullmatch(text)}
     order = sorted(set(texts), key=lambda text: (text in numeric, numeric.get(text, 0), text), reverse=True)
-    place = {text: number for number, text in enumerate(order)}
-    return np.array([place[text] for text in texts], np.int64)
+    rank = {text: number for number, text in enumerate(order)}
+    return np.array([rank[text] for text in texts], np.int64)

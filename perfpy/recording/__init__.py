@@ -146,7 +146,7 @@ class Recording(RecordingContents):
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
-        options = options._replace(sample_filter=self._narrowed(options.sample_filter))
+        options = options._replace(sample_filter=self.within(options.sample_filter))
         timeline = self.make_timeline(keep_exited=options.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
         report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
@@ -188,7 +188,7 @@ class Recording(RecordingContents):
 
         asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
-        asked = asked._replace(sample_filter=self._narrowed(asked.sample_filter))
+        asked = asked._replace(sample_filter=self.within(asked.sample_filter))
         timeline = self.make_timeline(keep_exited=asked.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
         return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
@@ -205,7 +205,7 @@ class Recording(RecordingContents):
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self.new_symbolizer(timeline, symbols)
-        return make_source_shares(self.data, timeline, symbolizer, self._narrowed(sample_filter or SampleFilter()))
+        return make_source_shares(self.data, timeline, symbolizer, self.within(sample_filter or SampleFilter()))
 
     def stacks(
         self,
@@ -228,7 +228,7 @@ class Recording(RecordingContents):
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self.new_symbolizer(timeline, symbols)
-        wanted = self._narrowed(sample_filter or SampleFilter())
+        wanted = self.within(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
         return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
 
@@ -313,7 +313,7 @@ class Recording(RecordingContents):
 
         return export(self, fspath(folder), symbols)
 
-    def _narrowed(self, sample_filter: SampleFilter) -> SampleFilter:
+    def within(self, sample_filter: SampleFilter) -> SampleFilter:
         """A filter within what where() left."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
 

@@ -16,15 +16,21 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.samples import BRANCH_DTYPE
 from perfpy.errors import BadPerfData
+from perfpy.perfdata.bounded_tables import opened_table
 from perfpy.perfdata.skeleton import whole_recording
 from perfpy.perfdata.tables_folder import VERSION
 from perfpy.symbols.symbol_table import SymbolTable, named
+from perfpy.untrusted.expansion import ExpansionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+_NUMBER, _OBJECT = 8, 200  # bytes of a value: of a number, and of one in a row of Python's
+#: of the whole tables: many times what a recording of a day has
+_MOST: Final = 4 << 30
+_OF_SYMBOLS: Final = ("start", "end", "name", "build_id", "path", "inlined")
 _OWN: Final = ("recording", "at", "event", "task", "symbol", "frame", "stack", "chain", "event_in_file", "host", "day")
 
 
@@ -71,44 +77,60 @@ class ExportedSymbols:
         """Start, end, name, and build-id or path of each symbol."""
         found: list[tuple[int, int, str, str]] = []
         for path in sorted(glob(os.path.join(escape(self._folder), "*.parquet"))):
-            columns = [_rows(path, [name])[name].to_pylist() for name in ("start", "end", "name", "build_id", "path", "inlined")]
+            table = _rows(path, [*_OF_SYMBOLS], _OBJECT)
+            columns = [_values(table[name]) for name in _OF_SYMBOLS]
             for start, end, name, build_id, file, inlined in zip(*columns, strict=True):
                 if not inlined and start != end:
                     found.append((start, end, name, build_id or file))
         return found
 
 
-def _rows(path: str, columns: list[str]) -> Any:
-    import pyarrow.parquet
-
-    return pyarrow.parquet.ParquetFile(path).read(columns=columns)
+def _rows(path: str, columns: list[str], width: int = _NUMBER) -> Any:
+    """Columns of a table, as a whole. width: what becomes of a value."""
+    with opened_table(path, columns, width=width, most=_MOST) as table:
+        return table.read(columns=columns)
 
 
 def _samples(path: str, chains: Ragged) -> Iterator[tuple[NDArray[np.int32], Columns]]:
     """The samples of a file, piece by piece: the events' indexes, and the columns that make the records."""
-    import pyarrow.parquet
-
-    for part in pyarrow.parquet.ParquetFile(path).iter_batches():
-        columns = Columns(part.num_rows)
-        for name in part.schema.names:
-            if name not in _OWN:
-                columns[name] = _column(name, part[name])
-        chain = part["chain"].to_numpy()
-        if len(chain) and chain.max() >= 0:
-            columns["callchain"] = _chosen(chains, chain)
-        yield part["event_in_file"].to_numpy().astype(np.int32), columns
+    with opened_table(path) as table:
+        for part in table.iter_batches():
+            columns = Columns(part.num_rows)
+            for name in part.schema.names:
+                if name not in _OWN:
+                    columns[name] = _column(name, part[name])
+            chain = part["chain"].to_numpy()
+            if len(chain) and chain.max() >= 0:
+                columns["callchain"] = _chosen(chains, chain)
+            yield part["event_in_file"].to_numpy().astype(np.int32), columns
 
 
 def _column(name: str, array: Any) -> Any:
     """Numbers, or rows of bytes, as perfpy.abi.sample_rows takes them."""
     import pyarrow
 
-    if not pyarrow.types.is_binary(array.type):
+    if not pyarrow.types.is_dictionary(array.type):
         return array.to_numpy()
-    rows = array.to_pylist()
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    values = np.frombuffer(b"".join(rows), np.uint8)
+    values, numbers = array.dictionary.to_pylist(), array.indices.to_numpy()
+    lengths = np.array([len(value) for value in values], np.int64)[numbers]
+    if int(lengths.sum()) > _MOST:
+        raise ExpansionError(f"{name} would become {int(lengths.sum()):,} bytes")
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    values = np.frombuffer(b"".join([values[number] for number in numbers.tolist()]), np.uint8)
     return Ragged(values.view(BRANCH_DTYPE), offsets // BRANCH_DTYPE.itemsize) if name == "branch_stack" else Ragged(values, offsets)
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column; equal strings are one object."""
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    found = []
+    for chunk in column.chunks:
+        names = chunk.dictionary.to_pylist()
+        found += [names[number] for number in chunk.indices.to_pylist()]
+    return found
 
 
 def _ragged(array: Any) -> Ragged:

@@ -7,7 +7,7 @@ symbols.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,27 @@ class FrameTable:
             column = self._columns[name]
             column.append(values)
             setattr(self, name, column.values)
+
+
+class LineColumns(NamedTuple):
+    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
+
+    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
+    of the call before it; begins: file and line of each symbol.
+    """
+
+    paths: list[str]
+    begins: list[tuple[int, int]]
+    address: NDArray[np.uint64]
+    linked: NDArray[np.bool_]
+    file: NDArray[np.int32]
+    line: NDArray[np.int32]
+    caller_file: NDArray[np.int32]
+    caller_line: NDArray[np.int32]
+
+    def take(self, frames: NDArray[Any]) -> LineColumns:
+        """Those of some of the frames."""
+        return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
 
 
 class SymbolNames:

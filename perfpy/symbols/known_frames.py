@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfpy.symbols.files.debug_files import Found, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, SymbolNames
 from perfpy.symbols.providers.missing import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.frame_table import Ids
+    from perfpy.symbols.frame_table import Ids, LineColumns
+    from perfpy.symbols.loader import SymbolLoader
 
 
 class SymbolColumns(NamedTuple):
@@ -39,27 +41,6 @@ class SymbolColumns(NamedTuple):
         """Some of them."""
         more = self.twin[rows], self.is_data[rows], self.inlined[rows], self.binding[rows]
         return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
-
-
-class LineColumns(NamedTuple):
-    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
-
-    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
-    of the call before it; begins: file and line of each symbol.
-    """
-
-    paths: list[str]
-    begins: list[tuple[int, int]]
-    address: NDArray[np.uint64]
-    linked: NDArray[np.bool_]
-    file: NDArray[np.int32]
-    line: NDArray[np.int32]
-    caller_file: NDArray[np.int32]
-    caller_line: NDArray[np.int32]
-
-    def take(self, frames: NDArray[Any]) -> LineColumns:
-        """Those of some of the frames."""
-        return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
 
 
 class FoundSymbols(SymbolNames):
@@ -110,7 +91,11 @@ class FoundSymbols(SymbolNames):
 
 
 class KnownFrames(Symbolizer):
-    """What was found. origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked."""
+    """What was found.
+
+    origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked for; loader: finds
+    files of the same builds, where these are wanted.
+    """
 
     def __init__(
         self,
@@ -119,8 +104,11 @@ class KnownFrames(Symbolizer):
         dsos: list[Dso],
         origins: Sequence[str],
         lines: LineColumns | None = None,
+        loader: SymbolLoader | None = None,
     ) -> None:
         self.known_lines = lines
+        self._files = loader
+        self._options = SymbolOptions()
         self.frames = FrameTable()
         self.frames.extend(**frames)
         self.symbols = FoundSymbols(symbols, [(file.short_name, file.kind) for file in dsos])
@@ -136,8 +124,20 @@ class KnownFrames(Symbolizer):
         del callers_first
         return ids, counts
 
+    def files(self, number: int) -> Found:
+        """The ELF files of a dso, where there are some of its build."""
+        return Found() if self._files is None else self._files.files(number)
+
     def image(self, _number: int) -> None:
-        """None: files need not be here."""
+        """None: kernels are those of many machines."""
+        return
+
+    def module_code(self, _number: int) -> None:
+        """None, too."""
+        return
+
+    def running_kernel(self) -> None:
+        """None, too."""
         return
 
     def origin(self, number: int) -> str:

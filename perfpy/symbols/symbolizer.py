@@ -8,12 +8,13 @@ unique frames, whose columns (dso, address, symbol ...) are valid after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, Ids, SymbolNames
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.files.shared_files import SharedFiles
-    from perfpy.symbols.known_frames import LineColumns
+    from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable

@@ -6,7 +6,9 @@ numbers of registers: the psABI supplements of each architecture; perf's: arch/*
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from perfpy.abi.startup import NamedTuple
 
 _ABI_32: Final = 1
 NO_REGISTER: Final = -1

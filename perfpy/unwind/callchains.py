@@ -208,8 +208,8 @@ def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
     offsets = np.zeros(len(chains) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     values = np.empty(int(offsets[-1]), others.values.dtype)
-    for source, at in ((chains, np.arange(len(chains))), (others, rows)):
-        values[slices_index(offsets[:-1][at], source.lengths)[0]] = source.values
+    for source, rows_of in ((chains, np.arange(len(chains))), (others, rows)):
+        values[slices_index(offsets[:-1][rows_of], source.lengths)[0]] = source.values
     return Ragged(values, offsets)
 
 

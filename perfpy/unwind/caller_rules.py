@@ -7,11 +7,12 @@ many chains there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.known_callers import ELSEWHERE, KEPT
 from perfpy.unwind.memory import StackMemory

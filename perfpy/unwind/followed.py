@@ -7,11 +7,12 @@ have others. All chains take a step together: where the words stand was found ou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
+from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.known_callers import KEPT, NOTHING, SAMPLED
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ DWARF 5, section 6.4.1; the Linux Standard Base for .eh_frame, which differs in 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.encoded import OMITTED, ByteReader
 
 if TYPE_CHECKING:

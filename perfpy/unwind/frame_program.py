@@ -8,8 +8,9 @@ damaged. What instructions ask for is bounded: their number, and the depth of re
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.files.elf import DAMAGE
 from perfpy.unwind.encoded import ByteReader
 from perfpy.unwind.rules import EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, VAL_EXPRESSION, VAL_OFFSET, FrameRules

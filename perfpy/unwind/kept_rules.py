@@ -45,8 +45,8 @@ class KnownRules:
         """The row of the rules at each address, or SILENT, or UNASKED."""
         if not len(self._addresses):
             return np.full(len(addresses), UNASKED, np.int32)
-        at = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
-        found: NDArray[np.int32] = np.where(self._addresses[at] == addresses, self._which[at], np.int32(UNASKED))
+        position = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
+        found: NDArray[np.int32] = np.where(self._addresses[position] == addresses, self._which[position], np.int32(UNASKED))
         return found
 
     def add(self, addresses: list[int], found: Sequence[FrameRules | None]) -> None:
@@ -54,8 +54,8 @@ class KnownRules:
         rows = [SILENT if rules is None else self._row.setdefault(rules, len(self._row)) for rules in found]
         self.rules += list(self._row)[len(self.rules) :]
         added = np.array(addresses, np.uint64)
-        at = np.searchsorted(self._addresses, added)
-        self._addresses, self._which = np.insert(self._addresses, at, added), np.insert(self._which, at, rows)
+        position = np.searchsorted(self._addresses, added)
+        self._addresses, self._which = np.insert(self._addresses, position, added), np.insert(self._which, position, rows)
 
     def begin(self, rules: list[FrameRules], addresses: NDArray[np.uint64], which: NDArray[np.int32]) -> None:
         """What another run has found out, instead of nothing."""

@@ -9,10 +9,11 @@ program stand in the outer frames that others stand in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ are; what rules a frame has is looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
+from perfpy.abi.startup import NamedTuple
 from perfpy.unwind.caller_rules import CallerRules, UserStacks
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.followed import Followed, Waiting
@@ -275,9 +276,9 @@ class _StepperRun(CallerRules):
         frames = np.empty(int(offsets[-1]), np.int32)
         filled = offsets[:-1].copy()
         for samples, found in self._found:
-            at = filled[samples]
-            frames[at] = found
-            filled[samples] = at + 1
+            position = filled[samples]
+            frames[position] = found
+            filled[samples] = position + 1
         values = self._symbolizer.frames.ip.take(frames)
         values[frames == LOST] = CONTEXT_LOST_CALLER
         return Unwound(Ragged(values, offsets), frames, self._is_cut)
@@ -303,7 +304,8 @@ class _StepperRun(CallerRules):
         pc, loaded = self._caller(1, rules, cfa)
         lost = known & (~loaded | (pc == 0))
         if lost.any():
-            self._note_lost(rows_where(lost), rules, cfa)
+            guessed = self._table.flags[rules] & NEAR_GUESS != 0
+            self._note_lost(rows_where(known & (~loaded | guessed & (pc == 0))), rules, cfa)
         moved = [self._moved(number, rules, cfa) for number in range(2, len(self._tracked))]
         callers = [cfa, pc]
         if special & MOVES_STACK_POINTER:
@@ -335,7 +337,9 @@ class _StepperRun(CallerRules):
         self._step_before = before, CallerWords(word_address, returns, np.maximum(base_row - 1, 0).astype(np.int8), base, saved)
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
-        """End chains whose return address could not be read, or is none, as libunwind does on x86: where it is mapped, with a mark."""
+        """End chains whose return address could not be read, or is none where a frame was guessed, as perf does: where it is mapped, with
+        a mark.
+        """
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):

@@ -73,7 +73,7 @@ class ForkedWorkers(Generic[PartT, ResultT]):
         for index, part in enumerate(self._parts):
             number = index % self._count
             stream = self._results[number]
-            found = None if stream is None else _received(stream)
+            found = None if stream is None else received(stream)
             if found is not None:
                 yield found[0]
                 continue
@@ -101,11 +101,15 @@ class ForkedWorkers(Generic[PartT, ResultT]):
             _die_with(held)
             _widen(writing)
             with os.fdopen(writing, "wb", 0) as stream:
-                for part in self._parts[number :: self._count]:
-                    _send(stream, self._work(part))
+                self._serve(self._parts[number :: self._count], stream)
             status = 0
         finally:  # nothing of this process's is to be flushed, closed or told twice
             os._exit(status)
+
+    def _serve(self, parts: Sequence[PartT], stream: FileIO) -> None:
+        """What one of the processes does."""
+        for part in parts:
+            send(stream, self._work(part))
 
     def _end(self) -> None:
         """End every process, and wait for it."""
@@ -141,7 +145,7 @@ def _widen(pipe: int) -> None:
             return
 
 
-def _send(stream: FileIO, result: object) -> None:
+def send(stream: FileIO, result: object) -> None:
     """Write a result: the lengths of what follows, its pickle, then its arrays as they are."""
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
@@ -159,7 +163,7 @@ def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
         done += stream.write(data[done:])
 
 
-def _received(stream: BufferedReader) -> tuple[Any] | None:
+def received(stream: BufferedReader) -> tuple[Any] | None:
     """A result, in a tuple; None where the process ended before it."""
     try:
         pickled, lengths = (int.from_bytes(_read(stream, _LENGTH_BYTES), "little") for _ in range(2))

@@ -19,7 +19,10 @@ def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.
     """Sum `values` (integers) by `groups` (ids below `size`): int64[size], exact; what does not fit into 64 bits overflows."""
     if not len(values):
         return np.zeros(size, np.int64)
-    if int(values.max()) * len(values) < _EXACT and (values.dtype.kind == "u" or int(values.min()) >= 0):
+    highest, lowest = int(values.max()), int(values.min())
+    if highest == lowest and 0 <= highest < _EXACT:  # as the periods of samples are that a clock took
+        return count_by(groups, size) * highest
+    if highest * len(values) < _EXACT and lowest >= 0:
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
     wide = values.astype(np.uint64)
     low = np.bincount(groups, weights=wide & _LOW_HALF, minlength=size).astype(np.int64)
@@ -29,7 +32,7 @@ def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.
 
 def count_by(groups: NDArray[Any], size: int) -> NDArray[np.int64]:
     """How many times each id below `size` occurs."""
-    return np.bincount(groups, minlength=size).astype(np.int64)
+    return np.bincount(groups, minlength=size).astype(np.int64, copy=False)
 
 
 # a batch is added in place when there are this many times more groups than it has values
@@ -42,10 +45,17 @@ class GroupSums:
     def __init__(self) -> None:
         self._totals = np.zeros(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._totals.nbytes
+
     def add(self, groups: NDArray[Any], values: NDArray[Any] | None, size: int) -> None:
         """Add one batch; `values` None counts. `size` is the number of groups known by now."""
         if size > len(self._totals):
-            self._totals = np.concatenate([self._totals, np.zeros(max(size, 2 * len(self._totals)) - len(self._totals), np.int64)])
+            totals = np.zeros(max(size, 2 * len(self._totals)), np.int64)  # what is not used yet takes no memory
+            totals[: len(self._totals)] = self._totals
+            self._totals = totals
         if size > _SPARSE * len(groups):
             np.add.at(self._totals, groups, 1 if values is None else values.astype(np.int64))
         else:

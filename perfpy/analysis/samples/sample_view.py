@@ -135,14 +135,14 @@ class SampleView:
         """How many events each sample stands for: its own period, or its event's fixed one."""
         if self.stands_for is not None:
             return self.stands_for
-        fixed: NDArray[np.uint64] = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
         values = self.columns.get("period")
-        if values is None:
-            return fixed
         # samples that carried readings were expanded: each row has its counter's own
-        has = np.array([bool(attr.sample_type & (SampleType.PERIOD | SampleType.READ)) for attr in self.attrs])
-        periods: NDArray[np.uint64] = values if has.all() else np.where(has[self.event], values, fixed)
-        return periods
+        has = np.array([values is not None and bool(attr.sample_type & (SampleType.PERIOD | SampleType.READ)) for attr in self.attrs])
+        if values is not None and has.all():
+            own: NDArray[np.uint64] = values
+            return own
+        fixed: NDArray[np.uint64] = np.array([attr.sample_period for attr in self.attrs], np.uint64)[self.event]
+        return fixed if values is None else np.where(has[self.event], values, fixed)
 
     def payloads(self) -> Ragged:
         """The raw data of tracepoints' samples; empty for other events."""

@@ -145,8 +145,8 @@ class SiteFinder:
         """Where a frame's mapping begins: as the addresses in the file's headers have it, or where it was met."""
         known = self._locations
         start, ip = int(known.map_start[frame]), int(known.ip[frame])
-        at = self._infos.linked(frame)
-        linked = _NOWHERE if at is None else at - (ip - start)
+        address = self._infos.linked(frame)
+        linked = _NOWHERE if address is None else address - (ip - start)
         return linked if linked >= 0 else start
 
     def _file(self, number: int) -> tuple[str, str, bool]:

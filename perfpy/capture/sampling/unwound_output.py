@@ -40,7 +40,8 @@ _PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the f
 _FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
 _MOMENT: Final = 1.0  # the same, later on
 _AT_ONCE: Final = 4  # parts of finished records
-_PATIENCE: Final = 10.0  # seconds for it to get ready
+_PATIENCE: Final = 60.0  # seconds for it to get ready: where disks are cold and CPUs busy or emulated, numpy alone takes ten
+_LATE: Final = 3.0  # seconds after which one is told
 _SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
 _DEFAULT_NAME: Final = "perf.data"
 _STACKS: Final = ".stacks"
@@ -123,9 +124,12 @@ class UnwoundOutput(RecordOutput):
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
         self.writer.mark()
-        end = time.monotonic() + _PATIENCE
-        while self._process.alive and not self._ready and (left := end - time.monotonic()) > 0:
-            self._process.wait(left)
+        begun, told = time.monotonic(), False
+        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE:
+            if passed >= _LATE and not told:
+                self.tell("[ perf record: waiting for the process that unwinds stacks to start ]")
+                told = True
+            self._process.wait((_PATIENCE if told else _LATE) - passed)
             self.take()
         if self._keep_stacks:
             self._open_stacks(all_of_it=True)

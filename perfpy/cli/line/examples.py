@@ -71,6 +71,9 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("what the second run spends more or less in, and whether that is noise", "perfpy diff --noise before.data after.data"),
         _example("the same by command, as ratios", "perfpy diff -s comm -c ratio before.data after.data"),
         _example("as a flame graph that shows what grew and what shrank", "perfpy diff --flamegraph changes.html before.data after.data"),
+        _example(
+            "what changed on many hosts, by more than they differ", "perfpy diff before/ after/", "perfpy diff 'monday/*' 'tuesday/*'"
+        ),
     ),
     "script": (
         _example("every sample, as perf prints it", "perfpy script"),

@@ -6,7 +6,7 @@ which recordings could not be read, and why. The exit status is then 91.
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.cli.line.notes import tell
@@ -16,28 +16,28 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import BadPerfData, PerfError
 from perfpy.recording import Recording
-from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
-    from perfpy.fleet.portable import Unread
     from perfpy.fleet.recordings import Recordings
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
 
 Made = TypeVar("Made")
 
-#: of a report that lacks some of the recordings that were named
-SOME_UNREAD: Final = 91
+#: variables that say where symbols are
+_FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
+
 _DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
@@ -62,21 +62,7 @@ def report_many(asked: ReportCommandOptions) -> int:
             _export(recordings, asked)
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
-    if not asked.quiet:
-        for path, text in _together(recordings.warnings):
-            print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
-        for path, reason in recordings.unread:
-            print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
-    return SOME_UNREAD if recordings.unread else 0
-
-
-def _together(warnings: Sequence[Unread]) -> Iterator[tuple[str, str]]:
-    """Who is warned of, and what: recordings of which the same is to be said are one line."""
-    of_text: dict[str, list[str]] = {}
-    for path, text in warnings:
-        of_text.setdefault(text, []).append(path)
-    for text, paths in of_text.items():
-        yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text
+    return tell_unread([recordings], quiet=asked.quiet)
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
@@ -88,7 +74,7 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--header": asked.header,
         "--header-only": asked.header_only,
         "--tui": asked.tui,
-        "--firefox": asked.firefox,
+        "--firefox": asked.firefox is not None,
         "-T": asked.threads,
         "--group": asked.group,
     }
@@ -100,11 +86,13 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
 class _Asking:
     """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
 
-    The configuration is that of who asks, wherever the recording is read.
+    The configuration is that of who asks, wherever the recording is read, and so are the servers and the cache for symbols that the
+    environment names, unless there it names others.
     """
 
     def __init__(self, asked: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
         self._asked, self._plain, self._sites, self._config = asked, plain, sites, load()
+        self._environment = {name: os.environ[name] for name in _FOR_SYMBOLS if name in os.environ}
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """For tables."""
@@ -120,11 +108,9 @@ class _Asking:
         request = self._request(recording)
         return WantedStacks(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
 
-    def wanted_stacks(self, recording: Recording) -> WantedStacks:
-        """Which stacks of a recording are wanted."""
-        return self.of_stacks(recording)[0]
-
     def _request(self, recording: Recording) -> ReportRequest:
+        for name, value in self._environment.items():
+            os.environ.setdefault(name, value)
         if self._asked.with_off_cpu:
             recording.join_off_cpu()
         return ReportRequest(recording, self._asked, self._config)
@@ -135,8 +121,8 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
     plain = asked.json is None
     asking = _Asking(asked, plain=plain)
-    options, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
-    report = recordings.report(options=options, asked=asking.of_rows)
+    options, symbols, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
+    report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
 
@@ -148,15 +134,16 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
         print_lines(report_lines(report, text_options))
     from perfpy.symbols.providers.missing import note
 
-    tell(note(report.missing, report.samples, everything=bool(asked.verbose)), quiet=asked.quiet, verbose=asked.verbose)
+    notes = [*note(report.missing, report.samples, everything=bool(asked.verbose)), *report.notes]
+    tell(notes, quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, TextOptions]:
+def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
     from perfpy.analysis.report.plan import plan_report
 
-    options = asking.of_rows(recording)[0]
+    options, symbols = asking.of_rows(recording)
     plan_report(recording.data, options)
-    return options, ReportRequest(recording, asked, load()).text_options()
+    return options, symbols, ReportRequest(recording, asked, load()).text_options()
 
 
 def _first_asked(recordings: Recordings, asked: ReportCommandOptions, ask: Callable[[Recording], Made]) -> Made:
@@ -180,8 +167,8 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         if not paths:
             continue
         asking = _Asking(asked, plain=False, sites=sites)
-        wanted = _first_asked(recordings, asked, asking.wanted_stacks)
-        stacks = recordings.stacks(sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
+        wanted, symbols = _first_asked(recordings, asked, asking.of_stacks)
+        stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():
             if name == "folded":
                 write_folded(stacks, path, quiet=asked.quiet)
@@ -191,7 +178,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
 def _made(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
     """An export that is one file."""
-    title = f"{len(recordings) - len(recordings.unread)} recordings"
+    title = recordings.title
     if name == "speedscope":
         from perfpy.views.stacks.exports import speedscope
 

@@ -8,11 +8,12 @@ and what is out of order, not the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, rows_where
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.delivery_order import delivery_order
 from perfpy.perfdata.records.survey import NO_KEY
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Index
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.chunk import Chunk
+    from perfpy.perfdata.records.delivery_keys import KeyedSamples
     from perfpy.perfdata.records.event_table import EventTable
     from perfpy.perfdata.records.side_band import Turn
 
@@ -98,28 +100,28 @@ class SampleDecoder(NamedTuple):
     warn: Callable[[str], None]
     change: Change | None = None
 
-    def in_buffer(self, ordered: OrderedChunk) -> StoredBatch:
+    def in_buffer(self, samples: KeyedSamples) -> StoredBatch:
         """Samples whose callchains and user stacks are Slices, valid until the next chunk is read."""
-        samples = decoded(ordered, self.table, self.fields, self.warn, late=True)
-        return samples if self.change is None else self.change(samples)
+        found = decoded(samples, self.table, self.fields, self.warn, late=True)
+        return found if self.change is None else self.change(found)
 
-    def kept(self, ordered: OrderedChunk) -> StoredBatch:
+    def kept(self, samples: KeyedSamples) -> StoredBatch:
         """Samples that can wait."""
         if self.change is None:
-            return decoded(ordered, self.table, self.fields, self.warn)
-        changed = self.in_buffer(ordered)
+            return decoded(samples, self.table, self.fields, self.warn)
+        changed = self.in_buffer(samples)
         return changed._replace(columns=changed.columns.gathered())
 
 
-def ordered_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[Batch]:
+def ordered_batches(streams: Sequence[Iterator[KeyedSamples]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[Batch]:
     """All samples of all streams, sorted as perf delivers them. turns: whose chunk comes next, as the survey found it."""
     waiting: list[StoredBatch] = []
     lowest = NO_KEY  # the lowest key that waits
     for stream, later in turns:
-        ordered = next(streams[stream], None)  # None: the file has been cut since the survey
-        if ordered and len(ordered.rows):
-            waiting.append(decoder.kept(ordered))
-            lowest = min(lowest, int(ordered.keys.take(ordered.rows).min()))
+        found = next(streams[stream], None)  # None: the file has been cut since the survey
+        if found and len(found.keys):
+            waiting.append(decoder.kept(found))
+            lowest = min(lowest, int(found.keys.min()))
         if lowest >= later or not waiting:
             continue
         # what waited is in order and was read first: of samples with equal keys those read first stay first
@@ -132,52 +134,47 @@ def ordered_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[T
             yield Batch(ready.columns, ready.event, ready.key, ready.offset)
 
 
-def stored_batches(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[StoredBatch]:
+def stored_batches(streams: Sequence[Iterator[KeyedSamples]], turns: Iterable[Turn], decoder: SampleDecoder) -> Iterator[StoredBatch]:
     """As ordered_batches, without the order: the samples of each chunk as they stand, a batch for every turn.
 
     Columns of callchains and user stacks are Slices: they must be used before the next batch is asked for.
     """
     for stream, _ in turns:
-        if ordered := next(streams[stream], None):  # None: the file has been cut since the survey
-            yield decoder.in_buffer(ordered)
+        if found := next(streams[stream], None):  # None: the file has been cut since the survey
+            yield decoder.in_buffer(found)
 
 
 def decoded(
-    ordered: OrderedChunk, table: EventTable, fields: Collection[str] | None, warn: Callable[[str], None], *, late: bool = False
+    samples: KeyedSamples, table: EventTable, fields: Collection[str] | None, warn: Callable[[str], None], *, late: bool = False
 ) -> StoredBatch:
     """The samples of a chunk; those of no known event or too short for their event are left out with a warning."""
-    chunk = ordered.samples
-    columns, rows = _decode_by_layout(chunk.data, chunk.starts, ordered.events, table, fields, late=late)
-    samples = StoredBatch(columns, ordered.events, ordered.keys.take(ordered.rows), ordered.times.take(ordered.rows), chunk.offsets)
+    chunk = samples.chunk
+    columns, rows = _decode_by_layout(chunk, samples.events, table, fields, late=late)
+    found = StoredBatch(columns, samples.events, samples.keys, samples.times, chunk.offsets)
     if rows is not None:
-        samples = StoredBatch(columns, samples.event[rows], samples.key[rows], samples.time[rows], samples.offset[rows])
+        found = StoredBatch(columns, found.event[rows], found.key[rows], found.time[rows], found.offset[rows])
         warn(f"offset {int(chunk.offsets[0]):#x} and after: {len(chunk) - len(rows)} samples of unknown events left out")
     if columns.damaged is not None and columns.damaged.any():
-        bad = int(samples.offset[columns.damaged.argmax()])
+        bad = int(found.offset[columns.damaged.argmax()])
         warn(f"offset {bad:#x}: {int(columns.damaged.sum())} samples shorter than their event says, left out")
-        samples = samples.take(~columns.damaged)
-    samples.columns.damaged = None
-    return samples
+        found = found.take(~columns.damaged)
+    found.columns.damaged = None
+    return found
 
 
 def _decode_by_layout(
-    data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    events: NDArray[np.int32],
-    table: EventTable,
-    fields: Collection[str] | None,
-    *,
-    late: bool,
+    chunk: Chunk, events: NDArray[np.int32], table: EventTable, fields: Collection[str] | None, *, late: bool
 ) -> tuple[Columns, NDArray[np.intp] | None]:
     """(columns of all samples, or of the rows given): each layout's samples decoded at once, then put back in place."""
     known = rows_where(events >= 0) if len(events) and int(events.min()) < 0 else None
     if known is not None:
-        starts, events = starts[known], events[known]
+        chunk, events = chunk.rows(known), events[known]
+    data, starts = chunk.data, chunk.starts
     present = rows_where(np.bincount(events)).tolist() if len(table.events) > 1 else [0] if len(events) else []
     layouts = {id(table.layouts[event]): table.layouts[event] for event in present}
     if len(layouts) == 1:
         (layout,) = layouts.values()
-        return layout.decode(data, starts, fields, late=late), known
+        return layout.decode(data, chunk.begins, fields, late=late), known
     parts, positions = [], []
     number_of = {key: number for number, key in enumerate(layouts)}
     layout_of = np.array([number_of.get(id(layout), -1) for layout in table.layouts])[events]

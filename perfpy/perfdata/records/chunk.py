@@ -8,12 +8,13 @@ once they are asked for.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import rows_where
+from perfpy.abi.columns import all_but, rows_where
 from perfpy.abi.flags import RecordType
+from perfpy.abi.record_starts import RecordStarts
 from perfpy.abi.sample_cursor import realigned
 from perfpy.abi.startup import dataclass
 
@@ -47,17 +48,17 @@ class Chunk:
     @cached_property
     def types(self) -> NDArray[np.uint32]:
         """The type of each record."""
-        return self._headers("u4").take(self.starts >> 2).astype(np.uint32, copy=False)
+        return self.column("u4", 0).astype(np.uint32, copy=False)
 
     @cached_property
     def sizes(self) -> NDArray[np.uint16]:
         """The size of each record in bytes, header included."""
-        return self._headers("u2")[3:].take(self.starts >> 1).astype(np.uint16, copy=False)
+        return self.column("u2", 6).astype(np.uint16, copy=False)
 
     @property
     def miscs(self) -> NDArray[np.uint16]:
         """The misc bits of each record."""
-        return self._headers("u2")[2:].take(self.starts >> 1).astype(np.uint16, copy=False)
+        return self.column("u2", 4).astype(np.uint16, copy=False)
 
     @cached_property
     def others(self) -> NDArray[np.intp]:
@@ -69,8 +70,14 @@ class Chunk:
         present = self.types[self.others]
         return any(bool((present == number).any()) for number in types)
 
-    def _headers(self, dtype: str) -> NDArray[np.uint16] | NDArray[np.uint32]:
-        return self.data[: len(self.data) & ~7].view(self.endian + dtype)
+    @cached_property
+    def begins(self) -> RecordStarts:
+        """Where the records begin."""
+        return RecordStarts(self.starts)
+
+    def column(self, kind: str, offset: int) -> NDArray[Any]:
+        """The numbers of one kind (u2, u4, u8) that stand so many bytes behind the beginnings of all records, in the file's byte order."""
+        return self.begins.column(self.data[: len(self.data) & ~7].view(self.endian + kind), offset)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -81,6 +88,13 @@ class Chunk:
         """Only the given records."""
         shift = self.shift if isinstance(self.shift, int) else self.shift[index]
         return Chunk(self.data, self.starts.take(index), self.endian, shift)
+
+    def without(self, rows: NDArray[np.integer[Any]]) -> Chunk:
+        """All records but a few."""
+        if not len(rows):
+            return self
+        shift = self.shift if isinstance(self.shift, int) else all_but(self.shift, rows)
+        return Chunk(self.data, all_but(self.starts, rows), self.endian, shift)
 
     def record(self, row: int) -> bytes:
         """The bytes of one record, header included."""

@@ -7,14 +7,17 @@ that are given out after it; together they are all samples, in order.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from perfpy.abi.columns import rows_where
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.perfdata.records.delivery_keys import KeyedSamples
 
 
 class Span(NamedTuple):
@@ -25,16 +28,12 @@ class Span(NamedTuple):
     lower: int
     upper: int
 
-    def chosen(self, ordered: OrderedChunk) -> OrderedChunk:
-        """A chunk with its samples of the span only."""
-        keys = ordered.keys.take(ordered.rows)
-        mask = keys >= np.uint64(self.lower)
+    def chosen(self, samples: KeyedSamples) -> KeyedSamples:
+        """Those of some samples that are of the span."""
+        mask = samples.keys >= np.uint64(self.lower)
         if self.upper >> 64 == 0:
-            mask &= keys < np.uint64(self.upper)
-        if mask.all():
-            return ordered
-        rows = ordered.rows[mask]
-        return ordered._replace(rows=rows, samples=ordered.chunk.rows(rows), events=ordered.events[mask])
+            mask &= samples.keys < np.uint64(self.upper)
+        return samples if mask.all() else samples.rows(rows_where(mask))
 
 
 def spans_of(later: Sequence[int], highest: Sequence[int]) -> list[Span]:

@@ -157,10 +157,12 @@ def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tupl
     inside = (chunk.sizes >> 3) > words
     if not isinstance(words, int):
         inside &= words > 0
+    all_inside = bool(inside.all())
+    if all_inside and isinstance(words, int):
+        return chunk.column("u8", words << 3).astype(np.uint64, copy=False), None
     data = chunk.data[: len(chunk.data) & ~7].view(endian + "u8")
-    if inside.all():
-        values = data[words:].take(chunk.starts >> 3) if isinstance(words, int) else data.take((chunk.starts >> 3) + words)
-        return values.astype(np.uint64, copy=False), None
+    if all_inside:
+        return data.take((chunk.starts >> 3) + words).astype(np.uint64, copy=False), None
     positions = np.where(inside, (chunk.starts >> 3) + words, 0)
     return data.take(positions).astype(np.uint64, copy=False), inside
 

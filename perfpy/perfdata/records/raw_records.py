@@ -6,12 +6,13 @@ RawRecords as it is iterated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import slices_index
 from perfpy.abi.framing import HEADER
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.delivery_order import delivery_order
 
 if TYPE_CHECKING:

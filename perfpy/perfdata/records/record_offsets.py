@@ -7,9 +7,11 @@ starts again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from perfpy.abi.columns import Columns
 from perfpy.abi.flags import RecordType
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.perfdata.records.batches import Batch, SampleDecoder, StoredBatch, ordered_batches, stored_batches
-from perfpy.perfdata.records.delivery_keys import DeliveryKeys, OrderedChunk
+from perfpy.perfdata.records.delivery_keys import DeliveryKeys, KeyedSamples, OrderedChunk
 from perfpy.perfdata.records.delivery_spans import Span, spans_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
@@ -77,17 +77,29 @@ class RecordScans:
         empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
         return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
 
-    def chunks(self, first: Mapping[int, int] | None = None) -> list[Iterator[OrderedChunk]]:
-        """The ordered chunks of each stream: all records as they stand in the files. first: stream -> the chunk to begin with."""
-        return [self._chunks(number, first.get(number, 0) if first else 0) for number in range(len(self.streams))]
+    def chunks(self) -> list[Iterator[OrderedChunk]]:
+        """The ordered chunks of each stream: all records as they stand in the files."""
+        return [self._chunks(number) for number in range(len(self.streams))]
 
-    def _chunks(self, number: int, first: int) -> Iterator[OrderedChunk]:
+    def _chunks(self, number: int) -> Iterator[OrderedChunk]:
         stream, keys = self.streams[number], self._keys[number]
-        order = keys.before(first)
-        for index, chunk in enumerate(stream.chunks(first), first):
+        order = keys.before(0)
+        for index, chunk in enumerate(stream.chunks()):
             ordered = keys.ordered(chunk, index, order)
             self._tell_damage(stream)
             yield ordered
+        self._tell_damage(stream)
+
+    def _samples(self, first: Mapping[int, int] | None = None) -> list[Iterator[KeyedSamples]]:
+        """The samples of each stream, after the survey. first: stream -> the chunk to begin with."""
+        return [self._samples_of(number, first.get(number, 0) if first else 0) for number in range(len(self.streams))]
+
+    def _samples_of(self, number: int, first: int) -> Iterator[KeyedSamples]:
+        stream, keys = self.streams[number], self._keys[number]
+        for index, chunk in enumerate(stream.chunks(first), first):
+            samples = keys.samples_again(chunk, index)
+            self._tell_damage(stream)
+            yield samples
         self._tell_damage(stream)
 
     def _tell_damage(self, stream: RecordStream) -> None:
@@ -164,7 +176,7 @@ class RecordScans:
     def batches(self, fields: Collection[str] | None, change: Change | None = None) -> Iterator[Batch]:
         """All samples in order of delivery. change: what is done with those of each chunk first."""
         turns = self.survey.turns
-        yield from ordered_batches(self.chunks(), turns, self._decoder(fields, change))
+        yield from ordered_batches(self._samples(), turns, self._decoder(fields, change))
 
     @cached_property
     def delivery_spans(self) -> list[Span]:
@@ -176,8 +188,8 @@ class RecordScans:
     def batch_of(self, span: Span, fields: Collection[str] | None, change: Change | None = None) -> Batch | None:
         """The samples of one span, in order of delivery; None where there are none. change: as for batches."""
         decoder = self._decoder(fields, change)
-        chunks = islice(self._chunks(0, span.first), span.end - span.first)
-        parts = [decoder.kept(chosen) for chosen in map(span.chosen, chunks) if len(chosen.rows)]
+        chunks = islice(self._samples_of(0, span.first), span.end - span.first)
+        parts = [decoder.kept(chosen) for chosen in map(span.chosen, chunks) if len(chosen.keys)]
         if not parts:
             return None
         samples = StoredBatch.concat(parts).ordered()
@@ -188,7 +200,7 @@ class RecordScans:
         found = self.survey.turns
         turns = range(len(found)) if turns is None else turns
         chunks_before = Counter(turn.stream for turn in found[: turns.start])
-        return stored_batches(self.chunks(chunks_before), found[turns.start : turns.stop], self._decoder(fields, change))
+        return stored_batches(self._samples(chunks_before), found[turns.start : turns.stop], self._decoder(fields, change))
 
 
 def _one_after_the_other(changes: list[Change]) -> Change | None:

@@ -8,12 +8,13 @@ it is iterated. Records of the types that may come as often as samples
 from __future__ import annotations
 
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import RecordType
+from perfpy.abi.startup import NamedTuple
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks
 from perfpy.perfdata.records.raw_records import RawRecord, RawRecords, delivered_at
 

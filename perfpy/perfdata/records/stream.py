@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, Chunk, make_chunk
 from perfpy.perfdata.records.record_offsets import RecordOffsets, packed
 from perfpy.perfdata.records.walk import PAYLOAD_TYPES, Walk, walk, walk_over_payloads
@@ -31,7 +32,7 @@ STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some tho
 # in a file there are so many chunks, at least, up to a size: each costs the same array operations, however many samples it has
 _CHUNKS: Final = 16
 _CHUNK_MOST: Final = 1 << 22
-_CHUNKS_OF_STACKS: Final = 2
+_CHUNKS_OF_STACKS: Final = 4  # memory holds one of them
 _STACKS_CHUNK_MOST: Final = 1 << 27
 _MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
 

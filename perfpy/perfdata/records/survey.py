@@ -8,10 +8,12 @@ samples come in order.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.flags import RecordType
+from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.raw_records import RawRecords
 from perfpy.perfdata.records.side_band import BULK, Turn
 
@@ -60,7 +62,9 @@ class Surveyor:
 
     def see(self, stream: int, ordered: OrderedChunk) -> None:
         """The next chunk of a stream."""
-        self._types.update(_counted(ordered.chunk.types))
+        if len(ordered.rows):
+            self._types[int(RecordType.SAMPLE)] += len(ordered.rows)
+        self._types.update(_counted(ordered.chunk.types[ordered.chunk.others]))
         lowest, highest = self._see_samples(ordered)
         self._lowest[stream].append(lowest)
         self._highest[stream].append(highest)
@@ -79,14 +83,14 @@ class Surveyor:
         if not len(ordered.rows):
             return NO_KEY, -1
         self._events.update(_counted(ordered.events))
-        times = ordered.times.take(ordered.rows)
+        samples = ordered.by_themselves
+        times, keys = samples.times, samples.keys
         latest, earliest = int(times.max()), int(times.min())
         if latest and not earliest:
             earliest = int(times[times > 0].min())
         if latest:
             self._first = min(self._first, earliest) if self._first else earliest
             self._last = max(self._last, latest)
-        keys = ordered.keys.take(ordered.rows)
         return int(keys.min()), int(keys.max())
 
 

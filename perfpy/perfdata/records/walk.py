@@ -15,7 +15,7 @@ runs is walked record by record (110 ns each), and where records are large.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from perfpy.abi.byteorder import as_number
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
 from perfpy.symbols.files.elf import BadElf, ElfFile, NotElf

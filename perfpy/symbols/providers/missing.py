@@ -6,8 +6,9 @@ looked. What leaves: lines for stderr.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.errors import PerfError
+from perfpy.perfdata.bounded_tables import opened_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,13 +86,14 @@ class TableFiles:
 
     def _known(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
         """The keys that other recordings have written."""
-        import pyarrow.parquet
-
         folder = os.path.join(self.folder, name)
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
-        keys = [pyarrow.parquet.read_table(os.path.join(folder, file), columns=[key])[key].to_numpy() for file in others]
-        return np.concatenate([np.zeros(0, np.int64), *keys])
+        keys = [np.zeros(0, np.int64)]
+        for file in others:
+            with opened_table(os.path.join(folder, file), [key]) as table:
+                keys.append(table.read(columns=[key])[key].to_numpy())
+        return np.concatenate(keys)
 
     def _write(self, path: str, columns: Mapping[str, Any], _recording: str) -> None:
         import pyarrow

@@ -6,23 +6,31 @@ made of its samples, in order: the same as one process would have made of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+import os
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from perfpy.abi.columns import Columns, Ragged
 from perfpy.perfdata.records.group_reads import carries_readings
 from perfpy.workers.forked import ForkedWorkers
+from perfpy.workers.in_turn import WorkersInTurn
 from perfpy.workers.jobs import STACKS_EACH, jobs_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.records.delivery_spans import Span
-    from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.cut_stacks import CutStacks
     from perfpy.views.recorded import Recorded
 
 MadeT = TypeVar("MadeT")
+GivenT = TypeVar("GivenT")
 
 #: samples whose lines pay for a process
 _LINES_EACH: Final = 100_000
@@ -34,6 +42,14 @@ class _Done(NamedTuple, Generic[MadeT]):
     made: MadeT
     counts: list[CutStacks]
     warnings: list[str]
+
+
+class _Read(NamedTuple):
+    """The samples of a span, the process that read them, and of what it made the frames that it has named for the first time."""
+
+    batch: Batch
+    process: int
+    origins: FrameOrigins
 
 
 class DividedListing:
@@ -59,26 +75,63 @@ class DividedListing:
 
     def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
         """What `make` makes of each span's samples. Spans that turn out to be empty are left out."""
+        with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._done(span, make), jobs) as workers:
+            yield from self._told(workers.results())
 
-        def work(span: Span) -> _Done[MadeT] | None:
-            said = len(self._recording.data.warnings)
-            batch = self._recording.batch_of(span, self._columns, self._unwound)
-            if batch is None:
-                return None
-            made = make(batch)
-            files = [str(file) for file in self._symbolizer.unreadable()]
-            counts = self._unwound.taken() if self._unwound else []
-            return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+    def given(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
+        """What `give` gives away of what is made of each span's samples: the processes do that themselves, one after the other."""
 
-        with ForkedWorkers(self._recording.data.records.delivery_spans, work, jobs) as workers:
-            for done in workers.results():
-                if done is not None:
-                    self._tell(done)
-                    yield done.made
+        def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
+            return None if done is None else _Done(give(done.made), done.counts, done.warnings)
 
-    def _tell(self, done: _Done[MadeT]) -> None:
+        parts = self._recording.data.records.delivery_spans
+        with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
+            yield from self._told(workers.results())
+
+    def batches(self, jobs: int) -> Iterator[Batch]:
+        """The samples of each span, with their whole callchains."""
+        begun = sent = len(self._symbolizer.frames)  # frames that all processes have from here
+
+        def make(batch: Batch) -> _Read:
+            nonlocal sent
+            origins, sent = self._symbolizer.learnt(sent), len(self._symbolizer.frames)
+            return _Read(batch, os.getpid(), origins)
+
+        known: dict[int, NDArray[np.int32]] = {}
+        for batch, process, origins in self.made(make, jobs):
+            before = known.get(process, np.arange(begun, dtype=np.int32))
+            known[process] = np.concatenate([before, self._symbolizer.learn(origins)])
+            yield _with_frames(batch, known[process])
+
+    def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:
+        said = len(self._recording.data.warnings)
+        batch = self._recording.batch_of(span, self._columns, self._unwound)
+        if batch is None:
+            return None
+        made = make(batch)
+        files = [str(file) for file in self._symbolizer.unreadable()]
+        counts = self._unwound.taken() if self._unwound else []
+        return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
+
+    def _told(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
+        for done in results:
+            if done is not None:
+                self._tell(done)
+                yield done.made
+
+    def _tell(self, done: _Done[Any]) -> None:
         """Take over what another process noticed."""
         known = self._recording.data.warnings
         known += [text for text in dict.fromkeys(done.warnings) if text not in known]
         if self._unwound is not None:
             self._unwound.add(done.counts)
+
+
+def _with_frames(batch: Batch, frames: NDArray[np.int32]) -> Batch:
+    """A batch whose "user_frames" are numbered as here. frames: by the numbers that they have in it."""
+    users: Ragged | None = batch.columns.get("user_frames")
+    if users is None or not len(users.values):
+        return batch
+    here = np.where(users.values < 0, users.values, frames[users.values])
+    columns = Columns(batch.columns.rows, {**batch.columns, "user_frames": Ragged(here, users.offsets)}, batch.columns.damaged)
+    return batch._replace(columns=columns)

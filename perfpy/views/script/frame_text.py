@@ -8,11 +8,11 @@ batch.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 from perfpy.untrusted.text import one_line
 
@@ -28,8 +28,7 @@ _NO_NAME: Final = b"[unknown]"
 _INLINED: Final = b" (inlined)"
 
 
-@dataclass(frozen=True, slots=True)
-class FrameStyle:
+class FrameStyle(NamedTuple):
     """What of a frame is printed.
 
     address_width: digits of the address (None: no address); kernel_path: the

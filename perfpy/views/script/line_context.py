@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perfpy.abi.startup import dataclass, field
 from perfpy.views.script.frame_text import FrameTexts
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def no_clock(_stamp: int) -> bytes:
     return b"disabled "
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class LineContext:
     """What the lines of all events of a recording share."""
 

@@ -7,11 +7,11 @@ and to show. What leaves: bytes, written to a binary stream a batch at a time.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
+from perfpy.abi.startup import dataclass
 from perfpy.perfdata.records.batches import Batch
 from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import EventLines, columns_of
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from perfpy.views.script.trace_text import TraceSource
 
 _ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
+_TEXTS: Final = 1 << 12  # joined at a time: what is written has just been in the caches
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ScriptLines:
     """Writes the lines of a recording.
 
@@ -65,18 +66,18 @@ class ScriptLines:
             for part in _parts(batch):
                 chosen = self._chosen(part)
                 printed += len(chosen)
-                out.write(b"".join(self._texts(chosen, waiting.before(part), makers)))
+                write_texts(self._texts(chosen, waiting.before(part), makers), out)
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
-    def made(self, batch: Batch, makers: _Makers) -> tuple[int, NDArray[np.uint8]]:
-        """The lines of samples that no side-band stands among: how many there are, and their text."""
+    def made(self, batch: Batch, makers: _Makers) -> tuple[int, list[bytes]]:
+        """The lines of samples that no side-band stands among: how many there are, and their texts."""
         texts, printed = list[bytes](), 0
         for part in _parts(batch):
             chosen = self._chosen(part)
             printed += len(chosen)
             texts += self._texts(chosen, [], makers)
-        return printed, np.frombuffer(b"".join(texts), np.uint8)
+        return printed, texts
 
     def chosen_parts(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """What filters leave of batches, in parts of a size that is formatted at a time."""
@@ -183,6 +184,11 @@ class ScriptLines:
                 made = makers[number].flat(taken(batch, rows), times[rows]).lines()
                 lines[rows] = np.fromiter(made, object, len(made))
         return Flat(lines.tolist(), 1)
+
+
+def write_texts(texts: list[bytes], out: BinaryIO) -> None:
+    """Write texts one after the other, some thousands at a time."""
+    out.writelines(b"".join(texts[begin : begin + _TEXTS]) for begin in range(0, len(texts), _TEXTS))
 
 
 class _Makers(dict[int, EventLines]):

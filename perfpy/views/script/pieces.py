@@ -10,10 +10,11 @@ coded ones by pairing their codes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +28,7 @@ _MOST_COPIED: Final = 256  # texts of a coded piece that are copied into one
 _MOST_PAIRS: Final = 1 << 18
 
 
-@dataclass(slots=True)
-class Coded:
+class Coded(NamedTuple):
     """texts[codes[i]] is the text of sample i. A code means the same text in every batch; texts may only grow."""
 
     codes: NDArray[Any]
@@ -39,8 +39,7 @@ class Coded:
 Piece: TypeAlias = "bytes | Coded | list[bytes] | NDArray[np.bytes_]"
 
 
-@dataclass(slots=True)
-class Flat:
+class Flat(NamedTuple):
     """parts: the texts of all samples, `stride` entries each."""
 
     parts: list[bytes]

@@ -7,10 +7,10 @@ stream (or, for --per-event-dump, in a file an event).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
+from perfpy.abi.startup import dataclass, field
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.perfdata.records.group_reads import carries_readings, delivered
 from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
@@ -44,7 +44,7 @@ _KERNEL_HALF: Final = 1 << 63
 _TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class ScriptOptions:
     """What is printed, and how.
 
@@ -112,12 +112,27 @@ class ScriptRun:
         if jobs == 1:
             return lines.write(self._batches(columns, unwound), side, out)
         if self._symbolizer.inliner is not None:  # it names calls after those before them
-            return lines.write(divided.made(lambda batch: batch, jobs), side, out)
-        printed, makers = 0, lines.makers()
-        for count, text in divided.made(lambda batch: lines.made(batch, makers), jobs):
-            printed += count
-            out.write(text.data)
-        return printed
+            return lines.write(divided.batches(jobs), side, out)
+        return self._write_divided(divided, lines, out, jobs)
+
+    def _write_divided(self, divided: DividedListing, lines: ScriptLines, out: BinaryIO, jobs: int) -> int:
+        """All lines, made by several processes, and written by them where that is possible."""
+        from perfpy.views.script.lines import write_texts
+
+        makers = lines.makers()
+
+        def written(made: tuple[int, list[bytes]]) -> int:
+            write_texts(made[1], out)
+            out.flush()
+            return made[0]
+
+        def make(batch: Batch) -> tuple[int, list[bytes]]:
+            return lines.made(batch, makers)
+
+        out.flush()
+        if _is_shared(out):
+            return sum(divided.given(make, written, jobs))
+        return sum(map(written, divided.made(make, jobs)))
 
     def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
         """Whether no line depends on the lines before it."""
@@ -321,6 +336,14 @@ class ScriptRun:
         from perfpy.analysis.filters.event_switch import EventSwitch
 
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_switches)
+
+
+def _is_shared(out: BinaryIO) -> bool:
+    """Whether processes that are forked off this one write to the same place."""
+    try:
+        return out.fileno() >= 0
+    except OSError:
+        return False
 
 
 def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from perfpy.abi.startup import NamedTuple
 from perfpy.views.script.time_text import time_text
 
 

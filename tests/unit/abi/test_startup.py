@@ -10,7 +10,7 @@ import typing
 
 import pytest
 
-from perfpy.abi.startup import NamedTuple, cached_property, dataclass, replace
+from perfpy.abi.startup import NamedTuple, cached_property, dataclass, field, replace
 
 
 class Light(NamedTuple):
@@ -150,3 +150,17 @@ def test_a_changed_copy_is_computed_anew(kind: typing.Any, changed: typing.Any) 
 def test_other_arguments_are_refused(kind: typing.Any, changed: typing.Any, arguments: tuple[tuple[int, ...], dict[str, int]]) -> None:
     with pytest.raises(TypeError):
         kind(*arguments[0], **arguments[1])
+
+
+@pytest.mark.parametrize(("made", "of"), [(dataclass, field), (dataclasses.dataclass, dataclasses.field)])
+def test_defaults_that_are_made_are_nobody_elses(made: typing.Any, of: typing.Any) -> None:
+    class Plain:
+        name: str
+        seen: list[int] = of(default_factory=list)
+
+    kind: typing.Any = made(eq=False, repr=False)(Plain)
+    one, other = kind("one"), kind("other")
+    one.seen.append(1)
+    assert (one.seen, other.seen, kind("third", seen=[2]).seen, kind("fourth", [3]).seen) == ([1], [], [2], [3])
+    with pytest.raises(TypeError):
+        kind()

@@ -90,7 +90,7 @@ def test_threads_of_one_number_are_one_row_where_they_have_one_name():
 
 def test_cgroups_are_told_by_their_paths():
     machine = MachineTexts(cgroup_name={5: "/a", 9: "/a", 6: "/b"}.get)
-    found = valued({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, []))
+    found = valued({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
     assert found.values["cgroup"] == [0, "/a", "/b", ""]
     merged = MergedValues(found.dimensions, found.values, [])
     numbers = merged.dimensions["cgroup"].tolist()

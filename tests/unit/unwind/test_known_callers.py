@@ -108,7 +108,7 @@ def test_samples_that_share_outer_frames_have_their_own_inner_ones(tmp_path: Pat
         (BY_POINTER, STACK + 0x30, BY_SAVED_FARTHER),
     ]
     expected = alone(tmp_path, stacks(rows))
-    assert [len(chain) for chain in expected] == [3, 3, 3, 4, 3, 4, 4, 3, 3]
+    assert [len(chain) for chain in expected] == [3, 3, 3, 3, 3, 4, 4, 3, 3]
     one = made(symbolizer(tmp_path))
     assert chains(one.unwind(stacks(rows))) == expected
     for order in (range(9), range(8, -1, -1), (5, 6, 5, 6, 2, 0), (6,), (5,)):

@@ -186,11 +186,19 @@ def test_a_chain_that_leaves_the_copy_of_the_stack_is_cut_and_marked(process):
     assert found.is_cut.tolist() == [True]
 
 
-def test_a_return_address_of_zero_is_marked_but_not_cut(process):
+def test_a_return_address_of_zero_ends_the_chain(process):
+    """As Go's goroutines begin."""
     process.function(LEAF)
     process.function(MIDDLE)
     found = process.unwound(words(returns_to(MIDDLE), 0) + PADDING, {PC: CODE + LEAF})
-    assert chain(found) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
+    assert chain(found) == calls(LEAF, MIDDLE)
+    assert not found.is_cut.any()
+
+
+def test_a_return_address_of_zero_where_a_frame_was_guessed_is_marked_but_not_cut(process):
+    process.function(OUTER)
+    found = process.unwound(words(STACK + 0x20, 0) + PADDING, {PC: CODE + LEAF, BP: STACK})
+    assert chain(found) == [*calls(LEAF), CONTEXT_LOST_CALLER]
     assert not found.is_cut.any()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import RecordType
+from perfpy.capture.sampling import unwound_output
 from perfpy.capture.sampling.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding import messages
 from perfpy.errors import OutputFailed
@@ -75,6 +76,12 @@ def echo(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
 
 def never_ready(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     raise ImportError("numpy")
+
+
+def is_late(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    """Ready after a while."""
+    time.sleep(0.3)
+    echo(requests, answers, stores)
 
 
 def dies_at_once(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
@@ -151,6 +158,17 @@ def test_a_process_that_does_not_start_leaves_stacks(tmp_path):
     assert recording.stacks.records == b"FIRST"
     assert "unwinding did not start; the samples that were not unwound are in" in recording.said[0]
     assert "perf.data.stacks, with their stacks" in recording.said[0]
+
+
+def test_a_process_that_starts_late_is_waited_for(tmp_path, monkeypatch):
+    """On a busy machine it may take long to load what it needs: nothing is lost for it, and the user knows what goes on."""
+    monkeypatch.setattr(unwound_output, "_LATE", 0.1)
+    recording = Recording(tmp_path, is_late)
+    recording.ring(b"FIRST")
+    recording.end()
+    assert b"first" in recording.written
+    assert recording.said[0] == "[ perf record: waiting for the process that unwinds stacks to start ]"
+    assert not recording.stacks.records
 
 
 def test_what_a_dead_process_had_in_hand_is_not_lost(tmp_path):

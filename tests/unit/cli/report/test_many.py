@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
+import time
 
 import pytest
 
@@ -61,3 +63,99 @@ def test_what_is_of_one_recording_is_refused(folder, capsys):
     status, _, err = report(capsys, "-i", "*.data", "--stats")
     assert status == 129
     assert "of one recording only" in err
+
+
+def unpacked(folder, *names):
+    for name in names:
+        (folder / f"{name}.data").write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
+
+
+def columns(out):
+    """The texts of a table's rows without the percentage, and that."""
+    rows = [line.split(None, 1) for line in out.splitlines() if line and not line.startswith("#")]
+    return {" ".join(rest).strip(): percent for percent, *rest in rows}
+
+
+@pytest.mark.parametrize("option", ["--pprof", "--speedscope"])
+def test_other_formats_of_several(folder, capsys, option):
+    """Of one recording with itself they have the stacks that it has alone."""
+    assert report(capsys, "-i", "*.data", option, "of-all")[0] == 0
+    assert (folder / "of-all").stat().st_size > 200
+    (folder / "lost.data").write_bytes((folder / "chains.data").read_bytes())
+    assert report(capsys, "-i", "*.data", "--folded", "both")[0] == report(capsys, "-i", "chains.data", "--folded", "one")[0] == 0
+    both, one = ({tuple(line.rsplit(" ", 1)) for line in (folder / name).read_text().splitlines()} for name in ("both", "one"))
+    assert both == {(stack, str(2 * int(weight))) for stack, weight in one}
+
+
+def test_a_time_line_is_of_one(folder, capsys):
+    status, _, err = report(capsys, "-i", "*.data", "--firefox")
+    assert status == 129
+    assert "--firefox" in err
+
+
+def test_exports_have_no_rows_of_several_either(folder, capsys):
+    status, _, err = report(capsys, "-i", "*.data", "--folded", "--sort", "host")
+    assert status == 129
+    assert "--sort" in err
+
+
+def test_the_time_of_day(folder, capsys, monkeypatch):
+    unpacked(folder, "clock-monotonic", "clock-boot")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    status, out, err = report(capsys, "-i", "clock*.data", "--sort", "date,tod")
+    assert (status, err) == (0, "")
+    (row,) = columns(out)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d +\d\d:00", row)
+    assert all(
+        re.fullmatch(r"\d\d:\d\d:\d\d\.\d\d", row)
+        for row in columns(report(capsys, "-i", "clock*.data", "-s", "tod", "--time-quantum", "10ms")[1])
+    )
+    monkeypatch.setenv("TZ", "XST-5:30")
+    time.tzset()
+    (there,) = columns(report(capsys, "-i", "clock*.data", "--sort", "tod")[1])
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert re.fullmatch(r"\d\d:00", there)
+    assert there[:2] in {f"{(int(row[-5:-3]) + hours) % 24:02d}" for hours in (5, 6)}
+
+
+def test_recordings_that_do_not_say_what_time_it_was_are_told_of_in_one_line(folder, capsys):
+    status, out, err = report(capsys, "-i", "*.data", "--sort", "tod", "-g", "none", "--no-children")
+    assert status == 0
+    assert set(columns(out)) == {"[unknown]"}
+    (line,) = [line for line in err.splitlines() if "time of day" in line]
+    assert line.startswith("Warning: chains.data and 1 more: ")
+    assert "-k CLOCK_MONOTONIC" in line
+
+
+def test_an_event_that_only_some_have(folder, capsys):
+    status, out, err = report(capsys, "-i", "*.data", "--event", "page-faults", "--sort", "recording", "-g", "none", "--no-children")
+    assert status == 91
+    assert set(columns(out)) == {"lost.data"}
+    assert "chains.data: left out: no event 'page-faults'" in err
+    status, _, err = report(capsys, "-i", "*.data", "--event", "nothing")
+    assert status == 129
+    assert "no event 'nothing'" in err
+
+
+def test_keys_that_nobody_knows(folder, capsys):
+    status, _, err = report(capsys, "-i", "*.data", "--sort", "nothing")
+    assert status == 129
+    assert "nothing" in err
+
+
+def test_lines_of_source_of_several(folder, capsys):
+    for sort in ("srcline", "srcfile", "sym,srcline"):
+        status, out, _ = report(capsys, "-i", "*.data", "--sort", sort, "--no-children", "-g", "none")
+        assert status == 0
+        assert columns(out)
+
+
+def test_shares_of_the_wall_clock_of_several(folder, capsys):
+    unpacked(folder, "perf7-latency")
+    alone, both = (columns(report(capsys, "-i", name, "--latency", "-s", "comm")[1]) for name in ("perf7-latency.data", "perf7*.data"))
+    assert alone == both
+    status, _, err = report(capsys, "-i", "*.data", "--latency", "-s", "comm")
+    assert status == 91
+    assert "chains.data: left out: latency and parallelism need" in err

@@ -1,0 +1,64 @@
+"""Tables of others -> opened, if they become no more than tables of recordings do.
+
+What enters: the path of a Parquet file, and which columns are wanted of it. What leaves: a pyarrow.parquet.ParquetFile, from which
+to read them; ExpansionError where so much would come out of the file as no recording gives. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from perfpy.untrusted.expansion import ExpansionError
+from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.parquet_pages import memory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_NUMBER: Final = 8
+#: what tables become for each of their bytes: those of recordings 14, and symbols 80 as rows of objects
+_RATIO: Final = 500
+_SMALL: Final = 64 << 20
+_FOOTER: Final = 16 << 20  # bytes of a string, and elements of a list
+
+
+@contextmanager
+def opened_table(path: str, columns: Collection[str] | None = None, *, width: int = _NUMBER, most: int | None = None) -> Iterator[Any]:
+    """A table, to be read. columns: all where None; width: bytes that become of a value; most: bytes that become of all at most.
+
+    Texts and bytes come as dictionaries, each value once: how often it is repeated is for the caller to bound.
+    """
+    import pyarrow.parquet
+
+    with open_regular(path) as file:
+        limits = {"thrift_string_size_limit": _FOOTER, "thrift_container_size_limit": _FOOTER}
+        footer = pyarrow.parquet.ParquetFile(file, **limits).metadata
+        allowed = max(_SMALL, os.fstat(file.fileno()).st_size * _RATIO)
+        needed = _needed(file, footer, columns, width)
+        if needed > (allowed if most is None else min(allowed, most)):
+            raise ExpansionError(f"{path} would become {needed:,} bytes")
+        repeated = [one.name for one in footer.schema.to_arrow_schema() if _is_repeated(one.type)]
+        with pyarrow.parquet.ParquetFile(file, metadata=footer, read_dictionary=repeated, **limits) as table:
+            yield table
+
+
+def _is_repeated(kind: Any) -> bool:
+    import pyarrow
+
+    return bool(pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind))
+
+
+def _needed(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
+    total = 0
+    for group in range(footer.num_row_groups):
+        for number in range(footer.num_columns):
+            about = footer.row_group(group).column(number)
+            if not about.num_values or (columns is not None and about.path_in_schema.partition(".")[0] not in columns):
+                continue  # no page is read
+            start = about.data_page_offset
+            if about.has_dictionary_page and 0 < about.dictionary_page_offset < start:
+                start = about.dictionary_page_offset
+            total += memory_of(file, start, about.total_compressed_size, max(width, footer.schema.column(number).length))
+    return total

@@ -1,0 +1,89 @@
+"""Parts of a task, done by processes that are forked off this one, whose results all go to the same place, one after the other.
+
+What enters: the parts, how one is made, how what was made is given away: written to a file that all of them have open. What
+leaves: for each part, in order, what giving it away came to. A part that a process could not make is made and given away
+here (see workers.forked).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perfpy.errors import PerfError
+from perfpy.workers.forked import ForkedWorkers, PartT, ResultT, received, send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from io import FileIO
+
+MadeT = TypeVar("MadeT")
+
+
+class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
+    """As ForkedWorkers; each process makes what its part comes to, and gives it away when its turn has come."""
+
+    def __init__(self, parts: Sequence[PartT], make: Callable[[PartT], MadeT], give: Callable[[MadeT], ResultT], count: int) -> None:
+        super().__init__(parts, lambda part: give(make(part)), count)
+        self._make: Callable[[PartT], Any] = make
+        self._give: Callable[[Any], ResultT] = give
+        self._turns: list[int] = []  # of each process the pipe by which it is told
+        self._turn = -1  # in a process: the other end of its own
+
+    def results(self) -> Iterator[ResultT]:
+        """What giving away each part came to, one after the other; to be called once.
+
+        Raises PerfError where a process was killed while it gave a part away.
+        """
+        for index, part in enumerate(self._parts):
+            number = index % self._count
+            stream = self._results[number]
+            if stream is None:
+                yield self._work(part)
+            elif not self._has_begun(number) or received(stream) is None:
+                stream.close()  # what it would have done next is done here, too
+                self._results[number] = None
+                yield self._work(part)
+            else:
+                done = received(stream)
+                if done is None:
+                    raise PerfError("a process was killed while it wrote its part of the output, which ends there; try again, or --jobs 1")
+                result, error = done[0]
+                if error is not None:
+                    raise error
+                yield result
+
+    def _has_begun(self, number: int) -> bool:
+        """Tell a process that its turn has come; whether there is one to hear it."""
+        try:
+            return os.write(self._turns[number], b"\n") == 1
+        except BrokenPipeError:
+            return False
+
+    def _start(self, number: int) -> None:
+        self._turn, told = os.pipe()
+        self._turns.append(told)
+        super()._start(number)
+        os.close(self._turn)
+
+    def _serve(self, parts: Sequence[PartT], stream: FileIO) -> None:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever started it is told that nobody reads
+        for told in self._turns:
+            os.close(told)
+        for part in parts:
+            made = self._make(part)
+            if not os.read(self._turn, 1):
+                return
+            send(stream, None)
+            try:
+                result: tuple[ResultT | None, OSError | None] = self._give(made), None
+            except OSError as error:  # the other process tells it, as if it had written itself
+                result = None, error
+            del made
+            send(stream, result)
+
+    def _end(self) -> None:
+        super()._end()
+        while self._turns:
+            os.close(self._turns.pop())

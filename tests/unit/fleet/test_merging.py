@@ -1,0 +1,210 @@
+"""Several builds of one file on several hosts: functions are one row by their names, never by their places; lines are each build's own."""
+
+from __future__ import annotations
+
+import pytest
+
+import perfpy
+from perfpy.abi import records
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.fleet.folding import FoldingRequest, folded_recording
+from perfpy.fleet.late_symbols import with_symbols_from_here
+from perfpy.fleet.merged_profile import MergedProfile
+from perfpy.fleet.merging import merged
+from perfpy.fleet.recordings import Recordings
+from perfpy.perfdata.container.features import Feature
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import report_lines
+from perfpy.views.stacks.exports import folded, speedscope
+from perfpy.views.stacks.pprof import pprof
+from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+OLD, NEW = "aa" * 20, "bb" * 20
+OPTIONS = SymbolOptions(cache=False)
+
+
+def program(folder, build_id, first, functions):
+    """A program whose functions have 0x10 bytes each, from 0x1000 on; its lines are `first` and the next."""
+    steps = COPY + special(16, 1) + special(16, 1) + advance_pc(16) + END
+    lines = line_section(set_address(0x1000) + advance_line(first - 1) + steps, [("a.c", 1)], ["src"], version=4)
+    elf = source_file(lines, comp_dir="/build").build_id(build_id)
+    for number, name in enumerate(functions):
+        elf.symbol(name, 0x1000 + 0x10 * number, 0x10)
+    folder.mkdir()
+    (folder / "prog").write_bytes(elf.build())
+    return str(folder / "prog")
+
+
+def recording(path, build_id, addresses, host):
+    """Samples at addresses of a program, each with a callchain: there, and at its first function."""
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(records.Comm(0, 7, 7, "prog"))
+    built.record(records.Mmap2(2 | 1 << 14, 7, 7, 0x400000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, path, bytes.fromhex(build_id)))
+    for number, address in enumerate(addresses):
+        ip = 0x400000 + address - 0x1000
+        built.sample(misc=2, ip=ip, pid=7, tid=7, time=200 + number, period=1000, callchain=[(1 << 64) - 512, ip, 0x400008])
+    return built.feature(Feature.HOSTNAME, host).file()
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Two hosts: main and work in the old program; other, main and work in the new one."""
+    old = program(tmp_path / "old", OLD, 2, ["main", "work"])
+    new = program(tmp_path / "new", NEW, 50, ["other", "main", "work"])
+    (tmp_path / "one.data").write_bytes(recording(old, OLD, [0x1000, 0x1010, 0x1014], "one"))
+    (tmp_path / "two.data").write_bytes(recording(new, NEW, [0x1000, 0x1010, 0x1020, 0x1024], "two"))
+    return Recordings([str(tmp_path / "one.data"), str(tmp_path / "two.data")], jobs=1, symbols=OPTIONS)
+
+
+def rows(report):
+    return {tuple(row.texts.values()): row.samples for row in report}
+
+
+def test_functions_are_one_row_by_name_and_file(hosts):
+    assert rows(hosts.report(by="dso,symbol")) == {("prog", "[.] work"): 4, ("prog", "[.] main"): 2, ("prog", "[.] other"): 1}
+
+
+def test_builds_are_told_apart_where_that_is_asked(hosts):
+    found = rows(hosts.report(by="build_id,symbol"))
+    assert found == {
+        (OLD, "[.] main"): 1, (OLD, "[.] work"): 2, (NEW, "[.] other"): 1, (NEW, "[.] main"): 1, (NEW, "[.] work"): 2,
+    }  # fmt: skip
+
+
+def test_there_is_a_note_of_several_builds(hosts):
+    assert any("prog (2)" in note for note in hosts.report(by="symbol").notes)
+    assert not any("prog" in note for note in hosts.report(by="build_id,symbol").notes)
+    assert not any("prog" in note for note in hosts.report(by="host").notes)
+
+
+def test_lines_are_those_of_each_build(hosts):
+    """Where both have code at one address, of other lines."""
+    found = {(name.removeprefix("[.] "), line): count for (name, line), count in rows(hosts.report(by="symbol,srcline")).items()}
+    old = {("main", "a.c:2"): 1, ("work", "a.c:3"): 2}
+    assert found == old | {("other", "a.c:50"): 1, ("main", "a.c:51"): 1, ("work", "a.c:52"): 2}
+    assert rows(hosts.report(by="srcfile")) == {("a.c",): 7}
+
+
+def test_callers_are_functions_by_name(hosts):
+    """`other` and the old `main` stand at one address."""
+    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(order="caller"), children=True)
+    text = "\n".join(report_lines(hosts.report(options=options), TextOptions()))
+    children = {line.split()[-1]: line.split()[0] for line in text.splitlines() if "[.]" in line}
+    assert children == {"other": "57.14%", "work": "57.14%", "main": "57.14%"}
+    assert "28.57%--work" in text
+
+
+def test_stacks_and_their_files(hosts):
+    (stacks,) = hosts.stacks()
+    assert sorted(folded(stacks)) == [
+        "prog;main;main 1000",
+        "prog;main;work 2000",
+        "prog;other;main 1000",
+        "prog;other;other 1000",
+        "prog;other;work 2000",
+    ]
+    (with_sites,) = hosts.stacks(sites=True)
+    assert with_sites.sites is not None
+    assert {mapping.build_id for mapping in with_sites.sites.mappings} == {OLD, NEW}
+    assert {source.line for source in with_sites.sites.sources} >= {2, 3, 50, 51}
+    assert pprof([with_sites])
+    assert "/build/src/a.c" in speedscope([with_sites], "two")
+
+
+def test_one_recording_has_the_sites_that_it_has_by_itself(hosts):
+    for path in hosts.paths:
+        with Recording(path, symbols=OPTIONS) as alone:
+            expected = alone.stacks(sites=True)
+        (found,) = Recordings([path], jobs=1, symbols=OPTIONS).stacks(sites=True)
+        assert pprof([found]) == pprof(expected)
+        assert speedscope([found], "x") == speedscope(expected, "x")
+
+
+def test_what_workers_could_not_name_is_named_by_build_id(hosts, tmp_path):
+    """The program is at another path here, and where the recordings were read it was nowhere."""
+    elsewhere = tmp_path / "elsewhere"
+    for build_id, name in ((OLD, "old"), (NEW, "new")):
+        folder = elsewhere / ".build-id" / build_id[:2]
+        folder.mkdir(parents=True)
+        (tmp_path / name / "prog").rename(folder / build_id[2:])
+    for keys in ("symbol", "build_id,symbol", "symbol,srcline"):
+        options = ReportOptions(wanted=Wanted(sort=keys))
+        request = FoldingRequest(lambda _recording, options=options: (options, OPTIONS))
+        parts = [folded_recording(path, request) for path in hosts.paths]
+        part = merged([one for one in parts if one is not None])
+        assert not part.symbols.names
+        named = with_symbols_from_here(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
+        assert set(named.symbols.names) == {"main", "work", "other"}
+        assert len(MergedProfile(named).symbolizer.symbols) == len(named.symbols.names)
+
+
+def cache_of(tmp_path, elsewhere):
+    """A build-id cache with both programs."""
+    folder = tmp_path / "cache"
+    if not folder.exists():
+        for build_id in (OLD, NEW):
+            entry = folder / ".build-id" / build_id[:2] / build_id[2:]
+            entry.mkdir(parents=True)
+            (entry / "elf").write_bytes((elsewhere / ".build-id" / build_id[:2] / build_id[2:]).read_bytes())
+    return folder
+
+
+def test_files_of_one_build_are_none_to_be_told_of(hosts):
+    one = Recordings(hosts.paths[:1], jobs=1, symbols=OPTIONS)
+    assert not any("prog" in note for note in one.report(by="symbol").notes)
+
+
+def test_where_and_columns(hosts):
+    assert rows(hosts.where(host="two").report(by="symbol")) == {("[.] work",): 2, ("[.] main",): 1, ("[.] other",): 1}
+    assert rows(hosts.where(symbol="main").report(by="host")) == {("one",): 1, ("two",): 1}
+    assert hosts.samples["host"].tolist() == ["one"] * 3 + ["two"] * 4
+    assert hosts.samples["symbol"].tolist() == ["main", "work", "work", "other", "main", "work", "work"]
+    assert hosts.where(host="one").samples["recording"].tolist() == hosts.paths[:1] * 3
+    assert len(hosts.samples["callchain"]) == 7
+    assert sum(len(batch["host"]) for batch in hosts.samples.in_batches()) == 7
+    assert [event.name for event in hosts.events] == ["cpu-clock:u"]
+    assert [one.header["hostname"] for one in hosts] == ["one", "two"]
+    with pytest.raises(KeyError, match="host, recording"):
+        hosts.samples["nothing"]
+
+
+def test_code_is_that_of_each_build(hosts):
+    functions = list(hosts.annotate("work").functions())
+    assert sorted((one.name, one.dso.build_id, int(one.samples[0].sum())) for one in functions) == [("work", OLD, 2), ("work", NEW, 2)]
+
+
+def test_the_page_and_its_title(hosts, tmp_path):
+    hosts.flamegraph(tmp_path / "page.html")
+    assert "2 recordings" in (tmp_path / "page.html").read_text()
+
+
+def test_many_have_the_methods_of_one():
+    """But for those of one machine or one clock, which a loop over them has."""
+    own = {name for name in vars(perfpy.Recording) | vars(perfpy.Recording.__mro__[1]) if not name.startswith("_")}
+    many = {name for kind in perfpy.Recordings.__mro__ for name in vars(kind)}
+    assert {
+        "report",
+        "stacks",
+        "page",
+        "flamegraph",
+        "where",
+        "samples",
+        "events",
+        "tracepoint",
+        "to_parquet",
+        "annotate",
+        "title",
+        "warnings",
+        "close",
+    } <= own
+    missing = own - many - {"warnings"}
+    assert missing <= {
+        "batches", "batch_of", "changes", "circumstances", "header", "join_off_cpu", "make_timeline", "narrowed", "new_symbolizer",
+        "page_of_changes", "path", "payload_texts", "pmcu", "records", "side_band", "source_files", "symbolizer", "timeline", "times",
+        "unwinding", "within",
+    }  # fmt: skip

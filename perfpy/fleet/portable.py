@@ -129,15 +129,17 @@ def portable(
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     named = _named(symbolizer, used, infos, sites=sites)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
-    tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     dimensions, values = valued(dimensions, words)
     return PortableProfile(
         *([recording], events, event_keys(events)),
-        *(named.dsos, named.origins, named.frames, named.symbols),
+        named.dsos,
+        named.origins,
+        named.frames,
+        named.symbols,
         number_of[chains],
         lengths,
         list(timeline.comms),
-        {tid: timeline.last_comm(tid) for tid in tids},
+        {tid: timeline.last_comm(tid) for tid in dict.fromkeys(folded.tid.tolist())},
         folded.with_dimensions(dimensions),
         *(values, list(words.formats), named.lines),
         *(0, 0, []),

@@ -76,7 +76,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
         "threads": _threads(columns, tasks),
         "cpus": cpus.tolist(),
         "tick": tick,
-        "together": int(together),
+        "together": int(together or any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
         "events": [
             {
                 "event": event,
@@ -119,7 +119,8 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
     for waits in (False, True):
         rows = np.flatnonzero(timed.waits == waits)
         names = ("chain", "comm", "pid", "tid", "time", "cpu", "weight")
-        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, payload=None, waits=None)
+        count = None if timed.count is None else timed.count[rows]
+        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, count=count, payload=None, waits=None)
         parts.append(
             replace(
                 part,
@@ -178,10 +179,10 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
     timed = part.timed
     if timed is None:
         return _Rows(node.astype(np.int64), part.weight.astype(np.int64), part.count, none, none, none)
-    ones = np.ones(len(node), np.int64)
+    count = np.ones(len(node), np.int64) if timed.count is None else timed.count.astype(np.int64)
     when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
-    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), ones, when, task, timed.cpu.astype(np.int64))
+    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), count, when, task, timed.cpu.astype(np.int64))
 
 
 def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:

@@ -60,7 +60,7 @@ def compared(before: NDArray[np.int64], after: NDArray[np.int64], *, same: bool,
     counts = np.concatenate([before, after], axis=1)
     samples = counts.sum(axis=0).astype(float)
     first = before.shape[1]
-    weight = samples / np.repeat([samples[:first].sum(), samples[first:].sum()], [first, after.shape[1]])
+    weight = samples / np.repeat([samples[:first].mean(), samples[first:].mean()], [first, after.shape[1]])
     if same:
         weight = np.tile((weight[:first] + weight[first:]) / 2, 2)
     host = np.concatenate([np.arange(first), np.arange(after.shape[1]) + (0 if same else first)])

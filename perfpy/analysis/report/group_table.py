@@ -95,7 +95,8 @@ class _Hosts:
         """What is compared. A host that is in both groups has one weight: what hosts do is compared, not which of them did most."""
         after = np.array(self._after, np.bool_)
         weight: Floats = np.ones(len(self)) if equal else self.period
-        weight /= np.where(after, weight[after].sum(), weight[~after].sum())
+        # of one mean in both groups, however many units these have: labels are dealt anew, and weights stay with units
+        weight /= np.where(after, weight[after].mean(), weight[~after].mean())
         first, second = self.pairs
         weight[first] = weight[second] = (weight[first] + weight[second]) / 2
         return Units(weight, np.array(self._samples), np.array(self._host, np.int64), after)

@@ -38,7 +38,7 @@ def _points(value: float) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:+.2f}"
+    return "" if value is None else f"{round(100 * value, 2) + 0.0:+.2f}"  # no -0.00
 
 
 def _chance(row: GroupRow) -> str:
@@ -59,7 +59,7 @@ _COLUMNS: Final = (
     _Column("+/-", 7, lambda row: _points(row.deviation_before)),
     _Column("After", 9, lambda row: f"{100 * row.after:.2f}%"),
     _Column("+/-", 7, lambda row: _points(row.deviation_after)),
-    _Column("Change", 10, lambda row: f"{100 * row.change:+.2f}%"),
+    _Column("Change", 10, lambda row: f"{_signed(row.change)}%"),
     _Column("From", 9, lambda row: _signed(row.low)),
     _Column("To", 9, lambda row: _signed(row.high)),
     _Column("Chance", 11, _chance),

@@ -109,6 +109,17 @@ def test_what_grew_on_all_hosts_is_seen_in_what_they_do_a_second(tmp_path):
     assert equal[0].rate is None
 
 
+def test_one_host_that_did_less_is_no_change(tmp_path):
+    """Wherever it is: groups of other sizes are not told apart by that."""
+    sizes = {"before": range(9), "after": range(9, 20)}
+    for name, numbers in sizes.items():
+        group(tmp_path / name, {f"host{number}": {"a": 30 if number == 12 else 40, "b": 40} for number in numbers})
+    found = changes(tmp_path / "before", tmp_path / "after")
+    assert found.rate is not None
+    assert not found.rate.has_changed
+    assert not any(row.has_changed for row in found)
+
+
 def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     sides = [{f"host{number}": {"a": 40, "b": 20} for number in range(3)} for _ in range(2)]
     sides[1]["host2"] = {"b": 40, "idle": 39}

@@ -76,3 +76,20 @@ def test_the_page_has_stars_at_the_functions_that_changed():
     assert "+25.00 points (+20.00 to +30.00)" in next(iter(data["marks"][0].values()))
     assert data["verdict"][0] == "cycles: 2 rows of 3 changed by more than hosts differ"
     assert data["circumstances"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]
+
+
+def test_no_change_is_not_less():
+    row = GroupRow(("a",), 0.3, 0.3 - 1e-9, 0.0, 0.0, -1e-18, 0.0, 1.0, 0, 0)
+    side = GroupSide(["a", "b"], 2, 40, 40)
+    changes = GroupChanges("cycles", ["comm"], "host", (side, side), ComparedRows([row], "student", 0, {}, None))
+    assert next(group_lines([changes], quiet=True)).split() == [
+        "30.00%",
+        "0.00",
+        "30.00%",
+        "0.00",
+        "+0.00%",
+        "+0.00",
+        "+0.00",
+        "100.00%",
+        "a",
+    ]

@@ -71,9 +71,13 @@ class _WantedStacks:
     @cached_property
     def whole(self) -> list[Stacks]:
         """Those of functions, and with single samples for the page."""
+        from perfpy.views.page.profile_data import MOST_ROWS
+
         wanted = self._asked
-        timed = wanted.flamegraph is not None
-        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
+        timed, latency = wanted.flamegraph is not None, wanted.latency
+        return self._recording.stacks(
+            self._symbols, sample_filter=self._filter, timed=timed, most_samples=MOST_ROWS, latency=latency, jobs=wanted.jobs
+        )
 
     @cached_property
     def with_sites(self) -> list[Stacks]:

@@ -157,8 +157,8 @@ def cache_of(tmp_path, elsewhere):
 def test_after_a_cluster_names_are_looked_for_here(hosts, tmp_path, monkeypatch):
     """Where the workers see no files."""
 
-    def folded_elsewhere(_address, groups, request, _progress):
-        return merged_groups([folded_group(group, request) for group in groups])
+    def folded_elsewhere(_address, paths, request, _progress):
+        return merged_groups([folded_group([path], request) for path in paths])
 
     monkeypatch.setattr("perfpy.fleet.cluster.folded_by_cluster", folded_elsewhere)
     options = ReportOptions(wanted=Wanted(sort="symbol"))

@@ -150,7 +150,8 @@ def shown(report):
 
 
 def test_stacks_of_recordings_with_waits_and_without(unpacked, tmp_path):
-    names, attrs, ids = ("cpu-clock", OFF_CPU_EVENT), [usual_attr(), TIME_ATTR], [(1,), (2,)]
+    names, attrs = ("cpu-clock", OFF_CPU_EVENT), [usual_attr(), TIME_ATTR]
+    ids: list[tuple[int, ...]] = [(1,), (2,)]
     attrs[0] = usual_attr(USUAL | SampleType.IDENTIFIER)
     built = PerfDataBuilder(attrs, ids)
     built.feature(Feature.EVENT_DESC, tuple(EventDesc(attr, name, one) for attr, name, one in zip(attrs, names, ids, strict=True)))

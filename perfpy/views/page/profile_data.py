@@ -15,12 +15,15 @@ thread, a CPU and a weight. The scripts add up what somebody selects.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.analysis.samples.fingerprints import combined
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.views.page.packed import packed
@@ -57,6 +60,10 @@ class _Rows(NamedTuple):
         weight, samples = (np.add.reduceat(values[order], begins) for values in (self.weight, self.samples))
         time, task, cpu, node = keys[:, begins]
         return _Rows(node, weight, samples, time, task, cpu)
+
+    def count_at_ticks(self, tick: int) -> int:
+        """How many these are, sooner found than they are."""
+        return len(distinct(combined([self.time // tick, self.task, self.cpu, self.node])))
 
 
 def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
@@ -191,9 +198,14 @@ def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
     last = max((int(one.time.max()) for one in timed), default=0)
     tick = max(_FINEST, -(-last // _TICKS))
     too_many = sum(len(one.node) for one in timed) > MOST_ROWS
-    while too_many and tick <= last and sum(len(one.at_ticks(tick).node) for one in timed) > MOST_ROWS:
-        tick *= _COARSER
-    return tick, too_many
+    if not too_many:
+        return tick, False
+    # each of these ticks is some of the one before, so that the longer ones leave fewer rows: the first that leaves few enough
+    ticks = [tick]
+    while ticks[-1] <= last:
+        ticks.append(ticks[-1] * _COARSER)
+    first = bisect_left(ticks[:-1], True, key=lambda tick: sum(one.count_at_ticks(tick) for one in timed) <= MOST_ROWS)
+    return ticks[first], True
 
 
 def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64]) -> list[list[Any]]:

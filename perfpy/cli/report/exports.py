@@ -84,7 +84,7 @@ class _WantedStacks:
         """Those with addresses and lines, and with single samples where a format needs these."""
         wanted, timed = self._asked, self._asked.firefox is not None
         return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed
+            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed, jobs=wanted.jobs
         )
 
 

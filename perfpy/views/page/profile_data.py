@@ -27,7 +27,7 @@ from perfpy.views.page.packed import packed
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,6 +87,13 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
             for number, event in enumerate(events)
         ],
     }
+
+
+def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """What is said of functions, by their numbers among the names; marks: by their names and files."""
+    of_shown = {tuple(_named(Function(name, dso))[:2]): text for (name, dso), text in marks.items()}
+    found = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
+    return {number: text for number, text in found if text}
 
 
 def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:

@@ -194,6 +194,7 @@ READERS = {
     "capture/runtimes/attaching.py": "/proc/PID",
     "capture/unwinding/process.py": "/dev/null",
     "capture/unwinding/spool.py": "a nameless file of its own",
+    "analysis/aggregate/overflow.py": "a nameless file of its own; /proc, and /sys",
     "capture/runtimes/java_attach.py": "/proc/PID; and it writes, in a mode of which it knows",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",

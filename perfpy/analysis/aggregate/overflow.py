@@ -156,13 +156,13 @@ class ScratchFile:
     def keep(self, value: object) -> tuple[int, int]:
         """Put anything there; `kept` gives it back in this process or one that was forked off it, or off which it was."""
         data = pickle.dumps(value, protocol=5)
-        place = self._end, len(data)
+        span = self._end, len(data)
         self._write(data)
-        return place
+        return span
 
-    def kept(self, place: tuple[int, int]) -> Any:
+    def kept(self, span: tuple[int, int]) -> Any:
         """What `keep` was given: by this program alone, as nobody else can open the file."""
-        return pickle.loads(self._bytes(*place))
+        return pickle.loads(self._bytes(*span))
 
 
 class Overflow:

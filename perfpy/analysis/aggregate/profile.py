@@ -1,4 +1,4 @@
-"""The samples of a recording, folded: distinct combinations of what the report asks for, with their sums.
+"""The samples of a recording, folded: distinct combinations of what the report asks for, with their totals.
 
 What enters: a recipe, and batches of samples in the order of the file. What
 leaves: `Folded`, one row for each distinct combination of event, dimensions,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.runs import Runs
+    from perfpy.analysis.aggregate.runs import FoldedRuns
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.symbols.symbolizer import Symbolizer
@@ -51,7 +51,7 @@ class Folded:
     """Rows of distinct combinations.
 
     event, filtered, chain (-1: none wanted), tid (of the row's first sample),
-    period, count; dimensions: name -> number of each row; measures: further sums by name.
+    period, count; dimensions: name -> number of each row; measures: further totals by name.
     """
 
     event: NDArray[np.int64]
@@ -125,7 +125,7 @@ class FoldedSamples(Protocol):
 class Recipe(NamedTuple):
     """What samples are folded by.
 
-    dimensions: names of DIMENSIONS, or "raw"; measures: names of further sums
+    dimensions: names of DIMENSIONS, or "raw"; measures: names of further totals
     (period_sys ..., weight1 ..., latency); chains: whether callchains are kept;
     sample_filter: which samples are marked; by_function: whether the locations in one
     function need not be told apart.
@@ -181,7 +181,7 @@ class Profile:
         self.raw = PayloadTable()
         self._recipe, self._memory = recipe, memory
         self._functions = Functions() if recipe.by_function else None
-        self._runs: Runs | None = None
+        self._runs: FoldedRuns | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -205,15 +205,15 @@ class Profile:
         """What was folded goes into a file, if it is too much."""
         if self._memory is not None and self.nbytes > self._memory:
             if self._runs is None:
-                from perfpy.analysis.aggregate.runs import Runs  # few recordings are so large
+                from perfpy.analysis.aggregate.runs import FoldedRuns  # few recordings are so large
 
-                self._runs = Runs()
+                self._runs = FoldedRuns()
             self._to_file(self._runs)
 
-    def _to_file(self, runs: Runs) -> None:
+    def _to_file(self, runs: FoldedRuns) -> None:
         columns = self._rows.columns()
         chain = columns.pop() if self._chains is not None else None
-        runs.add_rows(columns, chain, self._chains, self._sums(), *self._first.found(len(self._rows)))
+        runs.add_rows(columns, chain, self._chains, self._totals_of_rows(), *self._first.found(len(self._rows)))
         self._begin()
 
     def add(self, samples: SampleView) -> NDArray[np.int32]:
@@ -329,7 +329,7 @@ class Profile:
         """The rows that are all in memory."""
         size, columns = len(self._rows), self._rows.columns()
         chain = columns.pop() if self._chains is not None else np.full(size, -1, np.int64)
-        rows = self._folded_of(columns, chain, self._first.found(size)[1], self._sums()).take(self._order)
+        rows = self._folded_of(columns, chain, self._first.found(size)[1], self._totals_of_rows()).take(self._order)
         chains = self._chains  # nothing is added any more: what finds rows again is as large as they are
         self._begin()
         self._chains = chains
@@ -337,12 +337,12 @@ class Profile:
             chains.forget()
         return rows
 
-    def _sums(self) -> list[NDArray[np.int64]]:
+    def _totals_of_rows(self) -> list[NDArray[np.int64]]:
         return [values.totals(len(self._rows)) for values in (self._period, self._count, *self._measures.values())]
 
-    def _folded_of(self, keys: list[NDArray[np.int64]], chain: NDArray[Any], tid: NDArray[Any], sums: list[NDArray[np.int64]]) -> Folded:
+    def _folded_of(self, keys: list[NDArray[np.int64]], chain: NDArray[Any], tid: NDArray[Any], totals: list[NDArray[np.int64]]) -> Folded:
         event, mark, *dimensions = keys
-        period, count, *measures = sums
+        period, count, *measures = totals
         by_name = (dict(zip(*pair, strict=True)) for pair in ((self._recipe.dimensions, dimensions), (self._recipe.measures, measures)))
         return Folded(event, mark.astype(np.bool_), chain, tid, period, count, *by_name)
 
@@ -352,8 +352,8 @@ class Profile:
         assert self._runs is not None
         if len(self._rows):
             self._to_file(self._runs)
-        keys, sums, chain, tid, chains = self._runs.merged()
-        return self._folded_of(keys, chain, tid, sums), chains
+        keys, totals, chain, tid, chains = self._runs.merged()
+        return self._folded_of(keys, chain, tid, totals), chains
 
     def samples_of_frames(self) -> NDArray[np.int64]:
         """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""

@@ -2,7 +2,7 @@
 
 What enters: runs, each what was folded until memory was full: rows, told apart
 by a number of what they are made of, and their chains, told apart by their
-hashes. What leaves: every row once, with its sums and its first sample; every
+hashes. What leaves: every row once, with its totals and its first sample; every
 chain once, in the order in which chains were first met, as if all had been
 folded in memory.
 
@@ -54,11 +54,11 @@ class StoredChains(NamedTuple):
 class Merged(NamedTuple):
     """Everything that was folded: rows in the order in which their first samples are delivered.
 
-    keys, sums: columns as of add_rows; chain: of each row, of those in chains; tid: of its first sample.
+    keys, totals: columns as of add_rows; chain: of each row, of those in chains; tid: of its first sample.
     """
 
     keys: list[NDArray[np.int64]]
-    sums: list[NDArray[np.int64]]
+    totals: list[NDArray[np.int64]]
     chain: NDArray[np.int64]
     tid: NDArray[np.int64]
     chains: StoredChains | None
@@ -72,7 +72,7 @@ class _Run(NamedTuple):
     frames: Stored | None
 
 
-class Runs:
+class FoldedRuns:
     """Those of one recording."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Runs:
         keys: list[NDArray[np.int64]],
         chain: NDArray[np.int64] | None,
         chains: ChainTable | None,
-        sums: list[NDArray[np.int64]],
+        totals: list[NDArray[np.int64]],
         when: DeliveryOrder,
         tid: NDArray[np.int64],
     ) -> None:
@@ -96,7 +96,7 @@ class Runs:
         number = combined([*keys, hashes])
         number = (number ^ number >> _SHIFT) * _MIX  # ranges of numbers are to have equally many
         columns = {"number": number, "chain": hashes, "tid": tid, **when._asdict()}
-        for kind, numbered in ((_KEY, keys), (_SUM, sums)):
+        for kind, numbered in ((_KEY, keys), (_SUM, totals)):
             columns |= {f"{kind}{index}": values for index, values in enumerate(numbered)}
         order = np.argsort(number)
         rows = {name: self._file.write(values[order]) for name, values in columns.items()}
@@ -123,8 +123,8 @@ class Runs:
         if self._runs[0].frames is not None:
             chains, known, of_known = self._chains()
             chain = of_known[np.searchsorted(known, hashes)]
-        keys, sums = ([rows.pop(name) for name in self._numbered(kind)] for kind in (_KEY, _SUM))
-        return Merged(keys, sums, chain, rows.pop("tid"), chains)
+        keys, totals = ([rows.pop(name) for name in self._numbered(kind)] for kind in (_KEY, _SUM))
+        return Merged(keys, totals, chain, rows.pop("tid"), chains)
 
     def _numbered(self, kind: str) -> list[str]:
         """The columns of one kind, in their order."""
@@ -161,14 +161,14 @@ class Runs:
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """Every row once, by column, in no order."""
-        found, sums = [], self._numbered(_SUM)
+        found, totals = [], self._numbered(_SUM)
         for parts in self._ranges([run.rows for run in self._runs], "number"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             numbers = columns.pop("number")
             order = np.lexsort((*(columns[name] for name in reversed(_MOMENT)), numbers))
             begins = _beginnings(numbers[order])
-            merged = {name: values[order[begins]] for name, values in columns.items() if name not in sums}
-            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in sums})
+            merged = {name: values[order[begins]] for name, values in columns.items() if name not in totals}
+            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in totals})
         return {name: np.concatenate([part.pop(name) for part in found]) for name in list(found[0])}
 
     def _ranges(self, tables: list[dict[str, Stored]], sorted_by: str) -> Iterator[list[dict[str, NDArray[Any]]]]:
@@ -177,8 +177,8 @@ class Runs:
         bits = max(sum(map(len, numbers)) // _AT_ONCE, 0).bit_length()
         lows = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)
         borders = [[*np.searchsorted(number, lows).tolist(), len(number)] for number in numbers]
-        for at in range(len(lows)):
-            bounds = [(border[at], border[at + 1]) for border in borders]
+        for index in range(len(lows)):
+            bounds = [(border[index], border[index + 1]) for border in borders]
             if any(begin < end for begin, end in bounds):
                 yield [
                     {name: self._file.read(stored, *these) for name, stored in table.items()}

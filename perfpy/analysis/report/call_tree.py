@@ -206,20 +206,20 @@ class Forests:
         return forest.child_count(number)
 
 
-class Steps(NamedTuple):
+class ClassedFrames(NamedTuple):
     """The chains that walkers go along. frames: one after the other; classes: of each frame, by its id."""
 
     frames: NDArray[np.int32]
     classes: Int64
 
-    def at(self, positions: Int64) -> Int64:
+    def classes_at(self, positions: Int64) -> Int64:
         """The classes of the frames there."""
         found: Int64 = self.classes[self.frames[positions]]
         return found
 
 
 def grow(
-    steps: Steps,
+    flat: ClassedFrames,
     walkers: Walkers,
     roots: int,
     pruning: Pruning,
@@ -229,11 +229,11 @@ def grow(
 ) -> CallForest:
     """Grow the trees of all roots.
 
-    steps: a class with a smaller number comes first among siblings with equal periods. roots: how many there are. by_period:
+    flat: a class with a smaller number comes first among siblings with equal periods. roots: how many there are. by_period:
     siblings with more come first; else they come in order of their class. names:
     another order of classes, for siblings of which some were inlined.
     """
-    classes = int(steps.classes.max()) + 1 if len(steps.classes) else 1
+    classes = int(flat.classes.max()) + 1 if len(flat.classes) else 1
     node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
     period, count = walkers.period, walkers.samples
     empty = np.zeros(roots, np.int64)
@@ -243,7 +243,7 @@ def grow(
         going = index < end
         if not going.all():
             node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
-        keys, group = _group(node * classes + steps.at(index), len(parents.period) * classes)
+        keys, group = _group(node * classes + flat.classes_at(index), len(parents.period) * classes)
         owner = keys // classes
         level = _level(keys % classes, group, index, period, count)
         parents.child_period = sum_by(owner, level.period, len(parents.period))

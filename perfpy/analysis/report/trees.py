@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfpy.analysis.report.call_tree import Forests, Pruning, Steps, grow, minimum_period
+from perfpy.analysis.report.call_tree import ClassedFrames, Forests, Pruning, grow, minimum_period
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,8 +83,8 @@ class Trees:
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
         by_period = graph.style in ("graph", "fractal")
         ranges = walkers.ranges(_WALKERS_AT_ONCE)
-        steps = Steps(self._frames, self._classes)
-        grown = [grow(steps, walkers.of(*these), these[1] - these[0], pruning, by_period=by_period, names=self._names) for these in ranges]
+        flat = ClassedFrames(self._frames, self._classes)
+        grown = [grow(flat, walkers.of(*these), these[1] - these[0], pruning, by_period=by_period, names=self._names) for these in ranges]
         return Forests([begin for begin, _ in ranges], grown)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:

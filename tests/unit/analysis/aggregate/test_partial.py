@@ -123,7 +123,7 @@ def spilled(path, monkeypatch):
     """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and there."""
     here, others = [], path.with_name("kept")  # a file: others are other processes
     others.write_bytes(b"")
-    add_rows, keep = runs.Runs.add_rows, overflow.ScratchFile.keep
+    add_rows, keep = runs.FoldedRuns.add_rows, overflow.ScratchFile.keep
 
     def counted(self, *what):
         here.append("run")
@@ -139,7 +139,7 @@ def spilled(path, monkeypatch):
 
     monkeypatch.setattr(runs, "_AT_ONCE", 2)
     monkeypatch.setattr(runs, "_FRAMES_AT_ONCE", 3)
-    monkeypatch.setattr(runs.Runs, "add_rows", counted)
+    monkeypatch.setattr(runs.FoldedRuns, "add_rows", counted)
     monkeypatch.setattr(overflow.ScratchFile, "keep", counted_part)
     return begin
 

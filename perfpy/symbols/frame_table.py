@@ -7,12 +7,13 @@ symbols.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.analysis.report.group_changes import RECORDING, GroupTable, group_changes
+import numpy as np
+
+from perfpy.analysis.report.group_table import RECORDING, GroupTable, group_changes
+from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 from perfpy.errors import UsageError
 from perfpy.symbols.demangling.short_names import without_instance
 
@@ -27,23 +30,23 @@ _UNKNOWN_HOST: Final = "?"
 
 
 class FoldedGroupReport(NamedTuple):
-    """One of the groups: what its recordings were folded to, and the report of that, by recording."""
+    """One of the groups: by what its recordings count, what they were folded to, and the report of that, by recording."""
 
+    weight: str
     profile: PortableProfile
     report: Report
 
 
-def changes_between(
-    before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, equal: bool, whole_names: bool
-) -> list[GroupChanges]:
+def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, whole_names: bool) -> list[GroupChanges]:
     """The changes of each event that both have.
 
-    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; equal: each counts the same; whole_names:
+    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; whole_names:
     whether each instance of a template is by itself.
     """
     groups = before, after
     chosen = unit or _unit([group.profile.recordings for group in groups])
     first, second = (_tables(group, chosen, whole_names=whole_names) for group in groups)
+    equal = any(group.weight == "equal" for group in groups)
     return [group_changes(table, second[key], chosen, equal=equal) for key, table in first.items() if key in second]
 
 
@@ -72,7 +75,27 @@ def _tables(group: FoldedGroupReport, unit: str, *, whole_names: bool) -> dict[t
         return without_instance(text) if key == "symbol" and not whole_names else text
 
     tables = (table for table in group.report.histograms if table.leader.samples)
-    return {group.profile.event_keys[table.leader.event.index]: GroupTable(table, unit_of, name) for table in tables}
+    found = group.profile
+    timed = group.weight == "time" and all(one.seconds > 0 for one in found.recordings)
+    numbered = [(table.leader.event.index, table) for table in tables]
+    return {
+        found.event_keys[number]: GroupTable(table, unit_of, name, _rates(found, number, unit_of) if timed else {})
+        for number, table in numbered
+    }
+
+
+def _rates(found: PortableProfile, event: int, unit_of: Callable[[str], str]) -> dict[str, float]:
+    """How many of an event, of what the filters leave, each unit has a second."""
+    rows = found.folded
+    own = (rows.event == event) & ~rows.filtered
+    periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(found.recordings))
+    totals: dict[str, list[float]] = {}
+    for one, period in zip(found.recordings, periods.tolist(), strict=True):
+        total = totals.setdefault(unit_of(one.path), [0.0, 0.0])
+        total[0] += period
+        total[1] += one.seconds
+    scale = NANOSECONDS_A_SECOND if is_time(found.events[event]) else 1
+    return {unit: period / scale / seconds for unit, (period, seconds) in totals.items()}
 
 
 def _unit(groups: Sequence[Sequence[RecordingText]]) -> str:

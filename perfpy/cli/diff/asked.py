@@ -38,17 +38,22 @@ def sort_keys(asked: DiffCommandOptions) -> str:
     return f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT
 
 
+def are_relative(asked: DiffCommandOptions, config: Config) -> bool:
+    """Whether shares are of what filters leave, not of all."""
+    from perfpy.cli.report.option_values import configured_percentage
+
+    return (asked.percentage or configured_percentage(config)) == "relative"
+
+
 def report_options(
     asked: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
 ) -> ReportOptions:
     """What the table of one recording is made of. times: the part of it that counts."""
     from perfpy.analysis.report.layout import Wanted
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.cli.report.option_values import configured_percentage
 
     if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
         raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
-    percentage = asked.percentage or configured_percentage(config)
     unnamed = not asked.field_separator and not asked.dsos
     return ReportOptions(
         rows_filtered=not for_people,
@@ -57,7 +62,7 @@ def report_options(
         group=False,
         keep_exited=False,  # as perf diff; its report keeps them
         as_addr2line=True,
-        relative_percentages=percentage == "relative",
+        relative_percentages=are_relative(asked, config),
         verbose=is_verbose(asked),
         unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
     )

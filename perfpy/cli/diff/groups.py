@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.diff.asked import report_options, sample_filter, sort_keys, symbol_options
+from perfpy.cli.diff.asked import are_relative, report_options, sample_filter, sort_keys, symbol_options
 from perfpy.cli.line.limits import told
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -95,8 +95,12 @@ class GroupDiffRun:
 
     def _changes(self, before: Recordings, after: Recordings) -> list[GroupChanges]:
         """What changed in each event. Raises PerfError where there is nothing to compare."""
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+
         asked = self._asked
-        found = before.changes(after, sort_keys(asked), asked=self._asking.of_rows, unit=asked.unit, whole_names=asked.whole_names)
+        options = ReportOptions(wanted=Wanted(sort=sort_keys(asked)), group=False, relative_percentages=are_relative(asked, load()))
+        found = before.changes(after, options=options, asked=self._asking.of_rows, unit=asked.unit, whole_names=asked.whole_names)
         if not any(map(len, found)):
             raise PerfError("no event has samples in both groups, of those that the filters leave")
         if asked.fail_above is not None and not any(changes.test for changes in found):

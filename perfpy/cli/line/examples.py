@@ -52,7 +52,9 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy report --latency --sort parallelism,comm",
         ),
         _example(
-            "many recordings as one; which functions on which hosts", "perfpy report -i 'hosts/*.data' --sort host,symbol --weights equal"
+            "many recordings as one: which functions on which hosts, which commands when",
+            "perfpy report -i 'hosts/*.data' --sort host,symbol --weights equal",
+            "perfpy report -i 'hosts/*.data' --sort tod,comm",
         ),
         _example("time line, flame graph, tables and code in one page that needs no network", "perfpy report --html profile.html"),
         _example("for programs", "perfpy report --json | jq '.events[0].rows[:10][] | [.overhead, .keys.symbol]'"),

@@ -7,8 +7,9 @@ which recordings could not be read, and why. The exit status is then 91.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -19,26 +20,21 @@ from perfpy.cli.line.terminal import print_lines
 from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
-from perfpy.errors import BadPerfData, PerfError
-from perfpy.recording import Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
     from perfpy.fleet.recordings import Recordings
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
 
-Made = TypeVar("Made")
-
 #: variables that say where symbols are
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
-
-_DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
 def report_many(asked: ReportCommandOptions) -> int:
@@ -71,6 +67,8 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--tasks": asked.tasks,
         "--mmaps": asked.mmaps,
         "-D": asked.dump_raw_trace,
+        "--total-cycles": asked.total_cycles,
+        "-I": asked.show_info,
         "--header": asked.header,
         "--header-only": asked.header_only,
         "--tui": asked.tui,
@@ -83,7 +81,7 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
 
 
-class _Asking:
+class Asking:
     """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
 
     The configuration is that of who asks, wherever the recording is read, and so are the servers and the cache for symbols that the
@@ -98,7 +96,11 @@ class _Asking:
         """For tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
-        wanted = options.wanted if options.wanted.fields else options.wanted._replace(sort=options.wanted.sort or _DEFAULT_SORT)
+        wanted = (
+            options.wanted
+            if options.wanted.fields
+            else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
+        )
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
     def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
@@ -120,8 +122,8 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     from perfpy.views.report.text import HEADER_HINT, report_lines
 
     plain = asked.json is None
-    asking = _Asking(asked, plain=plain)
-    options, symbols, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
+    asking = Asking(asked, plain=plain)
+    options, symbols, text_options = recordings.told_of_first(lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
@@ -138,26 +140,12 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     tell(notes, quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
+def _options_of(asking: Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
     from perfpy.analysis.report.plan import plan_report
 
     options, symbols = asking.of_rows(recording)
     plan_report(recording.data, options)
     return options, symbols, ReportRequest(recording, asked, load()).text_options()
-
-
-def _first_asked(recordings: Recordings, asked: ReportCommandOptions, ask: Callable[[Recording], Made]) -> Made:
-    """What the first recording says that has what is asked for: by it the columns are made."""
-    refused: PerfError | None = None
-    for path in recordings.paths:
-        try:
-            with Recording(path, check_owner=not asked.force) as recording:
-                return ask(recording)
-        except PerfError as error:
-            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
-                refused = error
-    assert refused is not None
-    raise refused
 
 
 def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
@@ -166,8 +154,8 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         paths = {name: path for name, path in asked.exports.items() if (name in BY_FUNCTION) is not sites}
         if not paths:
             continue
-        asking = _Asking(asked, plain=False, sites=sites)
-        wanted, symbols = _first_asked(recordings, asked, asking.of_stacks)
+        asking = Asking(asked, plain=False, sites=sites)
+        wanted, symbols = recordings.told_of_first(asking.of_stacks)
         stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():
             if name == "folded":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
 
 _MOST: Final = 40
+_WHOLE: Final = 1000  # numbers from here on have no digits after the point
 _MOST_SAID: Final = 12  # on the page
 _NO_NAME: Final = "[unknown]"
 _HEADERS: Final = {"dso": "Shared Object", "symbol": "Symbol", "comm": "Command"}
@@ -154,7 +155,18 @@ def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequenc
         for changes in found[:1]
         for word, name, side in zip(("before", "after"), names, (changes.before, changes.after), strict=True)
     ]
-    return render(before, PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found))), after=after)
+    text = PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found)))
+    return render(before, text, after=after, marks={changes.event: dict(_marks(changes)) for changes in found})
+
+
+def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:
+    """Of functions that changed: name and file, and what is said of them."""
+    if not {"dso", "symbol"} <= {*changes.keys}:
+        return
+    for row in changes:
+        names = dict(zip(changes.keys, row.names, strict=True))
+        if row.has_changed and names["symbol"]:
+            yield (names["symbol"], names["dso"] or ""), f"more than {changes.unit}s differ: {change_in_words(changes, row)}"
 
 
 def _verdict(found: Sequence[GroupChanges]) -> Iterator[str]:
@@ -182,9 +194,29 @@ def _said(changes: GroupChanges) -> Iterator[str]:
     yield f"# After: {side_in_words(changes.after, unit)}"
     if changes.in_both:
         yield f"# {_number(changes.in_both, unit)} {'is' if changes.in_both == 1 else 'are'} in both groups: compared with themselves"
+    if changes.rate is not None:
+        yield f"# {_rate_in_words(changes.rate)}"
     yield f"# +/-: standard deviation between {unit}s. From, To: hold the true change of 95 in 100 rows"
     yield _TESTS[changes.test].format(unit=unit, level=100 * LEVEL)
     yield "#"
+
+
+def _rate_in_words(rate: GroupRow) -> str:
+    """How much of the event hosts have a second."""
+    sides = (
+        f"{_amount(mean)} +/- {_amount(spread)}"
+        for mean, spread in ((rate.before, rate.deviation_before), (rate.after, rate.deviation_after))
+    )
+    words = "Each second: {} before, {} after".format(*sides)
+    if not rate.before or rate.low is None or rate.high is None or rate.chance is None:
+        return words
+    parts = [100 * value / rate.before for value in (rate.change, rate.low, rate.high)]
+    return f"{words}, {parts[0]:+.2f}% (from {parts[1]:+.2f}% to {parts[2]:+.2f}%), chance {_chance(rate).strip()}"
+
+
+def _amount(value: float) -> str:
+    """Of seconds in a second, or of events."""
+    return "?" if math.isnan(value) else f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
 
 
 def _number(count: int, thing: str) -> str:

@@ -6,6 +6,8 @@ What enters: GroupChanges. What leaves: one JSON object, made for programs and s
      "unread": [{"file", "reason"}, ...],
      "events": [
        {"name", "test": "permutation" | "student" | null,          null: a group has but one host
+        "rate": {"groups": [{"mean", "deviation"}, ...], "change", "interval", "chance", "significant"} or null,
+            how much of the event a host has each second, of time in seconds
         "in_both": how many hosts are in both groups,
         "groups": [{"recordings", "samples", "period", "units": [host, ...]}, the same of after],
         "sort": [names of the sort keys],
@@ -50,6 +52,7 @@ def _event(changes: GroupChanges) -> dict[str, Any]:
     return {
         "name": changes.event,
         "test": changes.test or None,
+        "rate": _rate(changes.rate) if changes.rate is not None else None,
         "in_both": changes.in_both,
         "groups": [_side(side) for side in (changes.before, changes.after)],
         "sort": changes.keys,
@@ -59,6 +62,17 @@ def _event(changes: GroupChanges) -> dict[str, Any]:
 
 def _side(side: GroupSide) -> dict[str, Any]:
     return {"recordings": side.recordings, "samples": side.samples, "period": side.period, "units": side.units}
+
+
+def _rate(rate: GroupRow) -> dict[str, Any]:
+    sides = ((rate.before, rate.deviation_before), (rate.after, rate.deviation_after))
+    return {
+        "groups": [{"mean": mean, "deviation": None if math.isnan(spread) else spread} for mean, spread in sides],
+        "change": rate.change,
+        "interval": None if rate.low is None or rate.high is None else [rate.low, rate.high],
+        "chance": rate.chance,
+        "significant": rate.has_changed,
+    }
 
 
 def _row(changes: GroupChanges, row: GroupRow) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 import perfpy
 from perfpy.errors import UsageError
+from perfpy.fleet.group_difference import with_recordings
 from tests.builders.hosts import group, host_recording
 
 SHARES = {"a": (40, 44, 38, 41, 43, 39, 42, 37), "b": (40, 36, 42, 39, 37, 41, 38, 43)}
@@ -91,6 +92,47 @@ def test_hosts_may_all_count_the_same(tmp_path):
     shares = {weight: rows(perfpy.open_many(before, weight=weight).changes(perfpy.open_many(after, weight=weight), "comm")[0])["a"].before
               for weight in ("time", "samples", "equal")}  # fmt: skip
     assert shares == {"time": pytest.approx(910 / 1100), "samples": pytest.approx(910 / 1100), "equal": pytest.approx(0.5)}
+
+
+def test_what_grew_on_all_hosts_is_seen_in_what_they_do_a_second(tmp_path):
+    """Of which shares say nothing; recordings that are twice as long are no growth."""
+    before = group(tmp_path / "before", {f"host{number}": {"a": 30 + number, "b": 20} for number in range(8)})
+    busier = group(
+        tmp_path / "busier", {f"host{number}": {"a": 30 + number, "b": 20, "again": 30 + number, "more": 20} for number in range(8)}
+    )
+    longer = group(tmp_path / "longer", {f"host{number}": {"a": 60 + 2 * number, "b": 40} for number in range(8)})
+    grown, same = (changes(before, one).rate for one in (busier, longer))
+    assert grown.after == pytest.approx(2 * grown.before)
+    assert grown.has_changed
+    assert same.after == pytest.approx(same.before, rel=0.05)
+    equal = perfpy.open_many(before, weight="equal").changes(perfpy.open_many(busier, weight="equal"))
+    assert equal[0].rate is None
+
+
+def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
+    sides = [{f"host{number}": {"a": 40, "b": 20} for number in range(3)} for _ in range(2)]
+    sides[1]["host2"] = {"b": 40, "idle": 39}
+    before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.options import ReportOptions
+
+    options = ReportOptions(
+        wanted=Wanted(sort="comm"), sample_filter=SampleFilter(comms=("a",)), rows_filtered=False, relative_percentages=True
+    )
+    (found,) = perfpy.open_many(before).changes(
+        perfpy.open_many(after), options=options, asked=lambda _recording: (with_recordings(options), None)
+    )
+    assert found.rate is not None
+    assert found.after.units == ["host0", "host1"]
+    assert found.rate.after == pytest.approx(found.rate.before * 2 / 3)
+
+
+def test_the_rows_with_least_are_not_tested_where_there_are_very_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("perfpy.analysis.report.group_table._MOST_CELLS", 32)
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
+    assert {name: row.chance is None for name, row in rows(found).items()} == {"a": False, "b": False, "c": True}
+    assert rows(found)["c"].after == pytest.approx(30 / 110)
 
 
 def test_rows_of_one_group_only_have_nothing_in_the_other(tmp_path):

@@ -16,6 +16,7 @@ from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
 from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.pprof import pprof
 from tests.builders.own_corpus import RECORDINGS
 
 NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec lost several arm64-chains".split()
@@ -81,6 +82,15 @@ def test_stacks_are_the_same(path, parts):
     assert parts[0] > 1
 
 
+def test_stacks_with_addresses_are_the_same(path, parts):
+    def profile(jobs):
+        with Recording(path) as recording:
+            return pprof(recording.stacks(jobs=jobs, sites=True))
+
+    assert profile(3) == profile(1)
+    assert parts[0] > 1
+
+
 @pytest.mark.parametrize("path", ["sched"], indirect=True)
 def test_payloads_are_the_same(path, parts):
     options = ReportOptions(wanted=Wanted(sort="trace"))
@@ -109,27 +119,24 @@ def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch
 
 
 @pytest.fixture
-def spilled(monkeypatch):
-    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files."""
-    counts = []
+def spilled(path, monkeypatch):
+    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and there."""
+    here, others = [], path.with_name("kept")  # a file: others are other processes
+    others.write_bytes(b"")
     add_rows, keep = runs.Runs.add_rows, overflow.ScratchFile.keep
 
     def counted(self, *what):
-        counts.append("run")
+        here.append("run")
         return add_rows(self, *what)
 
     def counted_part(self, part):
-        (path := counts_of_others).write_bytes(path.read_bytes() + b"x")
+        others.write_bytes(others.read_bytes() + b"x")
         return keep(self, part)
 
-    def begin(path):
-        nonlocal counts_of_others
-        counts_of_others = path.with_name("kept")
-        counts_of_others.write_bytes(b"")
+    def begin():
         monkeypatch.setenv(overflow.VARIABLE, "1")
-        return counts, counts_of_others
+        return here, others
 
-    counts_of_others = None
     monkeypatch.setattr(runs, "_AT_ONCE", 2)
     monkeypatch.setattr(runs, "_FRAMES_AT_ONCE", 3)
     monkeypatch.setattr(runs.Runs, "add_rows", counted)
@@ -141,7 +148,7 @@ def spilled(monkeypatch):
 @pytest.mark.parametrize("asked", ASKED)
 def test_reports_beyond_memory_are_the_same(path, asked, jobs, parts, spilled):
     expected = text(path, ASKED[asked], 1)
-    here, others = spilled(path)
+    here, others = spilled()
     assert text(path, ASKED[asked], jobs) == expected
     assert len(here) > 1
     assert bool(others.read_bytes()) == (jobs > 1)
@@ -153,7 +160,7 @@ def test_stacks_beyond_memory_are_the_same(path, spilled):
             return [list(folded(part)) for part in recording.stacks()]
 
     expected = lines()
-    here, _ = spilled(path)
+    here, _ = spilled()
     assert lines() == expected
     assert len(here) > 1
 
@@ -162,6 +169,6 @@ def test_stacks_beyond_memory_are_the_same(path, spilled):
 def test_payloads_beyond_memory_are_the_same(path, spilled):
     options = ReportOptions(wanted=Wanted(sort="trace"))
     expected = text(path, options, 1)
-    here, _ = spilled(path)
+    here, _ = spilled()
     assert text(path, options, 1) == expected
     assert len(here) > 1

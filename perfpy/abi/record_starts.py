@@ -7,9 +7,11 @@ in half the time, and without pushing the buffer itself out of the processor's c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,12 @@ symbols were looked for (perfpy.symbols.files.debug_files).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines

@@ -6,11 +6,12 @@ units that are hit are looked into.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.function_names import FunctionNames
 from perfpy.debuginfo.inline_search import Activation, InlineSearch
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers

@@ -8,11 +8,12 @@ Callers' addresses of unwound stacks are within the call; those of callchains th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.addresses import link_addresses
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.sections import DebugSections

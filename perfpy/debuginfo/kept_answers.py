@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import weakref
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.files.column_files import ColumnFiles, folder
 from perfpy.symbols.files.elf_cache import key_of
 

@@ -7,8 +7,9 @@ block or of no concern, and how to skip it.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import dwarf
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ the other. Columns, statements and so on, for which nobody asks here, are passed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo import line_operations as operations
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ Only the line programs of units that are hit are run, each once.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.kept_answers import KeptAnswers
 from perfpy.debuginfo.kept_paths import Paths, rows_kept
 from perfpy.debuginfo.line_table import NOTHING, LineTable

@@ -8,10 +8,11 @@ the address in its section; for a local one, the nearest entry for a file before
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.elf_symbols import mapping_symbols
 

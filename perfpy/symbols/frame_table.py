@@ -7,11 +7,12 @@ symbols.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import Growing
+from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:

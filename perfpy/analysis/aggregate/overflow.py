@@ -11,10 +11,11 @@ import os
 import pickle
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailed, UsageError
 
 if TYPE_CHECKING:

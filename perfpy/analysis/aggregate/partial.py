@@ -8,10 +8,11 @@ as if it had folded all of them itself: same rows, same numbers, same order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 
 if TYPE_CHECKING:

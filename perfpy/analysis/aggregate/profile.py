@@ -9,12 +9,12 @@ Memory grows with what is distinct, not with the number of samples.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
-from perfpy.abi.startup import dataclass, replace
+from perfpy.abi.startup import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.first_delivery import FirstDelivery
 from perfpy.analysis.aggregate.partial import LearntNames, NameMaps, PartialProfile

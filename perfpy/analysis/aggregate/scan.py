@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.startup import dataclass
+from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
 from perfpy.analysis.aggregate.partial import KnownNames, name_maps
 from perfpy.analysis.aggregate.profile import Profile

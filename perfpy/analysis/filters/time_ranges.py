@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple, dataclass, field
 from perfpy.analysis.aggregate.exact_sums import count_by, sum_by
 from perfpy.symbols.interning import IdTable
 
@@ -85,7 +85,6 @@ class _TreeLevel:
     continues: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CallNode:
     """A stretch of calls without a branch.
 
@@ -94,12 +93,15 @@ class CallNode:
     end here; child_period, child_count: the rest, shown or not.
     """
 
-    frames: list[int]
-    period: int
-    count: int
-    child_period: int
-    child_count: int
-    children: list[CallNode]
+    __slots__ = ("child_count", "child_period", "children", "count", "frames", "period")
+
+    def __init__(self, frames: list[int], period: int, count: int, child_period: int, child_count: int, children: list[CallNode]) -> None:
+        self.frames = frames
+        self.period = period
+        self.count = count
+        self.child_period = child_period
+        self.child_count = child_count
+        self.children = children
 
     @property
     def own_period(self) -> int:

@@ -12,12 +12,12 @@ recurs: the first it is met as, the sample's own location before all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
-from perfpy.abi.startup import dataclass
+from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY

@@ -6,7 +6,9 @@ leader of its group and its ordinal in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,12 @@ their call trees.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.startup import dataclass, replace
+from perfpy.abi.startup import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.report.tree_order import tree_order
 from perfpy.analysis.samples.locations import ranks

@@ -7,8 +7,9 @@ What leaves: a `Layout`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER, TRACEPOINT_ORDER, key_named, names, output_field, sort_key
 from perfpy.analysis.sortkeys.sort_key import Mode, OutputField, SortKey
 from perfpy.errors import UsageError

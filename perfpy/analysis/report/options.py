@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.sortkeys.key_texts import HOUR

@@ -6,9 +6,10 @@ before a sample is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
 from perfpy.analysis.report.groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout

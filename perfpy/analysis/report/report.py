@@ -8,11 +8,11 @@ plan, fold the samples, name the locations, make the tables.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
-from perfpy.abi.startup import dataclass
+from perfpy.abi.startup import NamedTuple, dataclass
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains

@@ -7,11 +7,12 @@ What enters: a profile, its locations, what the report asks for. What leaves:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains

@@ -7,12 +7,13 @@ the steps, each of which gives a new value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import SampleType
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable

@@ -9,10 +9,11 @@ decide later, on the distinct numbers only, which of them are one row.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.samples.waits import state_of, waker_of
 
 if TYPE_CHECKING:

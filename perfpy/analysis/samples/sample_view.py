@@ -7,13 +7,13 @@ gives another one. Columns are as perf has them, also where samples lack the fie
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, slices_index
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.abi.startup import dataclass, replace
+from perfpy.abi.startup import NamedTuple, dataclass, replace
 from perfpy.analysis.samples.task_states import TaskStates
 
 if TYPE_CHECKING:

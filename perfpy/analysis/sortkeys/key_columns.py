@@ -9,8 +9,9 @@ rows, and the text. Ranks ascend in the order in which perf shows rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.samples.locations import name_ranks, ranks
 
 if TYPE_CHECKING:

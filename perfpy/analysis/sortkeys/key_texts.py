@@ -6,7 +6,9 @@ leaves: one value, `KeyTexts`, from which every sort key takes its part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,9 +7,9 @@ between the bar and its first function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.views.report.share_colour import coloured
 
 if TYPE_CHECKING:
@@ -184,20 +184,16 @@ class ChainWriter:
         return found[: self._graph.limit] if self._graph.limit else found
 
 
-@dataclass(eq=False, repr=False)
 class _OpenLevel:
     """Siblings that are being drawn: open_bars has a bit for each depth at which more is to come."""
 
-    nodes: list[CallNode]
-    total: int
-    parent_count: int
-    depth: int
-    open_bars: int
-    index: int = 0
-    counted: int = 0
-
-    def __post_init__(self) -> None:
-        self.remaining = self.total
+    def __init__(self, nodes: list[CallNode], total: int, parent_count: int, depth: int, open_bars: int) -> None:
+        self.nodes = nodes
+        self.total = self.remaining = total
+        self.parent_count = parent_count
+        self.depth = depth
+        self.open_bars = open_bars
+        self.index = self.counted = 0
 
 
 def _bit(depth: int) -> int:

@@ -7,11 +7,12 @@ What enters: a Histogram, and which of its entries. What leaves: cells, perf
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sortkeys.key_columns import byte_width

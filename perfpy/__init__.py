@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from perfpy.abi.flags import ReadFormat, SampleType
     from perfpy.abi.readings import Reading, UserReading
     from perfpy.abi.ring_records import RingSample
+    from perfpy.analysis.report.comparable import Changes, Comparable
+    from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.recording_changes import RecordingChanges
     from perfpy.analysis.report.report import Report
     from perfpy.capture.all_counters import disable_all, enable_all
@@ -53,10 +55,11 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
-    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupReading", "LiveSample",
-    "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges", "Recordings",
-    "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted", "diff",
-    "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat", "watch",
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupChanges", "GroupReading",
+    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "Recordings", "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted",
+    "diff", "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat",
+    "watch",
 ]  # fmt: skip
 
 #: names that were public in the release before -> what they are called now
@@ -70,6 +73,7 @@ _HOMES = {
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
     "EventStream": "perfpy.capture.event_stream",
+    "GroupChanges": "perfpy.analysis.report.group_changes",
     "GroupReading": "perfpy.capture.counter_group",
     "LiveSample": "perfpy.capture.live_samples",
     "Offer": "perfpy.events.inventory",
@@ -288,9 +292,9 @@ def compare(
 
 
 def diff(
-    before: Recording, after: Recording, *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
-) -> list[RecordingChanges]:
-    """What changed between two recordings of the same work: for each event that both have.
+    before: Comparable[Changes], after: Comparable[Changes], *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+) -> list[Changes]:
+    """What changed between two recordings of the same work, or two groups of recordings (open_many): for each event that both have.
 
     by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
     are the same but for their names count as one, as on the screen of perfpy diff.
@@ -298,6 +302,8 @@ def diff(
     A RecordingChanges is a sequence of rows, those first whose costs changed most, each with its `names`, its `before` and
     `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
     `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
+
+    Of groups it is a GroupChanges each: `before` and `after` are shares, and `has_changed` is more than hosts differ (Recordings.changes).
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:

@@ -157,9 +157,8 @@ def record_program(
     from perfpy.capture.sampling.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
-    mode = "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
-    if jit and not isinstance(call_graph, str):
-        mode = ""  # it is chosen by what runs
+    is_chosen_by_what_runs = jit and not isinstance(call_graph, str)
+    mode = "" if is_chosen_by_what_runs else "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
     options = RecordOptions(
         **_whom(pid, tid, cpus, system_wide=system_wide),
         freq=frequency,

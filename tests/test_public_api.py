@@ -17,6 +17,7 @@ PUBLIC = [
     "Counts",
     "EventAttr",
     "EventStream",
+    "GroupChanges",
     "GroupReading",
     "LiveSample",
     "Offer",

@@ -157,6 +157,7 @@ JOINS = {
     "kernel/hwmon.py": "below /sys; names that listdir gave",
     "kernel/sysfs.py": "below /sys",
     "perfdata/reader.py": "a folder that is a recording; names that listdir gave",
+    "perfdata/recording_folder.py": "a fixed name",
     "fleet/recordings.py": "a folder that the user names, and a fixed name or pattern",
 }
 

@@ -28,6 +28,19 @@ def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple
     return index, offsets
 
 
+def row_blocks(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that have at most so many elements together, or are one row; row i begins at offsets[i].
+
+    >>> list(row_blocks(np.array([0, 2, 4, 9, 9]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + most, side="right")) - 1)
+        yield begin, end
+        begin = end
+
+
 def rows_where(mask: NDArray[Any]) -> NDArray[np.intp]:
     """Where a mask is true, or numbers are not 0. (np.flatnonzero takes a microsecond for itself.)
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile as a page in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions, with the samples at each instruction", pages=True),
-    "diff": Entry("perfpy.cli.diff", "show what changed between recordings", pages=True),
+    "diff": Entry("perfpy.cli.diff.command", "show what changed between recordings", pages=True),
     "script": Entry("perfpy.cli.script.command", "read perf.data and print every sample", pages=True),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),

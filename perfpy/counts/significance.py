@@ -133,14 +133,14 @@ def student_quantile(probability: float, freedom: int) -> float:
     low, high = 0.0, 1e4
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if _student_cdf(middle, freedom) < probability:
+        if student_cdf(middle, freedom) < probability:
             low = middle
         else:
             high = middle
     return low
 
 
-def _student_cdf(t: float, freedom: int) -> float:
+def student_cdf(t: float, freedom: int) -> float:
     """The finite series that holds for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)

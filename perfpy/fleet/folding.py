@@ -165,7 +165,7 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    return portable(*parts, by_function=not asked.sites, infos=infos)._replace(cut=scan.cut)
+    return portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)._replace(cut=scan.cut)
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

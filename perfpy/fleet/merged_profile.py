@@ -47,7 +47,7 @@ class MergedProfile:
         loader = loader_of(found.dsos, symbols) if symbols is not None else None
         self.symbolizer = KnownFrames(found.frames, found.symbols, found.dsos, found.origins, found.lines, loader)
         self.folded: Folded = found.folded.with_dimensions(self.values.dimensions)
-        self._found = found
+        self.found = found
         self.chains = MergedChains(found) if len(found.chain_lengths) or not len(found.folded) else None
         if self.chains is not None:  # rows of recordings without callchains have empty ones
             none = len(found.chain_lengths)
@@ -55,16 +55,16 @@ class MergedProfile:
 
     def last_comm(self, tid: int) -> str:
         """The comm that a thread had last, of the first recording that has the number."""
-        return self.values.comm_of(tid) or self._found.last_comms.get(tid) or unnamed(tid)
+        return self.values.comm_of(tid) or self.found.last_comms.get(tid) or unnamed(tid)
 
     def fields(self, *, raw: bool) -> Finder:
         """What finds sort keys of tracepoints' fields."""
-        found = self._found
+        found = self.found
         return merged_fields(found.events, found.formats, found.values.get("raw", []), raw=raw)
 
     def words(self, memory: MemoryWords | None) -> SampleWords:
         """What words the numbers that are no locations."""
-        found = self._found
+        found = self.found
         return SampleWords(TaskComms(found.comms, self.last_comm), merged_data(found.values.get("raw", [])), memory, self.values.machine)
 
     def samples_of_frames(self) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.own_values import valued
 from perfpy.fleet.portable_lines import line_columns
+from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.known_frames import SymbolColumns
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from perfpy.fleet.own_values import OwnWords
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.event_format import EventFormat
-    from perfpy.symbols.dso import Dso
     from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -111,13 +111,18 @@ def portable(
     *,
     by_function: bool,
     infos: DebugInfos | None = None,
+    sites: bool = False,
 ) -> PortableProfile:
-    """What a profile holds, for others. words: of what is the recording's own; infos: says where code is from, if that is wanted."""
+    """What a profile holds, for others.
+
+    words: of what is the recording's own; infos: says where code is from, if that is wanted; sites: of callers, and where functions
+    begin, too.
+    """
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    named = _named(symbolizer, used, infos)
+    named = _named(symbolizer, used, infos, sites=sites)
     dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
     tids = dict.fromkeys(folded.tid.tolist() + folded.dimensions.get("tid", np.zeros(0, np.int64)).tolist())
     dimensions, values = valued(dimensions, words)
@@ -153,14 +158,19 @@ class _Named(NamedTuple):
     lines: LineColumns | None
 
 
-def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None) -> _Named:
+def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _Named:
     table = symbolizer.resolve()
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
     numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
     hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
-    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers) if infos is not None else None
-    dsos, origins = [symbolizer.dsos[number] for number in hit], [symbolizer.origin(number) for number in hit]
+    lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers, whole=sites) if infos is not None else None
+    dsos, origins = [_everywhere(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
     return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
+
+
+def _everywhere(dso: Dso) -> Dso:
+    """What a file is in all recordings: code that runtimes made is one, whatever process it was made in."""
+    return Dso("[JIT]", DsoKind.JIT) if dso.made_code else dso
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -205,15 +215,19 @@ def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> Symb
     inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
     is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
     binding = np.array([known.binding(number) for number in numbers], np.uint8)
-    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, inlined), is_data, inlined, binding)
+    once = inlined | np.array([bool(symbolizer.dsos[number].made_code) for number in hit] + [False], np.bool_)[dso]
+    return SymbolColumns(names, start, end, dso, _twins(names, start, dso, once), is_data, inlined, binding)
 
 
-def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], inlined: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name."""
+def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], once: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name.
+
+    once: what is the same wherever it is, inlined calls and code that runtimes made again.
+    """
     seen: dict[tuple[str, int], int] = {}
     twins = np.zeros(len(names), np.int32)
     for number in np.argsort(start, kind="stable").tolist():
-        if not inlined[number]:
+        if not once[number]:
             key = names[number], int(dso[number])
             twins[number] = seen[key] = seen.get(key, -1) + 1
     return twins

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-def line_columns(infos: DebugInfos, symbolizer: Symbolizer, frames: NDArray[np.int64], symbols: Sequence[int]) -> LineColumns:
-    """Those of some frames and symbols."""
+def line_columns(
+    infos: DebugInfos, symbolizer: Symbolizer, frames: NDArray[np.int64], symbols: Sequence[int], *, whole: bool
+) -> LineColumns:
+    """Those of some frames and symbols; whole: also what frames are as callers, and where functions begin."""
     own = infos.code_lines(frames)
-    callers = infos.code_lines(frames, np.ones(len(frames), np.uint64))
-    begins = infos.begins(symbols)
+    callers = infos.code_lines(frames, np.ones(len(frames), np.uint64)) if whole else own
+    begins = infos.begins(symbols) if whole else {}
     numbers: dict[str, int] = {path: number for number, path in enumerate(infos.paths)}
     found = [(numbers.setdefault(path, len(numbers)), line) for path, line in (begins.get(symbol, ("", 0)) for symbol in symbols)]
     where = [(-1, 0) if symbol not in begins else one for symbol, one in zip(symbols, found, strict=True)]

@@ -18,6 +18,7 @@ from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, mer
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_contents import ManyContents, none_of
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
+from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.report.group_changes import GroupChanges
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.sortkeys.key_texts import MemoryWords
@@ -44,7 +46,6 @@ Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 WEIGHTS: Final = ("time", "samples", "equal")
 #: recordings that a process folds and merges before it hands anything on
 _GROUP: Final = 4
-_MAIN_FILE: Final = "data"  # of a recording that is a folder
 
 
 def recordings_named(names: Names) -> list[str]:
@@ -58,7 +59,7 @@ def recordings_named(names: Names) -> list[str]:
         name = os.fspath(one)
         if exported := recordings_in(name):
             paths = exported
-        elif os.path.isdir(name) and not os.path.exists(os.path.join(name, _MAIN_FILE)):
+        elif os.path.isdir(name) and not os.path.exists(main_file(name)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
         elif glob.has_magic(name) and not os.path.exists(name):
             paths = sorted(glob.glob(name, recursive=True))
@@ -94,7 +95,7 @@ class Recordings(ManyContents):
         if weight not in WEIGHTS:
             raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
         super().__init__(paths, symbols=symbols, check_owner=check_owner)
-        self._weight, self._jobs = weight, jobs
+        self.weight, self._jobs = weight, jobs
         self._cluster, self._progress = cluster, progress
 
     @property
@@ -123,16 +124,54 @@ class Recordings(ManyContents):
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
             graph = CallGraph(order="caller") if callers else None
             options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
-        return self._report(options, asked, symbols or self._symbols)[0]
+        return self.folded_report(options, asked, symbols)[1]
 
-    def _report(self, wanted: ReportOptions, asked: Asked | None, symbols: SymbolOptions | None) -> tuple[Report, MergedProfile]:
-        found = self.folded(asked or (lambda _recording: (wanted, symbols)), wanted.wanted.mode, symbols)
+    def folded_report(
+        self, options: ReportOptions, asked: Asked | None = None, symbols: SymbolOptions | None = None
+    ) -> tuple[MergedProfile, Report]:
+        """What all recordings are folded to, and its report. Raises as `report`."""
+        symbols = symbols or self._symbols
+        found = self.folded(asked or (lambda _recording: (options, symbols)), options.wanted.mode, symbols)
         profile = MergedProfile(found, symbols or SymbolOptions())
-        plan = plan_report(profile, wanted, profile.fields(raw=wanted.wanted.raw_trace))
-        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(wanted)), found.listed)
+        plan = plan_report(profile, options, profile.fields(raw=options.wanted.raw_trace))
+        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), found.listed)
         report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
         report.note_chains = lambda: several_builds(found, plan.layout)
-        return report, profile
+        return profile, report
+
+    def changes(
+        self,
+        after: Recordings,
+        by: str | Sequence[str] = "dso,symbol",
+        *,
+        symbols: SymbolOptions | None = None,
+        unit: str = "",
+        whole_names: bool = False,
+        options: ReportOptions | None = None,
+        asked: Asked | None = None,
+    ) -> list[GroupChanges]:
+        """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
+
+        by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
+        "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
+        template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
+
+        >>> import perfpy, shutil
+        >>> after = shutil.copy("perf.data", "after.data")
+        >>> changes = perfpy.open_many("perf.dat?").changes(perfpy.open_many(after))[0]
+        >>> changes.before.samples, changes.above()
+        (10, [])
+        """
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
+
+        if options is None:
+            options = ReportOptions(wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)), group=False)
+        options = comparable(options, self.paths, after.paths, unit)
+        groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
+        first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
+        return changes_between(first, second, unit, whole_names=whole_names)
 
     def annotate(
         self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None
@@ -147,7 +186,7 @@ class Recordings(ManyContents):
 
         wanted = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         wanted = wanted._replace(wanted=Wanted(sort="dso,build_id,symbol"), by_address=True, call_graph=None, children=False)
-        report, profile = self._report(wanted, None, symbols or self._symbols)
+        profile, report = self.folded_report(wanted, symbols=symbols)
         return Annotation(report, profile.symbolizer)
 
     def stacks(
@@ -191,7 +230,7 @@ class Recordings(ManyContents):
 
         symbols: where to look here for what workers elsewhere did not find.
         """
-        request = FoldingRequest(asked, self._weight, self._check_owner, mode, tuple(self.conditions))
+        request = FoldingRequest(asked, self.weight, self._check_owner, mode, tuple(self.conditions))
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one

@@ -21,6 +21,7 @@ from perfpy.perfdata.container.features import Feature, key_of
 from perfpy.perfdata.container.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
 from perfpy.perfdata.container.source import ByteSource, Origin, open_source
 from perfpy.perfdata.file_preamble import read_preamble
+from perfpy.perfdata.recording_folder import MAIN_FILE, main_file
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from perfpy.perfdata.thread_rates import ThreadRates
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
-_MAIN_FILE = "data"
 _THREAD_FILES = "data."  # and a number
 KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore
 
@@ -94,13 +94,13 @@ class PerfData:
     def _open(self, origin: Origin) -> ByteSource:
         """The file itself; of a folder the main file, and beside it those of the recording threads."""
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
-        if folder and not os.path.exists(os.path.join(folder, _MAIN_FILE)):
-            raise BadPerfData(folder, f"a folder without a recording (a file {_MAIN_FILE!r}) in it", remedy="name the file itself with -i")
+        if folder and not os.path.exists(main_file(folder)):
+            raise BadPerfData(folder, f"a folder without a recording (a file {MAIN_FILE!r}) in it", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
         if folder and os.path.isdir(copy := os.path.join(folder, KERNEL_FOLDER)):
             self.kernel_copy = os.path.join(copy, "kallsyms"), os.path.join(copy, "kcore")
-        self._sources.append(open_source(os.path.join(folder, _MAIN_FILE) if folder else origin))
+        self._sources.append(open_source(main_file(folder) if folder else origin))
         self._sources += [open_source(os.path.join(folder, name)) for name in names]
         return self._sources[0]
 

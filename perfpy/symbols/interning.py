@@ -72,6 +72,11 @@ class IdTable:
         keys: Keys = self._keys.values
         return keys
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._slot_ids.nbytes + self._keys.values.nbytes
+
     def ids(self, keys: NDArray[Any]) -> Ids:
         """Return the id of every key (uint64, any length), adding the ones not seen before."""
         return self.ids_and_new(keys)[0]

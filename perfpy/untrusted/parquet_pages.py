@@ -8,11 +8,9 @@ Parquet format 2.11 (PageHeader), in Thrift's compact protocol.
 
 from __future__ import annotations
 
-from perfpy.untrusted.expansion import ExpansionError
+from typing import Any, BinaryIO, Final
 
-TYPE_CHECKING = False  # see perfpy.cli
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Final
+from perfpy.untrusted.expansion import ExpansionError
 
 # fields of PageHeader, and of the three kinds of headers in it
 _UNCOMPRESSED, _COMPRESSED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
@@ -31,7 +29,7 @@ def memory_of(file: BinaryIO, start: int, size: int, width: int) -> int:
     position, total = start, 0
     while position < start + size:
         file.seek(position)
-        header = _Fields(file.read(_HEADER))
+        header = _CompactFields(file.read(_HEADER))
         page = header.struct(_DEPTH)
         uncompressed, compressed = _number(page, _UNCOMPRESSED), _number(page, _COMPRESSED)
         for kind, field in _ENCODING.items():
@@ -52,7 +50,7 @@ def _number(fields: Any, field: int) -> int:
     return value
 
 
-class _Fields:
+class _CompactFields:
     """Structs in Thrift's compact protocol: fields by number, integers and structs with their values, others passed over."""
 
     def __init__(self, data: bytes) -> None:

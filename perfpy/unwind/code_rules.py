@@ -137,8 +137,10 @@ class CodeRules:
         kind = self._symbolizer.dsos[dso].kind
         silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
         numbers = np.full(len(offsets), silent, np.int32)
+        trampolines, evaluator = in_trampolines(self._symbolizer, dso, offsets)
+        numbers[evaluator] = self._stub
         if self._trampoline != END:
-            numbers[in_trampolines(self._symbolizer, dso, offsets)] = self._trampoline
+            numbers[trampolines] = self._trampoline
         pid = perf_map_pid(self._symbolizer.dsos[dso].name)
         if self._runtime_code is not None and pid is not None:
             for row, rules in enumerate(self._runtime_code.rules(pid, offsets.tolist())):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfpy.unwind.architectures import Architecture
 
 _PYTHON: Final = "py::"
+_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps on to the trampolines
 _SIZES: Final = (11, 15)
 _X86_64_STACK: Final = (7, 16)  # the stack pointer's number in DWARF; the trampoline's 8 bytes and its return address
 
@@ -34,16 +35,17 @@ def of_trampoline(architecture: Architecture) -> FrameRules | None:
     return FrameRules(_X86_64_STACK, ((architecture.return_column, (OFFSET, -8)),), architecture.return_column)
 
 
-def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Whether addresses of a dso lie in such trampolines."""
+def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether addresses of a dso lie in such trampolines; and whether in what perfpy has put before the others, which pushes nothing."""
     if symbolizer.dsos[dso].kind is not DsoKind.JIT:
-        return np.zeros(len(addresses), bool)
+        return np.zeros(len(addresses), bool), np.zeros(len(addresses), bool)
     table, row = symbolizer.symbols_of(dso, addresses)
     if bool((row < 0).any()) and symbolizer.has_grown(dso):
         table, row = symbolizer.symbols_of(dso, addresses)
     found = row >= 0
     size = table.symbols.end[row[found]] - table.symbols.start[row[found]]
-    found[found] = np.isin(size, _SIZES)
-    python = [one for one in distinct(row[found]).tolist() if table.name(one).startswith(_PYTHON)]
-    inside: NDArray[np.bool_] = found & np.isin(row, python)
-    return inside
+    small = found.copy()
+    small[found] = np.isin(size, _SIZES)
+    python = [one for one in distinct(row[small]).tolist() if table.name(one).startswith(_PYTHON)]
+    ours = [one for one in distinct(row[found & ~small]).tolist() if table.name(one) == _EVALUATOR]
+    return small & np.isin(row, python), found & np.isin(row, ours)

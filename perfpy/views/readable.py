@@ -1,8 +1,9 @@
 """Names of functions as people read them, where a runtime has packed more than the name into them.
 
-What enters: a symbol's name. What leaves: text for a terminal, a page, a viewer: `Parser.parse (parser.py)` for CPython's
-`py::Parser.parse:/srv/app/parser.py` (docs.python.org, "Python support for the Linux perf profiler"). Text that scripts
-parse (--stdio, JSON, folded stacks, script) keeps the names as perf prints them.
+What enters: a symbol's name. What leaves: text for a terminal, a page, a viewer: `parse (app.js:12)` for V8's
+`JS:*parse file:///srv/app.js:12:34`, `Parser.parse (parser.py)` for CPython's `py::Parser.parse:/srv/app/parser.py`
+(docs.python.org, "Python support for the Linux perf profiler"). Text that scripts parse (--stdio, JSON, folded stacks, script)
+keeps the names as perf prints them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from perfpy.symbols.demangling.short_names import shortened
 
 #: a function's qualified name, and the file of its code; C++ has namespaces of that name
 _PYTHON: Final = re.compile(r"(?:^|(?<=\] ))py::([^:(]+):(?!:)(.+)$")
-_PACKAGE: Final = ("__init__.py", "__main__.py")
+#: what V8 writes into perf maps: KIND:NAME FILE:LINE:COLUMN, with a mark for the tier before the name
+_V8: Final = re.compile(r"(?:^|(?<=\] ))(?:LazyCompile|Function|JS|Script|Eval):[~^+*]?(\S*) (?:file://)?(\S.*?):(\d+):\d+$")
+_PACKAGE: Final = ("__init__.py", "__main__.py", "index.js", "index.mjs", "index.ts")
 
 
 def readable(name: str) -> str:
@@ -23,8 +26,12 @@ def readable(name: str) -> str:
 
     >>> readable("py::Parser.parse:/srv/app/parser.py"), readable("[.] py::loads:/usr/lib/python3.11/json/__init__.py")
     ('Parser.parse (parser.py)', '[.] loads (json/__init__.py)')
+    >>> readable("JS:*parse file:///srv/app.js:12:34"), readable("JS: /srv/app.js:1:1"), readable("JS:^next node:internal/queue:69:14")
+    ('parse (app.js:12)', '(anonymous) (app.js:1)', 'next (node:internal/queue:69)')
     """
-    return _PYTHON.sub(lambda match: f"{match[1]} ({_short(match[2])})", name) if "py::" in name else without_tier(name)
+    if "py::" in name:
+        return _PYTHON.sub(lambda match: f"{match[1]} ({_short(match[2])})", name)
+    return without_tier(_V8.sub(_script, name)) if ":" in name else name
 
 
 def at_a_glance(name: str) -> str:
@@ -45,6 +52,11 @@ def source_file(name: str) -> str:
     """
     match = _PYTHON.match(name)
     return match[2] if match else ""
+
+
+def _script(match: re.Match[str]) -> str:
+    file = match[2] if match[2].startswith("node:") else _short(match[2])
+    return f"{match[1] or '(anonymous)'} ({file}:{match[3]})"
 
 
 def _short(path: str) -> str:

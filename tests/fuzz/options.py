@@ -87,6 +87,11 @@ _OF_DIFFS = _sets(
     "-c ratio | -c wdiff:1,2 | -c delta | -p | -F | -b | -o 1 | --json=out | --flamegraph out.html | --noise | --time {} | -s comm"
     " | -s pid,sym"
 )
+_MANY = _sets(
+    "-s host,comm,sym | -s recording,dso | -g | --no-children -s sym,srcline | -s comm,pid,cpu,cgroup | --weights perf.data=2 -s sym"
+    " | --json=out | --folded out | --flamegraph out.html | --pprof out | --speedscope out | -s trace | -b -s symbol_from,symbol_to"
+    " | --jobs 2 -g | -s time --time-quantum 1ms | --latency | --mem-mode | --time 10%-90% -s sym"
+)
 _INJECTS = _sets("-b | -B | -B | --buildid-all | --mmap2-buildid-all | -B -v")
 _JIT_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
 _BUILDID_CACHE = _sets(
@@ -167,6 +172,11 @@ def stat_report(rng: random.Random, seed: str) -> Words:
 def diff(rng: random.Random, seed: str) -> Words:
     """Of `diff`."""
     return (*symbols(rng), *_some(rng, _OF_DIFFS, 2), "perf.data", "other.data")
+
+
+def many(rng: random.Random, seed: str) -> Words:
+    """Of `report` of several recordings."""
+    return (*(word for name in ("perf.data", "other.data", "perf.data") for word in ("-i", name)), *symbols(rng), *rng.choice(_MANY))
 
 
 def list_events(rng: random.Random, seed: str) -> Words:

@@ -45,6 +45,7 @@ class Target:
 
 TARGETS = {
     "report": Target("report", (*_SYMBOLIC, "folder"), options.report, share=6),
+    "many": Target("report", _SYMBOLIC, options.many, reads=False, share=2),
     "export": Target("report", _SYMBOLIC, options.export, share=2),
     "report-dump": Target("report", _READ, lambda rng, seed: ("-D",)),
     "header": Target("report", _READ, options.header),
@@ -93,7 +94,7 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
 
 def _files(name: str, kind: str, seed: str, rng: random.Random) -> Files:
     files = common_files() | dict(seeds()[kind][seed])
-    if name == "diff":
+    if name in ("diff", "many"):
         files["other.data"] = files["perf.data"]
     if kind == "elf" and rng.random() < 0.3:
         files[_KEPT] = files["app.elf"]

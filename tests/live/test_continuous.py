@@ -88,6 +88,8 @@ def test_from_a_recorder_to_a_page(tmp_path, host):
     assert shipped == recorded
 
     (store / day / name / "20000101.data").write_bytes(b"PERFILE2 and then nothing")
+    before = store / time.strftime("%Y%m%d", time.localtime(time.mktime(time.strptime(day, "%Y%m%d")) - 43200))
+    shutil.copytree(store / day, before)
     subprocess.run(["perfpy-nightly", str(store), day], env=host, check=True, timeout=120)
     pages = store / "pages" / day
     unread = store / day / name / "20000101.data"
@@ -101,3 +103,7 @@ def test_from_a_recorder_to_a_page(tmp_path, host):
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(100, abs=0.006 * len(shares))
     assert name[:15] in (pages / "hosts.txt").read_text()
+    changes = (pages / "changes.txt").read_text().splitlines()
+    assert changes
+    assert all("+0.00%" in line and "*" not in line for line in changes)  # the day before had the same recordings
+    assert "<html" in (pages / "changes.html").read_text()

@@ -45,10 +45,17 @@ class GroupSums:
     def __init__(self) -> None:
         self._totals = np.zeros(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._totals.nbytes
+
     def add(self, groups: NDArray[Any], values: NDArray[Any] | None, size: int) -> None:
         """Add one batch; `values` None counts. `size` is the number of groups known by now."""
         if size > len(self._totals):
-            self._totals = np.concatenate([self._totals, np.zeros(max(size, 2 * len(self._totals)) - len(self._totals), np.int64)])
+            totals = np.zeros(max(size, 2 * len(self._totals)), np.int64)  # what is not used yet takes no memory
+            totals[: len(self._totals)] = self._totals
+            self._totals = totals
         if size > _SPARSE * len(groups):
             np.add.at(self._totals, groups, 1 if values is None else values.astype(np.int64))
         else:

@@ -29,8 +29,14 @@ class FirstDelivery:
     def __init__(self) -> None:
         self._known = 0  # all rows below have had a sample
         self._latest = np.uint64(0)  # the highest key of all samples
+        self._size = 0  # rows; there is room for more
         self._key, self._time = (np.zeros(0, np.uint64) for _ in range(2))
         self._ordinal, self._tid = (np.zeros(0, np.int64) for _ in range(2))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._key.nbytes + self._time.nbytes + self._ordinal.nbytes + self._tid.nbytes
 
     def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
         """See a batch: the row of each sample, `size` rows being known. Its ordinals come after those of the batches before."""
@@ -38,8 +44,8 @@ class FirstDelivery:
 
     def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
         """The same of moments, and the thread of each."""
-        if size > len(self._key):
-            self._grow(max(size, 2 * len(self._key)))
+        if size > self._size:
+            self._grow(size)
         key, time, ordinal = when
         rows = rows_where(ids >= self._known) if self._follow(key) else rows_where(key <= self._key[ids])
         rows = rows[(key[rows] < self._key[ids[rows]]) | (time[rows] < self._time[ids[rows]])]
@@ -60,10 +66,23 @@ class FirstDelivery:
         return bool(key[0] > before) and bool((key[1:] > key[:-1]).all())
 
     def _grow(self, size: int) -> None:
-        more = size - len(self._key)
-        self._key, self._time = (np.append(values, np.full(more, _NEVER)) for values in (self._key, self._time))
-        self._ordinal, self._tid = (np.append(values, np.zeros(more, np.int64)) for values in (self._ordinal, self._tid))
+        """Know so many rows."""
+        if size > len(self._key):
+            room, known = max(size, 2 * len(self._key)), slice(self._size)
+            self._key, self._time, self._ordinal, self._tid = (
+                _with_room(values[known], room) for values in (self._key, self._time, self._ordinal, self._tid)
+            )
+        more = slice(self._size, size)
+        self._key[more], self._time[more], self._ordinal[more], self._tid[more] = _NEVER, _NEVER, 0, 0
+        self._size = size
 
     def found(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
         """(when, which thread) for the first `size` rows."""
         return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]
+
+
+def _with_room(values: NDArray[Any], room: int) -> NDArray[Any]:
+    """The same values, and room for more, which takes no memory as long as nothing is written to it."""
+    grown = np.empty(room, values.dtype)
+    grown[: len(values)] = values
+    return grown

@@ -71,6 +71,10 @@ class KnownNames:
         self._symbolizer, self._timeline = symbolizer, timeline
         self._frames, self._comms = len(symbolizer.frames), len(timeline.comms)
 
+    def none(self) -> LearntNames:
+        """As if none was met: what comes later names them."""
+        return LearntNames(self._frames, self._symbolizer.learnt(len(self._symbolizer.frames)), self._comms, [])
+
     def learnt(self) -> LearntNames:
         """Those that were met since."""
         comms = self._timeline.comms[self._comms :]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.aggregate.runs import Merged, Runs
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.symbols.symbolizer import Symbolizer
@@ -175,17 +176,46 @@ class Profile:
     raw: the distinct payloads; chains: the distinct callchains, or None.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, memory: int | None = None) -> None:
+        """memory: how many bytes it may take before it goes on in a file; None: any number."""
         self.raw = PayloadTable()
-        self.chains = ChainTable() if recipe.chains else None
-        self._recipe = recipe
+        self._recipe, self._memory = recipe, memory
         self._functions = Functions() if recipe.by_function else None
+        self._runs: Runs | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know no rows and no chains."""
+        recipe = self._recipe
+        self._chains = ChainTable() if recipe.chains else None
         self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
         dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in recipe.dimensions), *([True] if recipe.chains else [])]
         self._rows = TupleTable(dense)
         self._first = FirstDelivery()
         self._period, self._count = GroupSums(), GroupSums()
         self._measures = {name: GroupSums() for name in recipe.measures}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, but for raw data."""
+        tables = (self._rows, self._first, self._period, self._count, *self._measures.values(), self._chains)
+        return sum(table.nbytes for table in tables if table is not None)
+
+    def _make_room(self) -> None:
+        """What was folded goes into a file, if it is too much."""
+        if self._memory is not None and self.nbytes > self._memory:
+            if self._runs is None:
+                from perfpy.analysis.aggregate.runs import Runs  # few recordings are so large
+
+                self._runs = Runs()
+            self._to_file(self._runs)
+
+    def _to_file(self, runs: Runs) -> None:
+        size, columns = len(self._rows), self._rows.columns()
+        chain = columns.pop() if self._chains is not None else None
+        sums = [self._period, self._count, *self._measures.values()]
+        runs.add_rows(columns, chain, self._chains, [values.totals(size) for values in sums], *self._first.found(size))
+        self._begin()
 
     def add(self, samples: SampleView) -> NDArray[np.int32]:
         """Fold one batch; returns the row of each sample, for `ranks`."""
@@ -197,6 +227,7 @@ class Profile:
         self._period.add(rows, period, size)
         for name, measures in self._measures.items():
             measures.add(rows, _summand(name, samples, period), size)
+        self._make_room()
         return rows
 
     def _rows_of(self, samples: SampleView) -> NDArray[np.int32]:
@@ -214,9 +245,9 @@ class Profile:
         marked = self._recipe.sample_filter.mark(samples)
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
-        if self.chains is not None:
+        if self._chains is not None:
             frames, counts = frames_of(samples.chains().gathered(), samples.column("pid"), samples.key, samples.symbolizer)
-            numbers.append(self.chains.add(self._told_apart(frames, samples.symbolizer), counts))
+            numbers.append(self._chains.add(self._told_apart(frames, samples.symbolizer), counts))
         return numbers
 
     def _dimension(self, name: str, samples: SampleView) -> NDArray[Any]:
@@ -231,7 +262,7 @@ class Profile:
     def partial(self, names: LearntNames, warnings: list[str]) -> PartialProfile:
         """What was folded, for another process. names: what was met meanwhile; warnings: what was said."""
         size = len(self._rows)
-        frames, offsets = self.chains.chains() if self.chains is not None else (np.zeros(0, np.int32), np.zeros(1, np.int64))
+        frames, offsets = self._chains.chains() if self._chains is not None else (np.zeros(0, np.int32), np.zeros(1, np.int64))
         when, tid = self._first.found(size)
         measures = {name: measures.totals(size) for name, measures in self._measures.items()}
         totals = self._period.totals(size), self._count.totals(size), measures
@@ -246,11 +277,12 @@ class Profile:
         self._period.add(rows, part.period, size)
         for name, measures in self._measures.items():
             measures.add(rows, part.measures[name], size)
+        self._make_room()
 
     def _columns_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> list[NDArray[Any]]:
         """What the rows of a part are told apart by, in numbers of this profile."""
         event, mark, *rest = part.columns
-        chains = [] if self.chains is None else [self._chains_here(part, maps, symbolizer)[rest.pop()]]
+        chains = [] if self._chains is None else [self._chains_here(part, maps, symbolizer)[rest.pop()]]
         columns: list[NDArray[Any]] = [event, mark]
         for name, numbers in zip(self._recipe.dimensions, rest, strict=True):
             if name == "raw":
@@ -263,13 +295,13 @@ class Profile:
 
     def _chains_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> NDArray[np.int32]:
         """The number that each chain of a part has here."""
-        assert self.chains is not None
+        assert self._chains is not None
         lengths, found = part.chain_lengths, [np.zeros(0, np.int32)]
         ends = np.cumsum(lengths)
         for rows in _parts(np.arange(len(lengths)), lengths):
             begin, end = int(ends[rows[0]] - lengths[rows[0]]), int(ends[rows[-1]])
             frames = self._told_apart(maps.frame[part.chain_frames[begin:end]], symbolizer)
-            found.append(self.chains.add(frames, lengths[rows]))
+            found.append(self._chains.add(frames, lengths[rows]))
         return np.concatenate(found)
 
     @cached_property
@@ -283,12 +315,22 @@ class Profile:
         found: NDArray[np.int64] = positions[rows]
         return found
 
-    @cached_property
+    @property
+    def chains(self) -> ChainSource | None:
+        """The distinct callchains, or None."""
+        return self._chains if self._runs is None else self._merged.chains
+
+    @property
     def folded(self) -> Folded:
         """The rows, in the order in which their first samples are delivered."""
+        return self._here if self._runs is None else self._merged.folded
+
+    @cached_property
+    def _here(self) -> Folded:
+        """The rows that are all in memory."""
         size = len(self._rows)
         event, mark, *rest = self._rows.columns()
-        chain = rest.pop() if self.chains is not None else np.full(size, -1, np.int64)
+        chain = rest.pop() if self._chains is not None else np.full(size, -1, np.int64)
         rows = Folded(
             event,
             mark.astype(np.bool_),
@@ -299,7 +341,25 @@ class Profile:
             dict(zip(self._recipe.dimensions, rest, strict=True)),
             {name: measures.totals(size) for name, measures in self._measures.items()},
         )
-        return rows.take(self._order)
+        rows = rows.take(self._order)
+        self._forget()
+        return rows
+
+    def _forget(self) -> None:
+        """Nothing is added any more: what finds rows again is as large as they are."""
+        chains = self._chains
+        self._begin()
+        self._chains = chains
+        if chains is not None:
+            chains.forget()
+
+    @cached_property
+    def _merged(self) -> Merged:
+        """The rows and chains, of which most are in the file."""
+        assert self._runs is not None
+        if len(self._rows):
+            self._to_file(self._runs)
+        return self._runs.merged(self._recipe)
 
     def samples_of_frames(self) -> NDArray[np.int64]:
         """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.flags import SampleType
 from perfpy.abi.startup import dataclass
+from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
 from perfpy.analysis.aggregate.partial import KnownNames, name_maps
 from perfpy.analysis.aggregate.profile import Profile
 from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
@@ -44,6 +45,22 @@ Progress: TypeAlias = "Callable[[float], None]"
 
 _ORDINAL_BITS: Final = 32  # more than a turn has samples
 _MODE_FIELDS = {Mode.BRANCH: {"branch_stack", "pid"}, Mode.MEMORY: {"weight"}}
+
+
+class Part(NamedTuple):
+    """Samples for another process to fold. turns: of the survey; memory: in bytes, before it goes on in the file; None: any number."""
+
+    turns: range
+    memory: int | None
+    file: ScratchFile | None
+
+
+class FoldedPart(NamedTuple):
+    """What it folded. before: where in the file the first of it is; last: the rest, with the names for all; stacks: how these fared."""
+
+    before: list[tuple[int, int]]
+    last: PartialProfile
+    stacks: list[CutStacks]
 
 
 class MoreColumns(Protocol):
@@ -74,21 +91,31 @@ class SampleScan:
 
     def profile(self) -> Profile:
         """Fold everything."""
-        profile = Profile(self.recipe)
+        memory = memory_for(self.data.survey.events.total())
+        profile = Profile(self.recipe, memory)
         if self._has_readings or self.recipe.sample_filter.switch is not None:
             for samples in self.delivered():
                 profile.add(samples)
             return profile
         mine, *others = self._ranges()
-        with ForkedWorkers(others, self._folded, len(others)) as workers:
+        work = [Part(turns, memory and memory // (1 + len(others)), ScratchFile() if memory else None) for turns in others]
+        with ForkedWorkers(work, self._folded, len(others)) as workers:
             for samples in self._stored(mine):
                 profile.add(samples)
-            for part, stacks in workers.results():
-                self.data.warnings += [text for text in part.warnings if text not in self.data.warnings]
-                profile.merge(part, name_maps(part.names, self.symbolizer, self.timeline), self.symbolizer)
-                if self.unwinding is not None:
-                    self.unwinding.add(stacks)
+            for part, found in zip(work, workers.results(), strict=True):
+                self._take_in(profile, part, found)
         return profile
+
+    def _take_in(self, profile: Profile, part: Part, found: FoldedPart) -> None:
+        """Put what another process folded of the samples that come next to what was folded of those before."""
+        self.data.warnings += [text for text in found.last.warnings if text not in self.data.warnings]
+        maps = name_maps(found.last.names, self.symbolizer, self.timeline)
+        for place in found.before:
+            assert part.file is not None
+            profile.merge(part.file.kept(place), maps, self.symbolizer)
+        profile.merge(found.last, maps, self.symbolizer)
+        if self.unwinding is not None:
+            self.unwinding.add(found.stacks)
 
     def _ranges(self) -> list[range]:
         """The turns of the survey, in one range for each process that reads some of them."""
@@ -98,14 +125,18 @@ class SampleScan:
         borders = [turns * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
-    def _folded(self, turns: range) -> tuple[PartialProfile, list[CutStacks]]:
+    def _folded(self, part: Part) -> FoldedPart:
         """Some of the samples, folded by another process, and how their stacks fared."""
         profile, known, said = Profile(self.recipe), KnownNames(self.symbolizer, self.timeline), len(self.data.warnings)
-        for samples in self._stored(turns):
+        before = []
+        for samples in self._stored(part.turns):
             profile.add(samples)
+            if part.file is not None and part.memory is not None and profile.nbytes > part.memory:
+                before.append(part.file.keep(profile.partial(known.none(), [])))
+                profile = Profile(self.recipe)
         said_of_files = [] if self.unwinding is None else [str(file) for file in self.symbolizer.unreadable()]
         stacks = [] if self.unwinding is None else self.unwinding.taken()
-        return profile.partial(known.learnt(), [*self.data.warnings[said:], *said_of_files]), stacks
+        return FoldedPart(before, profile.partial(known.learnt(), [*self.data.warnings[said:], *said_of_files]), stacks)
 
     @cached_property
     def _attrs(self) -> list[EventAttr]:

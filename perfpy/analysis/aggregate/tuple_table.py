@@ -35,6 +35,11 @@ class TupleTable:
     def __len__(self) -> int:
         return len(self._pairs[-1])
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return sum(table.nbytes for table in (*self._values, *self._pairs) if table is not None)
+
     def ids_and_new(self, columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The id of each row of `columns`, and the rows at which new ids were first seen, in order of these ids."""
         ids, new = np.zeros(len(columns[0]), np.int32), np.zeros(0, np.int64)

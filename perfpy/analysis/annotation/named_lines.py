@@ -1,7 +1,8 @@
 """Functions that runtimes named with their source files -> the file, and the line where the function begins.
 
 What enters: names as perf maps have them: py::QUALIFIED.NAME:/FILE of CPython, and KIND:NAME FILE:LINE:COLUMN of V8. What leaves: the
-path and the line; 0 where the file does not tell, as it is not here, or not as it was.
+path and the line, of what has no name in the source that of the function around it; 0 where the file does not tell: it is not here, or
+not as it was.
 """
 
 from __future__ import annotations
@@ -28,9 +29,17 @@ class NamedLines:
         """The path and the line; "" for other names."""
         found = _PYTHON.fullmatch(name)
         if found:
-            return found["path"], self._lines(found["path"]).get(found["name"], 0)
+            return found["path"], self._beginning(found["path"], found["name"])
         found = _V8.fullmatch(name)
         return (found["path"], int(found["line"])) if found else ("", 0)
+
+    def _beginning(self, path: str, name: str) -> int:
+        """The line where a function begins; of what has no name of its own (<lambda>, <genexpr> ...) that of the function around it."""
+        lines = self._lines(path)
+        while name not in lines and name.endswith(">"):
+            if not (name := name.rpartition(".<locals>.")[0]):
+                return 0
+        return lines.get(name, 0)
 
     def _lines(self, path: str) -> dict[str, int]:
         if path not in self._beginnings:

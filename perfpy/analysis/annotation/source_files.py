@@ -24,9 +24,8 @@ from perfpy.symbols.interpreters import is_runtime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.aggregate.profile import ChainSource, Folded
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.analysis.samples.callchains import ChainTable
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -95,7 +94,7 @@ def _shares(name: str, frames: Int64, percents: NDArray[np.float64], counts: Int
     )
 
 
-def _callers_of_runtimes(folded: Folded, table: ChainTable, locations: Locations) -> Int64:
+def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Locations) -> Int64:
     """The frame that each row counts for: where a runtime, the C library or the kernel was at work for a function that a runtime
     named, it is that function.
     """

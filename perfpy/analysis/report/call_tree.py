@@ -16,6 +16,7 @@ taken before they are dropped.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     Int64 = NDArray[np.int64]
 
+_SPARSE: Final = 64  # a table with so many places for each key is still quicker than a search by hashes
+_SMALL: Final = 1 << 16
 _MOST_PERIOD: Final = float(1 << 62)
 
 
@@ -168,8 +171,55 @@ class CallForest:
         return node, first, last, depth
 
 
+class Forests:
+    """The trees of all roots, which were grown in several ranges of roots. first: of each range."""
+
+    def __init__(self, first: list[int], forests: list[CallForest]) -> None:
+        self._first, self._forests = first, forests
+
+    def _of(self, root: int) -> tuple[CallForest, int]:
+        number = bisect_right(self._first, root) - 1
+        return self._forests[number], root - self._first[number]
+
+    def have_nodes(self, roots: Int64) -> NDArray[np.bool_]:
+        """Which of some roots have nodes."""
+        found = np.zeros(len(roots), np.bool_)
+        borders = [*self._first[1:], None]
+        for forest, first, end in zip(self._forests, self._first, borders, strict=True):
+            here = np.flatnonzero((roots >= first) & (end is None or roots < end))
+            found[here] = forest.have_nodes(roots[here] - first)
+        return found
+
+    def children_of_root(self, root: int) -> list[CallNode]:
+        """As CallForest has them."""
+        forest, number = self._of(root)
+        return forest.children_of_root(number)
+
+    def child_period(self, root: int) -> int:
+        """The period of all chains under a root, shown or not."""
+        forest, number = self._of(root)
+        return forest.child_period(number)
+
+    def child_count(self, root: int) -> int:
+        """How many samples have chains under a root."""
+        forest, number = self._of(root)
+        return forest.child_count(number)
+
+
+class Steps(NamedTuple):
+    """The chains that walkers go along. frames: one after the other; classes: of each frame, by its id."""
+
+    frames: NDArray[np.int32]
+    classes: Int64
+
+    def at(self, positions: Int64) -> Int64:
+        """The classes of the frames there."""
+        found: Int64 = self.classes[self.frames[positions]]
+        return found
+
+
 def grow(
-    frames: NDArray[np.int32],
+    steps: Steps,
     walkers: Walkers,
     roots: int,
     pruning: Pruning,
@@ -179,12 +229,11 @@ def grow(
 ) -> CallForest:
     """Grow the trees of all roots.
 
-    frames: flat frame classes; a class with a smaller number comes first
-    among siblings with equal periods. roots: how many there are. by_period:
+    steps: a class with a smaller number comes first among siblings with equal periods. roots: how many there are. by_period:
     siblings with more come first; else they come in order of their class. names:
     another order of classes, for siblings of which some were inlined.
     """
-    classes = int(frames.max()) + 1 if len(frames) else 1
+    classes = int(steps.classes.max()) + 1 if len(steps.classes) else 1
     node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
     period, count = walkers.period, walkers.samples
     empty = np.zeros(roots, np.int64)
@@ -194,7 +243,7 @@ def grow(
         going = index < end
         if not going.all():
             node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
-        keys, group = _group(node * classes + frames[index], len(parents.period) * classes)
+        keys, group = _group(node * classes + steps.at(index), len(parents.period) * classes)
         owner = keys // classes
         level = _level(keys % classes, group, index, period, count)
         parents.child_period = sum_by(owner, level.period, len(parents.period))
@@ -212,11 +261,11 @@ def grow(
 
 def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
     """Distinct keys in ascending order, and for every key its number among them."""
-    if domain <= 4 * len(keys) + 4096:
+    if domain <= _SPARSE * len(keys) + _SMALL:
         seen = np.zeros(domain, np.bool_)
         seen[keys] = True
         distinct = np.flatnonzero(seen)
-        number = np.zeros(domain, np.int64)
+        number = np.empty(domain, np.int64)  # nothing is read of it but what is written here, and of memory only that is taken
         number[distinct] = np.arange(len(distinct))
         return distinct, number[keys]
     table = IdTable()

@@ -12,13 +12,14 @@ recurs: the first it is met as, the sample's own location before all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.abi.startup import dataclass
 from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
+from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
@@ -67,6 +68,43 @@ class Walkers(NamedTuple):
     end: Int64
     period: Int64
     samples: Int64
+
+
+class WalkersOfRoots:
+    """All of them, to be had by ranges of roots: there are several for each chain, so that little is kept of each."""
+
+    def __init__(self, folded: Folded, chains: Chains | None, roots: int) -> None:
+        """folded, chains: what the numbers of rows are of."""
+        self._folded, self._chains = folded, chains
+        # columns of each block, its roots ascending: these, the rows, the starts
+        self._blocks: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any]]] = []
+        self._overflow = Overflow()
+        self._counts = np.zeros(roots, np.int64)
+        self._start_type = np.uint32 if chains is None or int(chains.offsets[-1]) < 1 << 32 else np.int64
+
+    def add(self, root: Int64, row: Int64, start: Int64) -> None:
+        """Take in a block of some."""
+        order = np.argsort(root, kind="stable")
+        columns = root.astype(np.int32)[order], row.astype(np.int32)[order], start.astype(self._start_type)[order]
+        keep = self._overflow.keep
+        self._blocks.append((keep(columns[0]), keep(columns[1]), keep(columns[2])))
+        self._counts += np.bincount(root, minlength=len(self._counts))
+
+    def ranges(self, most: int) -> list[tuple[int, int]]:
+        """Ranges of roots that have at most so many, or are one root."""
+        return list(row_blocks(np.concatenate([[0], np.cumsum(self._counts)]), most))
+
+    def of(self, begin: int, end: int) -> Walkers:
+        """Those of a range of roots, which are numbered from 0."""
+        parts: list[list[NDArray[Any]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
+        for columns in self._blocks:
+            first, last = np.searchsorted(columns[0], [begin, end]).tolist()
+            for part, column in zip(parts, columns, strict=True):
+                part.append(column[first:last])
+        root, row, start = (np.concatenate(part) for part in parts)
+        assert self._chains is not None or not len(row)
+        last_of = row if self._chains is None else self._chains.offsets[self._folded.chain[row] + 1]
+        return Walkers(root - begin, start, last_of, self._folded.period[row], self._folded.count[row])
 
 
 @dataclass(eq=False, repr=False)
@@ -184,21 +222,20 @@ class EntryBuilder:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
 
-    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64) -> Walkers:
-        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number."""
-        if self._chains is None:
-            return _no_walkers()
-        folded, starts = self._folded, self._chains.offsets
-        parts = []
+    def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64, roots: int) -> WalkersOfRoots:
+        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number; roots: how many."""
+        folded, chains = self._folded, self._chains
+        found = WalkersOfRoots(folded, chains, roots)
+        if chains is None:
+            return found
         if self._callers:
             for visit in self._visits():
                 kept = wanted[visit.entry] & (self._member[visit.row] == 0)
-                parts.append((visit.entry[kept], visit.row[kept], visit.start[kept]))
+                found.add(tree_of[visit.entry[kept]], visit.row[kept], visit.start[kept])
         else:
             rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
-            parts.append((self._own[rows], rows, starts[folded.chain[rows]]))
-        entry, row, start = (_joined([part[index] for part in parts]) for index in range(3))
-        return Walkers(tree_of[entry], start, self._end(row), folded.period[row], folded.count[row])
+            found.add(tree_of[self._own[rows]], rows, chains.offsets[folded.chain[rows]])
+        return found
 
     def _visits(self) -> Iterator[_Visits]:
         """The entries of all rows' chains, each once per row, some thousand rows at a time."""
@@ -206,13 +243,9 @@ class EntryBuilder:
         offsets = self._chains.offsets
         chain = self._folded.chain
         lengths = np.diff(offsets)[chain]
-        reach = np.cumsum(lengths + 1)
-        begin = 0
-        while begin < len(chain):
-            budget = (int(reach[begin - 1]) if begin else 0) + _FRAMES_AT_ONCE
-            end = max(begin + 1, int(np.searchsorted(reach, budget, side="right")))
+        reach = np.concatenate([[0], np.cumsum(lengths + 1)])
+        for begin, end in row_blocks(reach, _FRAMES_AT_ONCE):
             yield self._visits_of(np.arange(begin, end), offsets[chain[begin:end]], lengths[begin:end])
-            begin = end
 
     def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
         assert self._chains is not None
@@ -247,10 +280,5 @@ class _Visits(NamedTuple):
     start: Int64
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _no_walkers() -> Walkers:
-    empty = np.zeros(0, np.int64)
-    return Walkers(empty, empty, empty, empty, empty)

@@ -7,7 +7,6 @@ their call trees.
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,12 +42,12 @@ class KeyValues:
         self.column = column
         self.number = number
 
-    @cached_property
+    @property
     def same(self) -> Int64:
         """Equal for entries of one row."""
         return self.column.same[self.number]
 
-    @cached_property
+    @property
     def order(self) -> Int64:
         """Ascending in the order of rows."""
         return self.column.order[self.number]

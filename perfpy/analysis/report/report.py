@@ -274,7 +274,9 @@ def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces 
 
 def recording_text(data: PerfData) -> RecordingText:
     """What a recording is called; a machine that has no name there is "?"."""
-    return RecordingText(data.path, data.features.get("hostname") or "?")
+    times = data.features.get("sample_time") or data.survey
+    seconds = max(times.last - times.first, 0) / 1e9
+    return RecordingText(data.path, data.features.get("hostname") or "?", seconds)
 
 
 def key_style(options: ReportOptions) -> KeyStyle:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import slices_index
+from perfpy.abi.columns import row_blocks, slices_index
+from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains
 from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
     DrawnChains = tuple[NDArray[np.int32], Int64]
+
+
+# as many as are looked at together: what is made of them on the way is larger than they are
+_FRAMES_AT_ONCE = 1 << 18
 
 
 class Rows(NamedTuple):
@@ -91,13 +98,28 @@ def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool
 
 def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
     """Every chain turned round."""
-    lengths = np.diff(offsets)
-    mirror = np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(frames))
-    return frames[mirror]
+
+    def parts() -> Iterator[NDArray[np.int32]]:
+        for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
+            lengths = np.diff(offsets[begin : end + 1])
+            mirror = np.repeat(offsets[begin:end] + offsets[begin + 1 : end + 1] - 1, lengths) - np.arange(offsets[begin], offsets[end])
+            yield frames[mirror]
+
+    return Overflow().joined(parts(), len(frames), np.int32)
 
 
 def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
     """The role of every entry of a chain; OF_SAMPLE for unmapped entries that no mapped one stands before."""
+
+    def parts() -> Iterator[NDArray[np.uint8]]:
+        for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
+            yield _roles_of(frames[offsets[begin] : offsets[end]], offsets[begin : end + 1] - offsets[begin], known)
+
+    return Overflow().joined(parts(), len(frames), np.uint8)
+
+
+def _roles_of(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
+    """Those of some chains."""
     roles = np.full(len(frames), OF_CHAIN, np.uint8)
     mapped = known.dso[frames] >= 0
     if mapped.all():

@@ -219,7 +219,7 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
     names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
-    return Trees(joined.builder, chosen, weights, total, graph, classes[frames], frames, known, names, calls, rows.recursive)
+    return Trees(joined.builder, chosen, weights, total, graph, classes, frames, known, names, calls, rows.recursive)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

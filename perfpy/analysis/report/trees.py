@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
+from perfpy.analysis.report.call_tree import Forests, Pruning, Steps, grow, minimum_period
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.report.call_names import CallNames
-    from perfpy.analysis.report.call_tree import CallForest, CallNode, SiblingNames
+    from perfpy.analysis.report.call_tree import CallNode, SiblingNames
     from perfpy.analysis.report.entries import EntryBuilder
     from perfpy.analysis.report.options import CallGraph
     from perfpy.analysis.samples.locations import Int64, Locations
+
+
+# trees are grown of so many chains together; what that takes is ten times as large
+_WALKERS_AT_ONCE = 1 << 18
 
 
 class Trees:
@@ -46,8 +50,8 @@ class Trees:
         self._weights = weights
         self._minimum = minimum_period(total, graph.percent)
         self._graph = graph
-        self._classes = classes  # of each position in the flat chains
-        self._frames = frames  # the frame at each position
+        self._classes = classes  # of each frame
+        self._frames = frames  # the frame at each position in the flat chains
         self._locations = locations
         self._names = names
         self._calls = calls  # what is said of functions besides their names
@@ -61,7 +65,7 @@ class Trees:
         return roots
 
     @cached_property
-    def _forest(self) -> CallForest:
+    def _forest(self) -> Forests:
         return self._grown(self._measured, self._root_of, len(self._entries))
 
     @cached_property
@@ -69,15 +73,19 @@ class Trees:
         """The entries whose trees show anything: below the threshold nothing does; fractal trees are measured by themselves."""
         return self._entries if self._graph.relative else self._entries[self._weights >= self._minimum]
 
-    def _grown(self, entries: Int64, root_of: Int64, roots: int) -> CallForest:
+    def _grown(self, entries: Int64, root_of: Int64, roots: int) -> Forests:
         graph = self._graph
         wanted = np.zeros(self._builder.size, np.bool_)
         wanted[entries] = True
         padded = np.full(self._builder.size, -1, np.int64)
         padded[: len(root_of)] = root_of
-        walkers = self._builder.walkers(wanted, padded)
+        walkers = self._builder.walkers(wanted, padded, roots)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
-        return grow(self._classes, walkers, roots, pruning, by_period=graph.style in ("graph", "fractal"), names=self._names)
+        by_period = graph.style in ("graph", "fractal")
+        ranges = walkers.ranges(_WALKERS_AT_ONCE)
+        steps = Steps(self._frames, self._classes)
+        grown = [grow(steps, walkers.of(*these), these[1] - these[0], pruning, by_period=by_period, names=self._names) for these in ranges]
+        return Forests([begin for begin, _ in ranges], grown)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
         """Which of some entries' trees have nodes."""

@@ -150,12 +150,13 @@ class ChainTable:
         self._table = IdTable()
         self._frames: list[NDArray[np.int32]] = []
         self._lengths: list[NDArray[np.int64]] = []
+        self._stored = 0  # bytes of both
         # two tables of odd, well mixed numbers, by frame id and by position, grown as needed
         self._by_frame = _odd_numbers(0, 1 << 10)
         self._by_position = _odd_numbers(_POSITIONS, 1 << 7)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return sum(map(len, self._lengths))
 
     def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the chain id of each sample; frames lie one chain after the other, `counts` frames each."""
@@ -166,6 +167,7 @@ class ChainTable:
             lengths = counts[new]
             self._lengths.append(lengths)
             self._frames.append(frames[slices_index(starts[new], lengths)[0]])
+            self._stored += self._lengths[-1].nbytes + self._frames[-1].nbytes
         return ids
 
     def _hashes(
@@ -184,8 +186,25 @@ class ChainTable:
         np.cumsum(terms, out=running[1:])  # wraps around, and the differences are right all the same
         return running[ends] - running[starts] + counts.astype(np.uint64)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, of which the frames are most."""
+        return self._table.nbytes + self._stored
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """A number for each chain, equal for equal frames in any table of one symbolizer."""
+        return self._table.keys
+
+    def forget(self) -> None:
+        """Nothing is added any more."""
+        self._table = IdTable()
+
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """All distinct chains: (frame ids one after the other, offsets with one more entry than chains)."""
-        frames = np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)
-        lengths = np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)
-        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        if len(self._frames) != 1:  # kept once only
+            self._frames = [np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)]
+            self._lengths = [np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)]
+        offsets = np.zeros(len(self._lengths[0]) + 1, np.int64)
+        np.cumsum(self._lengths[0], out=offsets[1:])
+        return self._frames[0], offsets

@@ -78,10 +78,11 @@ class TraceData:
 
 
 class RecordingText(NamedTuple):
-    """What a recording is called: its file, and the machine's name."""
+    """What a recording is called: its file, and the machine's name. seconds: from its first sample to its last (0: not known)."""
 
     path: str
     host: str
+    seconds: float = 0.0
 
 
 class MachineTexts(NamedTuple):

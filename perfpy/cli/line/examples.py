@@ -52,7 +52,9 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy report --latency --sort parallelism,comm",
         ),
         _example(
-            "many recordings as one; which functions on which hosts", "perfpy report -i 'hosts/*.data' --sort host,symbol --weights equal"
+            "many recordings as one: which functions on which hosts, which commands when",
+            "perfpy report -i 'hosts/*.data' --sort host,symbol --weights equal",
+            "perfpy report -i 'hosts/*.data' --sort tod,comm",
         ),
         _example("time line, flame graph, tables and code in one page that needs no network", "perfpy report --html profile.html"),
         _example("for programs", "perfpy report --json | jq '.events[0].rows[:10][] | [.overhead, .keys.symbol]'"),
@@ -71,6 +73,9 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("what the second run spends more or less in, and whether that is noise", "perfpy diff --noise before.data after.data"),
         _example("the same by command, as ratios", "perfpy diff -s comm -c ratio before.data after.data"),
         _example("as a flame graph that shows what grew and what shrank", "perfpy diff --flamegraph changes.html before.data after.data"),
+        _example(
+            "what changed on many hosts, by more than they differ", "perfpy diff before/ after/", "perfpy diff 'monday/*' 'tuesday/*'"
+        ),
     ),
     "script": (
         _example("every sample, as perf prints it", "perfpy script"),

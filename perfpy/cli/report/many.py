@@ -7,9 +7,9 @@ which recordings could not be read, and why. The exit status is then 91.
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -17,20 +17,19 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
 from perfpy.errors import BadPerfData, PerfError
 from perfpy.recording import Recording
-from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
-    from perfpy.fleet.portable import Unread
     from perfpy.fleet.recordings import Recordings
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
@@ -39,10 +38,6 @@ Made = TypeVar("Made")
 
 #: variables that say where symbols are
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
-
-#: of a report that lacks some of the recordings that were named
-SOME_UNREAD: Final = 91
-_DEFAULT_SORT: Final = "comm,dso,symbol"
 
 
 def report_many(asked: ReportCommandOptions) -> int:
@@ -66,21 +61,7 @@ def report_many(asked: ReportCommandOptions) -> int:
             _export(recordings, asked)
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
-    if not asked.quiet:
-        for path, text in _together(recordings.warnings):
-            print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
-        for path, reason in recordings.unread:
-            print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
-    return SOME_UNREAD if recordings.unread else 0
-
-
-def _together(warnings: Sequence[Unread]) -> Iterator[tuple[str, str]]:
-    """Who is warned of, and what: recordings of which the same is to be said are one line."""
-    of_text: dict[str, list[str]] = {}
-    for path, text in warnings:
-        of_text.setdefault(text, []).append(path)
-    for text, paths in of_text.items():
-        yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text
+    return tell_unread([recordings], quiet=asked.quiet)
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
@@ -89,6 +70,8 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         "--tasks": asked.tasks,
         "--mmaps": asked.mmaps,
         "-D": asked.dump_raw_trace,
+        "--total-cycles": asked.total_cycles,
+        "-I": asked.show_info,
         "--header": asked.header,
         "--header-only": asked.header_only,
         "--tui": asked.tui,
@@ -101,7 +84,7 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
         fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
 
 
-class _Asking:
+class Asking:
     """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
 
     The configuration is that of who asks, wherever the recording is read, and so are the servers and the cache for symbols that the
@@ -116,7 +99,11 @@ class _Asking:
         """For tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
-        wanted = options.wanted if options.wanted.fields else options.wanted._replace(sort=options.wanted.sort or _DEFAULT_SORT)
+        wanted = (
+            options.wanted
+            if options.wanted.fields
+            else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
+        )
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
     def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
@@ -138,7 +125,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     from perfpy.views.report.text import HEADER_HINT, report_lines
 
     plain = asked.json is None
-    asking = _Asking(asked, plain=plain)
+    asking = Asking(asked, plain=plain)
     options, symbols, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
@@ -156,7 +143,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
     tell(notes, quiet=asked.quiet, verbose=asked.verbose)
 
 
-def _options_of(asking: _Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
+def _options_of(asking: Asking, recording: Recording, asked: ReportCommandOptions) -> tuple[ReportOptions, SymbolOptions, TextOptions]:
     from perfpy.analysis.report.plan import plan_report
 
     options, symbols = asking.of_rows(recording)
@@ -184,7 +171,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         paths = {name: path for name, path in asked.exports.items() if (name in BY_FUNCTION) is not sites}
         if not paths:
             continue
-        asking = _Asking(asked, plain=False, sites=sites)
+        asking = Asking(asked, plain=False, sites=sites)
         wanted, symbols = _first_asked(recordings, asked, asking.of_stacks)
         stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():

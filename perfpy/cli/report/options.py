@@ -48,7 +48,9 @@ def _styles(*known: str) -> Callable[[str], str]:
 class ReportColumnOptions(CommandOptions):
     """What the columns show."""
 
-    sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu ...", metavar="<key[,key2...]>")
+    sort: str | None = option(
+        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod ...", metavar="<key[,key2...]>"
+    )
     fields: str | None = option("-F,--fields", Value(), "columns; + adds to the usual ones", metavar="<key[,keys...]>")
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
     show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")

@@ -93,7 +93,7 @@ def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[tuple
 
     The time is in the interpreter, so they are not among the hottest by what is their own. Nothing in reports without callers.
     """
-    files = {place for place, text in _files(histogram).items() if _MADE.search(text)}
+    files = {number for number, text in _files(histogram).items() if _MADE.search(text)}
     return [(share, visible(name(text))) for share, text in _with_callees(histogram, files)]
 
 
@@ -107,8 +107,8 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
         return "", []
     commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.shown()))}
     found = [
-        (text, [hot for hot in _with_callees(histogram, {place}) if not _OF_LIBRARIES.match(at_a_glance(hot[1]))])
-        for place, text in _files(histogram).items()
+        (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot[1]))])
+        for number, text in _files(histogram).items()
         if text.strip().rpartition("/")[2][:_COMM] in commands
     ]
     file, shares = max(found, key=lambda item: item[1][:1], default=("", []))

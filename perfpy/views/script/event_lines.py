@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import Columns, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.untrusted.text import one_line, one_line_bytes
@@ -28,10 +28,11 @@ from perfpy.views.script.time_text import time_piece
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Columns, Ragged
+    from perfpy.abi.columns import Ragged
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.views.script.branch_text import BranchTexts
+    from perfpy.views.script.known_chains import KnownChains
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.script.trace_text import TraceSource
@@ -100,6 +101,12 @@ class EventLines:
         from perfpy.views.script.branch_text import BranchTexts
 
         return BranchTexts(self._event, self._context, self._fields)
+
+    @cached_property
+    def _known_chains(self) -> KnownChains:
+        from perfpy.views.script.known_chains import KnownChains
+
+        return KnownChains(self._context.timeline)
 
     @cached_property
     def _legend(self) -> bytes:
@@ -220,14 +227,25 @@ class EventLines:
         if not (self._with_chain and "callchain" in columns):
             ids = symbolizer.frame_ids(pid, self._column(batch, "ip"), batch.key, columns["cpumode"])
             return [Coded(ids, self._flat_frames.update())]
-        from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
         from perfpy.analysis.samples.lbr_callchains import callchains_of_event, has_callstacks
 
+        chains: Ragged = columns["callchain"]
         if has_callstacks(self._event.attr) and "branch_stack" in columns:
-            chains = callchains_of_event(self._event.attr, columns["callchain"], columns["branch_stack"])
-            frames, counts = frames_of(chains, pid, batch.key, symbolizer)
-        else:
-            frames, counts = whole_chains_of(columns, pid, batch.key, symbolizer)
+            chains = callchains_of_event(self._event.attr, chains, columns["branch_stack"])
+        elif "user_frames" in columns or symbolizer.inliner is not None:
+            return [b"\n", self._chain_lines(columns, pid, batch.key)]
+
+        def make(rows: NDArray[Any]) -> list[bytes]:
+            return self._chain_lines(Columns(len(rows), {"callchain": chains.take(rows)}), pid[rows], batch.key[rows])
+
+        return [b"\n", self._known_chains.lines(chains, pid, batch.key, make)]
+
+    def _chain_lines(self, columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64]) -> list[bytes]:
+        """The lines of each callchain."""
+        from perfpy.analysis.samples.callchains import whole_chains_of
+
+        symbolizer = self._context.symbolizer
+        frames, counts = whole_chains_of(columns, pid, key, symbolizer)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = shortened(frames, counts, self._most_frames)
@@ -235,7 +253,7 @@ class EventLines:
         lines = self._chain_frames.update()
         if self._context.stop_at:
             frames, counts = self._stopped(frames, counts)
-        return [b"\n", chain_texts(frames, counts, lines)]
+        return chain_texts(frames, counts, lines)
 
     def _stopped(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """--stop-bt: the chains up to the first frame with one of the symbols."""

@@ -9,7 +9,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
-from perfpy.fleet.folding import FoldingRequest, folded_recording
+from perfpy.fleet.folding import FoldingRequest, folded_group, folded_recording, merged_groups
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.fleet.merging import merged
@@ -154,9 +154,42 @@ def cache_of(tmp_path, elsewhere):
     return folder
 
 
+def test_after_a_cluster_names_are_looked_for_here(hosts, tmp_path, monkeypatch):
+    """Where the workers see no files."""
+
+    def folded_elsewhere(_address, groups, request, _progress):
+        return merged_groups([folded_group(group, request) for group in groups])
+
+    monkeypatch.setattr("perfpy.fleet.cluster.folded_by_cluster", folded_elsewhere)
+    options = ReportOptions(wanted=Wanted(sort="symbol"))
+    nothing = OPTIONS._replace(symfs=str(tmp_path / "nothing"))
+    there = Recordings(hosts.paths, cluster="tcp://somewhere:1", symbols=OPTIONS)
+    here = rows(there.report(options=options, asked=lambda _recording: (options, nothing)))
+    assert here == rows(hosts.report(by="symbol"))
+    alone = rows(Recordings(hosts.paths, jobs=1).report(options=options, asked=lambda _recording: (options, nothing)))
+    assert not set(alone) & set(here)
+
+
 def test_files_of_one_build_are_none_to_be_told_of(hosts):
     one = Recordings(hosts.paths[:1], jobs=1, symbols=OPTIONS)
     assert not any("prog" in note for note in one.report(by="symbol").notes)
+
+
+def test_code_that_runtimes_made_is_one_file_in_all_processes(tmp_path):
+    """The map of one process has the function twice, as it was compiled again."""
+    for pid in (7, 8):
+        lines = ["1000 10 py::f:/a.py", "1010 10 py::f:/a.py", "1020 10 py::g:/a.py"]
+        built = PerfDataBuilder()
+        built.record(records.Comm(0, pid, pid, "python"))
+        built.record(records.Mmap2(2, pid, pid, 0x1000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, f"/tmp/perf-{pid}.map", b""))
+        for number in range(3):
+            built.sample(misc=2, ip=0x1000 + 0x10 * number, pid=pid, tid=pid, time=200 + number, period=1000)
+        (tmp_path / f"{pid}.data").write_bytes(built.file())
+        (tmp_path / "root" / "tmp").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / "tmp" / f"perf-{pid}.map").write_text("\n".join(lines) + "\n")
+    options = OPTIONS._replace(symfs=str(tmp_path / "root"))
+    found = Recordings([str(tmp_path / f"{pid}.data") for pid in (7, 8)], jobs=1, symbols=options)
+    assert rows(found.report(by="dso,symbol")) == {("[JIT]", "[.] py::f:/a.py"): 4, ("[JIT]", "[.] py::g:/a.py"): 2}
 
 
 def test_where_and_columns(hosts):

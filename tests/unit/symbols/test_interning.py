@@ -1,5 +1,7 @@
 """The hash table behind every group-by."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -57,3 +59,19 @@ def test_keys_for_one_slot_are_kept_apart_and_repetitions_of_them_are_not():
     expected = {key: number for number, key in enumerate(dict.fromkeys([*crowd[:9], *batch]))}
     assert table.ids(np.array(batch, np.uint64)).tolist() == [expected[key] for key in batch]
     assert table.keys.tolist() == list(expected)
+
+
+def test_keys_take_little_more_memory_than_themselves() -> None:
+    """Recordings have millions of different addresses and stacks, which several tables know: free slots are what costs."""
+    count = 300_000
+    keys = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    tracemalloc.start()
+    try:
+        table = IdTable()
+        for begin in range(0, count, 50_000):
+            table.ids(keys[begin : begin + 50_000])
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(table) == count
+    assert used < 32 * count

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 #: of 3.12 without and with endbr64, with a frame pointer, and of another runtime
-MAP = b"10000 b py::f:/a.py\n1000b f py::g:/a.py\n1001a c py::h:/a.py\n10030 b JS:*fib\n"
+MAP = b"10000 b py::f:/a.py\n1000b f py::g:/a.py\n1001a c py::h:/a.py\n10030 b JS:*fib\n10040 40 perfpy::evaluate\n"
 
 
 class Maps:
@@ -42,12 +42,20 @@ class Maps:
 
 
 def found(dso: int, *addresses: int, maps: Maps | None = None) -> list[bool]:
-    return [bool(inside) for inside in in_trampolines(cast("Symbolizer", maps or Maps()), dso, np.array(addresses, np.uint64))]
+    inside, _ = in_trampolines(cast("Symbolizer", maps or Maps()), dso, np.array(addresses, np.uint64))
+    return inside.tolist()
 
 
 def test_they_are_known_by_name_and_size():
     assert found(0, 0x10005, 0x1000F, 0x1001F, 0x10035, 0x10100) == [True, True, False, False, False]
     assert found(0) == []
+
+
+def test_our_evaluator_before_them_is_known_by_its_name():
+    addresses = np.array([0x10005, 0x10035, 0x10050, 0x1007F, 0x10080], np.uint64)
+    trampolines, evaluator = in_trampolines(cast("Symbolizer", Maps()), 0, addresses)
+    assert trampolines.tolist() == [True, False, False, False, False]
+    assert evaluator.tolist() == [False, False, True, True, False]
 
 
 def test_a_map_that_is_being_written_is_read_again_for_what_is_not_in_it():

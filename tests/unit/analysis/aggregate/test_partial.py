@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from perfpy.analysis.aggregate import scan
+from perfpy.analysis.aggregate import overflow, runs, scan
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.perfdata.records.stream import RecordStream
@@ -106,3 +106,59 @@ def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch
 
     monkeypatch.setattr(scan.SampleScan, "_stored", killed)
     assert text(path, ReportOptions(), 3) == alone
+
+
+@pytest.fixture
+def spilled(path, monkeypatch):
+    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and there."""
+    here, others = [], path.with_name("kept")  # a file: others are other processes
+    others.write_bytes(b"")
+    add_rows, keep = runs.Runs.add_rows, overflow.ScratchFile.keep
+
+    def counted(self, *what):
+        here.append("run")
+        return add_rows(self, *what)
+
+    def counted_part(self, part):
+        others.write_bytes(others.read_bytes() + b"x")
+        return keep(self, part)
+
+    def begin():
+        monkeypatch.setenv(overflow.VARIABLE, "1")
+        return here, others
+
+    monkeypatch.setattr(runs, "_AT_ONCE", 2)
+    monkeypatch.setattr(runs, "_FRAMES_AT_ONCE", 3)
+    monkeypatch.setattr(runs.Runs, "add_rows", counted)
+    monkeypatch.setattr(overflow.ScratchFile, "keep", counted_part)
+    return begin
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("asked", ASKED)
+def test_reports_beyond_memory_are_the_same(path, asked, jobs, parts, spilled):
+    expected = text(path, ASKED[asked], 1)
+    here, others = spilled()
+    assert text(path, ASKED[asked], jobs) == expected
+    assert len(here) > 1
+    assert bool(others.read_bytes()) == (jobs > 1)
+
+
+def test_stacks_beyond_memory_are_the_same(path, spilled):
+    def lines():
+        with Recording(path) as recording:
+            return [list(folded(part)) for part in recording.stacks()]
+
+    expected = lines()
+    here, _ = spilled()
+    assert lines() == expected
+    assert len(here) > 1
+
+
+@pytest.mark.parametrize("path", ["sched"], indirect=True)
+def test_payloads_beyond_memory_are_the_same(path, spilled):
+    options = ReportOptions(wanted=Wanted(sort="trace"))
+    expected = text(path, options, 1)
+    here, _ = spilled()
+    assert text(path, options, 1) == expected
+    assert len(here) > 1

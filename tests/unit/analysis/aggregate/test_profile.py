@@ -10,6 +10,7 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USE
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.aggregate import profile
+from perfpy.analysis.report import entries, rows, trees
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.perfdata.records import stream
@@ -56,7 +57,9 @@ def test_rows_do_not_depend_on_what_is_read_at_once(tmp_path: Path, monkeypatch:
     expected = report(path, children=children)
     assert len(expected["events"][0]["rows"]) > 30
     monkeypatch.setattr(profile, "_KINDS_KEPT", 0)
-    monkeypatch.setattr(profile, "_FRAMES_AT_ONCE", 1)
+    for module in (profile, rows, entries):
+        monkeypatch.setattr(module, "_FRAMES_AT_ONCE", 1)
+    monkeypatch.setattr(trees, "_WALKERS_AT_ONCE", 1)
     monkeypatch.setattr(stream.RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1024})
     assert report(path, children=children) == expected
 

@@ -36,6 +36,9 @@ def test_the_line_of_a_python_function(tmp_path: Path) -> None:
     lines = NamedLines()
     assert lines.of(f"py::Shop.of:{path}") == (str(path), 10)
     assert lines.of(f"py::<lambda>:{path}") == (str(path), 0)
+    assert lines.of(f"py::Shop.of.<locals>.<lambda>.<locals>.<genexpr>:{path}") == (str(path), 10)
+    assert lines.of(f"py::two.<locals>.<genexpr>:{path}") == (str(path), 0)
+    assert lines.of(f"py::<module>:{path}") == (str(path), 0)
     assert lines.of("py::run:/no/such.py") == ("/no/such.py", 0)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.analysis.report.call_tree import Pruning, grow, minimum_period
+from perfpy.analysis.report.call_tree import Pruning, Steps, grow, minimum_period
 from perfpy.analysis.report.entries import Walkers
 
 
@@ -23,7 +23,8 @@ def forest(chains, *, pruning=None, by_period=True):
     )
     flat = np.array(frames, np.int32)
     roots = max((root for root, _, _ in chains), default=-1) + 1
-    return grow(flat, walkers, roots, pruning or Pruning(), by_period=by_period), flat
+    steps = Steps(flat, np.arange(int(flat.max(initial=-1)) + 1))
+    return grow(steps, walkers, roots, pruning or Pruning(), by_period=by_period), flat
 
 
 def shape(nodes, flat):

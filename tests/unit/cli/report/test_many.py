@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import lzma
+import pickle
 import re
 import time
 
 import pytest
 
 from perfpy.cli import run
+from perfpy.cli.report.many import Asking
+from perfpy.cli.report.options import ReportCommandOptions
+from perfpy.recording import Recording
 from tests.builders.own_corpus import RECORDINGS
 
 
@@ -159,3 +163,24 @@ def test_shares_of_the_wall_clock_of_several(folder, capsys):
     status, _, err = report(capsys, "-i", "*.data", "--latency", "-s", "comm")
     assert status == 91
     assert "chains.data: left out: latency and parallelism need" in err
+
+
+@pytest.mark.parametrize(("name", "option"), [("made-memory", "--mem-mode"), ("made-branches", "-b")])
+def test_rows_of_memory_accesses_and_branches(folder, capsys, name, option):
+    unpacked(folder, name)
+    alone, many = (report(capsys, "-i", given, option)[1] for given in (f"{name}.data", f"{name}*.data"))
+    assert columns(many) == columns(alone)
+    assert columns(many)
+
+
+def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
+    """Servers and the cache, where the recording is read in a process that has other settings, or none."""
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
+    monkeypatch.setenv("PERF_BUILDID_DIR", str(folder / "cache"))
+    sent = pickle.dumps(Asking(ReportCommandOptions(), plain=True))
+    monkeypatch.delenv("DEBUGINFOD_URLS")
+    monkeypatch.delenv("PERF_BUILDID_DIR")
+    with Recording(str(folder / "chains.data")) as recording:
+        options = pickle.loads(sent).of_rows(recording)[1]
+    assert options.debuginfod
+    assert options.buildid_dir == str(folder / "cache")

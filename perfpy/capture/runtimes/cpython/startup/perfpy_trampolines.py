@@ -19,6 +19,8 @@ OFFSETS = {
     (3, 10): (32, 144, -1, 0),
     (3, 11): (32, 176, -1, 24),
 }
+#: What our own code is called, where it stands between a function and its trampoline (perfpy.unwind.trampolines knows it by that).
+EVALUATOR = "perfpy::evaluate"
 CODE_SIZE = 0x10000  # of the machine code's memory; the state lies after it
 READ, WRITE, EXECUTE = 1, 2, 4
 PRIVATE_ANONYMOUS = 0x22
@@ -106,7 +108,8 @@ def install() -> None:
         return
     in_thread, without_thread, state_size, digits = made
     code = _executable(interpreter, bytes.fromhex(digits), state_size)
-    map_state = _start_map()
+    entries = 2 * without_thread + 15 & ~15  # the two of them, equally long, come first
+    map_state = _start_map(f"{code:x} {entries:x} {EVALUATOR}\n")
     state = (
         *(frame_code, code_extra, index, name_index, sys.version_info >= (3, 11), id(type(install.__code__)), interpreter.evaluate),
         *(interpreter.address(name) for name in CALLED),
@@ -148,8 +151,8 @@ def _executable(interpreter: Interpreter, code: bytes, state_size: int) -> int:
     return address
 
 
-def _start_map() -> tuple[int, int, int, int, int]:
-    """The state of the map: no descriptor yet, device, inode, process, and bytes in it."""
+def _start_map(line: str) -> tuple[int, int, int, int, int]:
+    """The state of the map, with a line in it: no descriptor yet, device, inode, process, and bytes in it."""
     path = f"/tmp/perf-{os.getpid()}.map"
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -159,6 +162,7 @@ def _start_map() -> tuple[int, int, int, int, int]:
             os.unlink(path)
             flags |= os.O_CREAT | os.O_EXCL
         file = os.open(path, flags, 0o600)
+    os.write(file, line.encode())
     about = os.fstat(file)
     os.close(file)
     return ((1 << 64) - 1, about.st_dev, about.st_ino, os.getpid(), about.st_size)

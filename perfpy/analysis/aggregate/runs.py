@@ -1,0 +1,193 @@
+"""Distinct samples that did not fit into memory, put together again.
+
+What enters: runs, each what was folded until memory was full: rows, told apart
+by a number of what they are made of, and their chains, told apart by their
+hashes. What leaves: every row once, with its sums and its first sample; every
+chain once, in the order in which chains were first met, as if all had been
+folded in memory.
+
+A run is sorted by these numbers in the file; the runs are merged in ranges of
+numbers, of which each fits into memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import row_blocks, slices_index
+from perfpy.analysis.aggregate.overflow import ScratchFile
+from perfpy.analysis.aggregate.profile import Folded
+from perfpy.analysis.samples.fingerprints import combined
+from perfpy.analysis.samples.sample_view import DeliveryOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.overflow import Stored
+    from perfpy.analysis.aggregate.profile import Recipe
+    from perfpy.analysis.samples.callchains import ChainTable
+
+#: as many rows, or chains, are merged together
+_AT_ONCE: Final = 1 << 19
+#: and as many frames of chains are copied
+_FRAMES_AT_ONCE: Final = 1 << 20
+_MIX: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT, _RUN_BITS = np.uint64(31), 32
+#: what a row's first sample is known by, the first the most important
+_MOMENT: Final = ("key", "time", "ordinal")
+_EVENT, _MARK = 0, 1  # the first columns of rows
+
+
+class StoredChains(NamedTuple):
+    """Chains one after the other, and where each begins."""
+
+    frames: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def chains(self) -> StoredChains:
+        """As other sources of chains have them."""
+        return self
+
+
+class Merged(NamedTuple):
+    """Everything that was folded: rows as of a Profile, and their chains, None if there are none."""
+
+    folded: Folded
+    chains: StoredChains | None
+
+
+class _Run(NamedTuple):
+    """One of them in the file: its rows by name, sorted by "number"; its chains, sorted by "hash"."""
+
+    rows: dict[str, Stored]
+    chains: dict[str, Stored]
+    frames: Stored | None
+
+
+class Runs:
+    """Those of one recording."""
+
+    def __init__(self) -> None:
+        self._file = ScratchFile()
+        self._runs: list[_Run] = []
+
+    def add_rows(
+        self,
+        keys: list[NDArray[np.int64]],
+        chain: NDArray[np.int64] | None,
+        chains: ChainTable | None,
+        sums: list[NDArray[np.int64]],
+        when: DeliveryOrder,
+        tid: NDArray[np.int64],
+    ) -> None:
+        """Take in what was folded since the last time. Raises OutputFailed when the disk is full.
+
+        keys: what rows are told apart by, but for chains; chain: of each row, of those in chains; when, tid: of their first samples.
+        """
+        hashes = np.zeros(len(tid), np.uint64) if chains is None else chains.hashes[chain]
+        number = combined([*keys, hashes])
+        number = (number ^ number >> _SHIFT) * _MIX  # ranges of numbers are to have equally many
+        columns = {"number": number, "chain": hashes, "tid": tid, **when._asdict()}
+        columns |= {_key(index): values for index, values in enumerate(keys)} | {_sum(index): values for index, values in enumerate(sums)}
+        order = np.argsort(number)
+        rows = {name: self._file.write(values[order]) for name, values in columns.items()}
+        self._runs.append(_Run(rows, *(({}, None) if chains is None else self._stored_chains(chains))))
+
+    def _stored_chains(self, chains: ChainTable) -> tuple[dict[str, Stored], Stored]:
+        frames, offsets = chains.chains()
+        order = np.argsort(chains.hashes)
+        lengths = np.diff(offsets)[order]
+        columns = {"hash": chains.hashes[order], "met": order + (len(self._runs) << _RUN_BITS), "length": lengths}
+        columns["start"] = np.cumsum(lengths) - lengths
+        stored = {name: self._file.write(values) for name, values in columns.items()}
+        blocks = row_blocks(np.concatenate([[0], np.cumsum(lengths)]), _FRAMES_AT_ONCE)
+        parts = (frames[slices_index(offsets[order[begin:end]], lengths[begin:end])[0]] for begin, end in blocks)
+        return stored, self._file.append(parts, np.int32)
+
+    def merged(self, recipe: Recipe) -> Merged:
+        """All of it; recipe: by which it was folded."""
+        rows = self._rows(2 + len(recipe.dimensions), 2 + len(recipe.measures))
+        order = DeliveryOrder(*(rows.pop(name) for name in _MOMENT)).order()
+        rows = {name: rows.pop(name)[order] for name in list(rows)}
+        hashes, chains = rows.pop("chain"), None
+        chain = np.full(len(order), -1, np.int64)
+        if recipe.chains:
+            chains, known, of_known = self._chains()
+            chain = of_known[np.searchsorted(known, hashes)]
+        keys = [rows.pop(_key(index)) for index in range(2 + len(recipe.dimensions))]
+        period, count, *measures = (rows.pop(_sum(index)) for index in range(2 + len(recipe.measures)))
+        dimensions = dict(zip(recipe.dimensions, keys[2:], strict=True))
+        summed = dict(zip(recipe.measures, measures, strict=True))
+        folded = Folded(keys[_EVENT], keys[_MARK].astype(np.bool_), chain, rows.pop("tid"), period, count, dimensions, summed)
+        return Merged(folded, chains)
+
+    def _chains(self) -> tuple[StoredChains, NDArray[np.uint64], NDArray[np.int64]]:
+        """Every chain once; then the hashes in ascending order, and the chain of each."""
+        found: list[tuple[NDArray[Any], ...]] = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        frames = self._file.joined(self._merged_chains(found), np.int32)
+        hashes, met, lengths = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        starts = np.cumsum(lengths) - lengths
+        order = np.argsort(met)
+        of_hash = np.empty(len(order), np.int64)
+        of_hash[order] = np.arange(len(order))
+        offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
+        blocks = ((starts[order[begin:end]], lengths[order[begin:end]]) for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE))
+        ordered = self._file.joined((frames[slices_index(*block)[0]] for block in blocks), np.int32)
+        return StoredChains(ordered, offsets), hashes, of_hash
+
+    def _merged_chains(self, found: list[tuple[NDArray[Any], ...]]) -> Iterator[NDArray[np.int32]]:
+        """The frames of all chains, by hash; found: gets their hashes, when they were met, their lengths."""
+        for parts in self._ranges([run.chains for run in self._runs], "hash"):
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in ("hash", "met", "length")}
+            frames = []
+            for run, part in zip(self._runs, parts, strict=True):
+                assert run.frames is not None
+                begin = int(part["start"][0]) if len(part["start"]) else 0
+                frames.append(self._file.read(run.frames, begin, begin + int(part["length"].sum())))
+            starts = np.cumsum(columns["length"]) - columns["length"]
+            order = np.lexsort((columns["met"], columns["hash"]))
+            first = order[_beginnings(columns["hash"][order])]
+            found.append((columns["hash"][first], columns["met"][first], columns["length"][first]))
+            yield np.concatenate(frames)[slices_index(starts[first], columns["length"][first])[0]]
+
+    def _rows(self, keys: int, sums: int) -> dict[str, NDArray[Any]]:
+        """Every row once, by column, in no order. keys, sums: how many there are."""
+        found = []
+        for parts in self._ranges([run.rows for run in self._runs], "number"):
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            order = np.lexsort((*(columns[name] for name in reversed(_MOMENT)), columns["number"]))
+            begins = _beginnings(columns["number"][order])
+            merged = {name: columns[name][order[begins]] for name in (*map(_key, range(keys)), *_MOMENT, "tid", "chain")}
+            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in map(_sum, range(sums))})
+        return {name: np.concatenate([part.pop(name) for part in found]) for name in list(found[0])}
+
+    def _ranges(self, tables: list[dict[str, Stored]], sorted_by: str) -> Iterator[list[dict[str, NDArray[Any]]]]:
+        """The columns of all tables, as far as they are in one range of numbers after the other; ranges without any are left out."""
+        numbers = [self._file.mapped(table[sorted_by]) for table in tables]
+        bits = max(sum(map(len, numbers)) // _AT_ONCE, 0).bit_length()
+        lows = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)
+        borders = [[*np.searchsorted(number, lows).tolist(), len(number)] for number in numbers]
+        for at in range(len(lows)):
+            bounds = [(border[at], border[at + 1]) for border in borders]
+            if any(begin < end for begin, end in bounds):
+                yield [
+                    {name: self._file.read(stored, *these) for name, stored in table.items()}
+                    for table, these in zip(tables, bounds, strict=True)
+                ]
+
+
+def _key(index: int) -> str:
+    return f"key {index}"
+
+
+def _sum(index: int) -> str:
+    return f"sum {index}"
+
+
+def _beginnings(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where each number of an ascending column is first."""
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

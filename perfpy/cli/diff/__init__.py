@@ -1,0 +1,1 @@
+"""`perfpy diff`: its options, its run, groups of recordings, the command."""

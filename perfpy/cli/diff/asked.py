@@ -1,0 +1,108 @@
+"""What the options of `perfpy diff` ask of each recording.
+
+What enters: the options, the configuration, a recording. What leaves: what its table is made of, which samples count, where symbols are
+looked for, what is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import SampleType
+from perfpy.errors import PerfError, UsageError
+
+if TYPE_CHECKING:
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.report.difference import Compute
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.cli.diff.options import DiffCommandOptions
+    from perfpy.cli.line.perfconfig import Config
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+_DEFAULT_SORT: Final = "dso,symbol"
+_KINDS: Final = ("delta", "delta-abs", "ratio")
+_WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
+
+
+def is_verbose(asked: DiffCommandOptions) -> bool:
+    """Whether more is said."""
+    return asked.verbose > 0 and not asked.quiet
+
+
+def sort_keys(asked: DiffCommandOptions) -> str:
+    """By what rows are compared."""
+    sort = asked.sort
+    return f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT
+
+
+def are_relative(asked: DiffCommandOptions, config: Config) -> bool:
+    """Whether shares are of what filters leave, not of all."""
+    from perfpy.cli.report.option_values import configured_percentage
+
+    return (asked.percentage or configured_percentage(config)) == "relative"
+
+
+def report_options(
+    asked: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
+) -> ReportOptions:
+    """What the table of one recording is made of. times: the part of it that counts."""
+    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.options import ReportOptions
+
+    if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
+        raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
+    unnamed = not asked.field_separator and not asked.dsos
+    return ReportOptions(
+        rows_filtered=not for_people,
+        wanted=Wanted(sort=sort_keys(asked)),
+        sample_filter=sample_filter(asked, times),
+        group=False,
+        keep_exited=False,  # as perf diff; its report keeps them
+        as_addr2line=True,
+        relative_percentages=are_relative(asked, config),
+        verbose=is_verbose(asked),
+        unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
+    )
+
+
+def sample_filter(asked: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
+    """Which samples of one recording count."""
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.cli.report import option_values as texts
+
+    return SampleFilter(
+        comms=texts.words(asked.comms),
+        pids=texts.numbers(asked.pid, "--pid"),
+        tids=texts.numbers(asked.tid, "--tid"),
+        dsos=texts.words(asked.dsos),
+        symbols=texts.words(asked.symbols),
+        cpus=texts.ranges(asked.cpu, "--cpu"),
+        times=times,
+    )
+
+
+def symbol_options(asked: DiffCommandOptions, config: Config, recording: Recording) -> SymbolOptions:
+    """Where to look for the symbols of one recording."""
+    from perfpy.cli.line.symbol_values import symbol_options_of
+
+    return symbol_options_of(asked, config, recording, force=asked.force)
+
+
+def compute_of(text: str | None, config: Config) -> Compute:
+    """What -c, or else the configuration, asks for. Raises UsageError for what is not known."""
+    from perfpy.analysis.report.difference import Compute
+
+    asked = text or config.get("diff.compute", _KINDS[1])
+    weights = _WDIFF.fullmatch(asked)
+    if weights and int(weights[1]) and int(weights[2]):
+        return Compute("wdiff", (int(weights[1]), int(weights[2])))
+    if asked in _KINDS:
+        return Compute(asked)
+    if asked == "cycles":
+        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not read")
+    if asked.startswith("wdiff"):
+        raise UsageError(f"-c {asked}: two weights other than 0 are needed, such as wdiff:1,2")
+    raise UsageError(f"-c {asked}: delta, delta-abs, ratio or wdiff:w1,w2 are known")

@@ -1,0 +1,161 @@
+"""`perfpy diff BEFORE AFTER` of two groups of recordings: patterns, or folders.
+
+What enters: what names the recordings of both, the options. What leaves: a table of what changed by more than hosts differ; JSON; a
+page; on standard error which recordings could not be read. The exit status is then 91, or 90 where --fail-above is exceeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.cli.diff.asked import are_relative, report_options, sample_filter, sort_keys, symbol_options
+from perfpy.cli.line.limits import told
+from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.options import fail
+from perfpy.cli.line.output_files import write_bytes, write_text
+from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.progress import progress_line
+from perfpy.cli.line.terminal import console, print_lines, wants_plain
+from perfpy.cli.line.unread import tell_unread
+from perfpy.errors import PerfError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.cli.diff.options import DiffCommandOptions
+    from perfpy.fleet.folding import WantedStacks
+    from perfpy.fleet.recordings import Recordings
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+class _AskingGroups:
+    """What is asked of each recording. It can be sent to other processes."""
+
+    def __init__(self, asked: DiffCommandOptions) -> None:
+        self._asked = asked
+
+    def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
+        """For tables."""
+        from perfpy.fleet.group_difference import with_recordings
+
+        asked, config = self._asked, load()
+        options = report_options(asked, config, recording, self._times(recording), for_people=True)
+        return with_recordings(options), symbol_options(asked, config, recording)
+
+    def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
+        """For whole stacks."""
+        from perfpy.fleet.folding import WantedStacks
+
+        return WantedStacks(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, load(), recording)
+
+    def _times(self, recording: Recording) -> TimeRanges | None:
+        from perfpy.analysis.filters.time_ranges import ranges_of
+
+        return ranges_of(self._asked.time, recording.times()) if self._asked.time else None
+
+
+class GroupDiffRun:
+    """One run of the command over two groups."""
+
+    def __init__(self, named: tuple[Sequence[str], Sequence[str]], asked: DiffCommandOptions) -> None:
+        _refuse_what_is_of_two_recordings(asked)
+        self._named = named
+        self._asked = asked
+        self._asking = _AskingGroups(asked)
+
+    def show(self) -> int:
+        """Write what the options ask for; the exit status."""
+        without_idle_threads()
+        from perfpy.fleet.cluster import cluster_address
+        from perfpy.fleet.recordings import Recordings, recordings_named
+
+        asked = self._asked
+        with progress_line("reading recordings") as progress:
+            groups = [
+                Recordings(
+                    recordings_named(names),
+                    weight=asked.weights,
+                    check_owner=not asked.force,
+                    jobs=asked.jobs,
+                    cluster=cluster_address(asked.cluster),
+                    progress=progress,
+                )
+                for names in self._named
+            ]
+            found = self._changes(*groups)
+            page = self._page(groups, found) if asked.flamegraph is not None else None
+        self._write(found, groups, page)
+        unread = tell_unread(groups, quiet=asked.quiet)
+        return self._exceeded(found) or unread
+
+    def _changes(self, before: Recordings, after: Recordings) -> list[GroupChanges]:
+        """What changed in each event. Raises PerfError where there is nothing to compare."""
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+
+        asked = self._asked
+        options = ReportOptions(wanted=Wanted(sort=sort_keys(asked)), group=False, relative_percentages=are_relative(asked, load()))
+        found = before.changes(after, options=options, asked=self._asking.of_rows, unit=asked.unit, whole_names=asked.whole_names)
+        if not any(map(len, found)):
+            raise PerfError("no event has samples in both groups, of those that the filters leave")
+        if asked.fail_above is not None and not any(changes.test for changes in found):
+            raise PerfError(f"--fail-above: it takes two {found[0].unit}s in each group to see how {found[0].unit}s differ")
+        return found
+
+    def _write(self, found: Sequence[GroupChanges], groups: Sequence[Recordings], page: str | None) -> None:
+        from perfpy.views.diff.groups import group_lines, show_groups
+
+        asked = self._asked
+        if page is not None:
+            assert asked.flamegraph is not None
+            write_bytes(asked.flamegraph, page.encode(errors="replace"), quiet=asked.quiet)
+        elif asked.json is not None:
+            from perfpy.views.diff.groups_json import groups_json
+
+            write_text(asked.json, groups_json(found, [unread for group in groups for unread in group.unread]))
+        elif wants_plain(stdio=asked.stdio) or asked.field_separator is not None:
+            print_lines(group_lines(found, separator=asked.field_separator, quiet=asked.quiet))
+        else:
+            show_groups(found, console(), everything=asked.all)
+
+    def _page(self, groups: Sequence[Recordings], found: Sequence[GroupChanges]) -> str:
+        """The flame graph of what changed, with what the table says above it."""
+        from perfpy.analysis.stacks.matching import matched
+        from perfpy.symbols.demangling.short_names import without_instance
+        from perfpy.views.diff.groups import group_page
+
+        asked = self._asked
+        stacks: list[list[Stacks]] = [group.stacks(asked=self._asking.of_stacks) for group in groups]
+        first, second = matched(*stacks, ignore_comm=asked.ignore_comm, name=str if asked.whole_names else without_instance)
+        return group_page(first, second, [", ".join(names) for names in self._named], found)
+
+    def _exceeded(self, found: Sequence[GroupChanges]) -> int:
+        limit = self._asked.fail_above
+        return 0 if limit is None else told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
+
+
+def _costs_more(changes: GroupChanges, row: GroupRow, limit: float) -> str:
+    from perfpy.views.diff.groups import change_in_words
+
+    return f"{change_in_words(changes, row)} of {changes.event}; the limit is {100 * limit:.2f} points"
+
+
+def _refuse_what_is_of_two_recordings(asked: DiffCommandOptions) -> None:
+    given = {
+        "-c": asked.compute,
+        "-b": asked.baseline_only,
+        "-p": asked.period,
+        "-F": asked.formula,
+        "-o": asked.order is not None,
+        "--no-noise": asked.noise is False,
+        "--with-off-cpu": asked.with_off_cpu,
+        "--time with colons": ":" in asked.time,
+    }
+    wanted = [name for name, value in given.items() if value]
+    if wanted:
+        fail(f"{', '.join(wanted)}: of single recordings only; of groups shares are compared, and what is more than hosts differ is marked")

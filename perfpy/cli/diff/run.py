@@ -1,0 +1,221 @@
+"""One run of `perfpy diff` over open recordings.
+
+What enters: recordings, the first of them the baseline, and the options. What leaves: text, JSON, a page; the exit status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.cli.diff.asked import compute_of, is_verbose, report_options, sample_filter, symbol_options
+from perfpy.cli.line.options import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.filters.time_ranges import TimeRanges
+    from perfpy.analysis.report.changed_rows import ChangedRow
+    from perfpy.analysis.report.difference import Difference, Naming
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.recording_changes import RecordingChanges
+    from perfpy.analysis.report.report import Report
+    from perfpy.cli.diff.options import DiffCommandOptions
+    from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.diff.text import DifferenceOptions
+
+_ALL_ROWS: Final = 1 << 30
+
+
+class DiffRun:
+    """One run of the command over open recordings."""
+
+    def __init__(self, recordings: list[Recording], paths: list[str], asked: DiffCommandOptions) -> None:
+        from perfpy.cli.line.perfconfig import load
+
+        self._recordings = recordings
+        self._paths = paths
+        self._asked = asked
+        self._config = load()
+        self._verbose = is_verbose(asked)
+        self._for_people = self._is_for_people()
+
+    def show(self) -> int:
+        """Write what the options ask for; the exit status."""
+        status = self._write()
+        limit = self._asked.fail_above
+        return status if status or limit is None else self._exceeded(limit)
+
+    def _exceeded(self, limit: float) -> int:
+        """Say what costs more than the limit allows; the exit status."""
+        from perfpy.analysis.report.recording_changes import recording_changes
+        from perfpy.cli.line.limits import told
+
+        if len(self._recordings) != 2:
+            fail("--fail-above compares two recordings")
+        before, after = self._reports()
+        found = recording_changes(before, after, self._naming())
+        return told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
+
+    def _write(self) -> int:
+        asked = self._asked
+        if asked.flamegraph is not None:
+            return self._flame_graph(asked.flamegraph)
+        if self._for_people:
+            return self._show_screen()
+        found = self._differences()
+        if asked.json is not None:
+            from perfpy.cli.line.output_files import write_text
+            from perfpy.views.diff.json import difference_json
+
+            write_text(asked.json, difference_json(found, self._paths))
+            return 0
+        from perfpy.cli.line.terminal import print_lines
+
+        print_lines(self._lines(found))
+        return 0
+
+    def _is_for_people(self) -> bool:
+        """Whether a person compares two recordings, and asks for none of perf's columns."""
+        from perfpy.cli.line.terminal import wants_plain
+
+        asked = self._asked
+        texts = (asked.json, asked.flamegraph, asked.field_separator, asked.noise, asked.order)
+        if len(self._paths) != 2 or asked.period or asked.formula or any(one is not None for one in texts):
+            return False
+        return compute_of(asked.compute, self._config).of_shares and not wants_plain(stdio=asked.stdio)
+
+    def _show_screen(self) -> int:
+        from perfpy.cli.line.terminal import console
+        from perfpy.views.diff.screen import Side, show_differences
+
+        sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
+        show_differences(self._differences(self._naming()), sides, console(), everything=self._asked.all)
+        return 0
+
+    def _naming(self) -> Naming:
+        """What is the same in both recordings is called the same."""
+        from perfpy.analysis.report.recording_changes import names_for_both
+
+        asked = self._asked
+        return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+
+    def _commands(self, index: int) -> dict[str, int]:
+        """What each command has in one of the recordings, of its first event."""
+        from perfpy.analysis.report.layout import Wanted
+        from perfpy.analysis.report.options import ReportOptions
+
+        report = self._recordings[index].report(options=ReportOptions(wanted=Wanted(sort="comm"), sample_filter=self._sample_filter(index)))
+        rows = report.top(_ALL_ROWS)
+        return {row.texts["comm"]: row.values["period"][0] for row in rows}
+
+    def _differences(self, naming: Naming | None = None) -> Iterator[Difference]:
+        from perfpy.analysis.report.difference import differences
+
+        asked = self._asked
+        compute = compute_of(asked.compute, self._config)
+        order = int(self._config.number("diff.order", 1)) if asked.order is None else asked.order
+        if not 0 <= order < len(self._paths):
+            fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
+        return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order, naming=naming)
+
+    def _reports(self) -> list[Report]:
+        numbered = enumerate(self._recordings)
+        reports = [recording.report(options=self._options(index), symbols=self._symbols(recording)) for index, recording in numbered]
+        for index, report in enumerate(reports):
+            if not any(len(histogram.shown()) for histogram in report.histograms):
+                self._explain(index, always=self._for_people or self._asked.json is not None)
+        return reports
+
+    def _explain(self, index: int, *, always: bool) -> None:
+        """Say why nothing is left of a recording. always: not only to a person."""
+        from perfpy.cli.line.notes import are_read
+        from perfpy.cli.line.nothing_left import say_why_nothing
+
+        asked, recording = self._asked, self._recordings[index]
+        if are_read(quiet=asked.quiet, verbose=asked.verbose) or (always and not asked.quiet):
+            say_why_nothing(recording, self._sample_filter(index), self._symbols(recording))
+
+    def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
+        from perfpy.cli.line.terminal import wants_plain, width
+        from perfpy.views.diff.text import difference_lines
+
+        plain = wants_plain(stdio=self._asked.stdio) or self._asked.field_separator is not None
+        lines = difference_lines(found, self._text_options(plain=plain))
+        return lines if plain else (_cut(line, width()) for line in lines)
+
+    def _text_options(self, *, plain: bool) -> DifferenceOptions:
+        from perfpy.cli.report.option_values import hidden_keys
+        from perfpy.views.diff.text import DifferenceOptions
+
+        asked = self._asked
+        return DifferenceOptions(
+            self._paths,
+            list_paths=self._verbose,
+            periods=asked.period,
+            formulas=asked.formula,
+            noise=not plain if asked.noise is None else asked.noise,
+            separator=asked.field_separator,
+            quiet=asked.quiet,
+            hidden=tuple(key for key, _, _ in hidden_keys(self._sample_filter(0))),
+        )
+
+    def _options(self, index: int) -> ReportOptions:
+        """What the table of one recording is made of."""
+        recording = self._recordings[index]
+        return report_options(self._asked, self._config, recording, self._times(index), for_people=self._for_people)
+
+    def _sample_filter(self, index: int) -> SampleFilter:
+        """Which samples of one recording count."""
+        return sample_filter(self._asked, self._times(index))
+
+    def _times(self, index: int) -> TimeRanges | None:
+        """The part of --time that is about one recording: all of it, where it is in percent."""
+        from perfpy.analysis.filters.time_ranges import ranges_of
+
+        text = self._asked.time
+        if ":" in text:
+            parts = text.split(":")
+            if len(parts) != len(self._paths):
+                fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
+            text = parts[index]
+        return ranges_of(text, self._recordings[index].times()) if text else None
+
+    def _symbols(self, recording: Recording) -> SymbolOptions:
+        return symbol_options(self._asked, self._config, recording)
+
+    def _flame_graph(self, path: str) -> int:
+        from perfpy.cli.line.output_files import write_bytes
+        from perfpy.cli.report.exports import page_of_changes
+
+        if len(self._recordings) != 2:
+            fail("--flamegraph compares two recordings")
+        numbered = enumerate(self._recordings)
+        stacks = [
+            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True)
+            for index, recording in numbered
+        ]
+        for index, parts in enumerate(stacks):
+            if not parts:
+                self._explain(index, always=True)
+        asked = self._asked
+        page = page_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+        write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
+        return 0
+
+
+def _costs_more(changes: RecordingChanges, row: ChangedRow, limit: float) -> str:
+    share = row.change / max(changes.before.period, 1)
+    return f"{changes.name(row)} costs more than before, by {share:.1%} of all {changes.event}; the limit is {limit:.1%}"
+
+
+def _seconds(recording: Recording) -> float:
+    """From the first sample to the last; 0 where that is not known."""
+    times = recording.times()
+    return (times.last - times.first) / 1e9
+
+
+def _cut(line: str, room: int) -> str:
+    """A line within the window."""
+    return line if len(line) <= room else f"{line[: room - 1]}…"

@@ -1,0 +1,109 @@
+"""What changed between two groups of recordings: hosts before and after, days, releases.
+
+What enters: both groups, folded wherever their files are. What leaves: GroupChanges, one an event that both have.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.report.group_table import RECORDING, GroupTable, group_changes
+from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, is_time
+from perfpy.errors import UsageError
+from perfpy.symbols.demangling.short_names import without_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.analysis.report.group_changes import GroupChanges
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.sortkeys.key_texts import RecordingText
+    from perfpy.fleet.portable import PortableProfile
+
+#: what can be one observation
+UNITS: Final = ("host", RECORDING)
+_UNKNOWN_HOST: Final = "?"
+
+
+class FoldedGroupReport(NamedTuple):
+    """One of the groups: by what its recordings count, what they were folded to, and the report of that, by recording."""
+
+    weight: str
+    profile: PortableProfile
+    report: Report
+
+
+def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, whole_names: bool) -> list[GroupChanges]:
+    """The changes of each event that both have.
+
+    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; whole_names:
+    whether each instance of a template is by itself.
+    """
+    groups = before, after
+    chosen = unit or _unit([group.profile.recordings for group in groups])
+    first, second = (_tables(group, chosen, whole_names=whole_names) for group in groups)
+    equal = any(group.weight == "equal" for group in groups)
+    return [group_changes(table, second[key], chosen, equal=equal) for key, table in first.items() if key in second]
+
+
+def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[str], unit: str) -> ReportOptions:
+    """The same, with recordings told apart. before, after: paths. Raises UsageError for what is not to be compared so."""
+    if unit not in ("", *UNITS):
+        raise UsageError(f"unit {unit!r}: it is one of {', '.join(UNITS)}")
+    if both := set(map(os.path.realpath, before)) & set(map(os.path.realpath, after)):
+        raise UsageError(f"{min(both)}: it is before and after")
+    if own := [key for key in (options.wanted.sort or "").split(",") if key in UNITS]:
+        raise UsageError(f"-s {own[0]}: the groups' {own[0]}s are what their spread is between, not rows")
+    return with_recordings(options)
+
+
+def with_recordings(options: ReportOptions) -> ReportOptions:
+    """The same, with recordings told apart."""
+    return options._replace(wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}"), rows_filtered=False)
+
+
+def _tables(group: FoldedGroupReport, unit: str, *, whole_names: bool) -> dict[tuple[object, ...], GroupTable]:
+    """The table of each event that has samples, by what it means."""
+    unit_of = _units(group.profile.recordings, unit)
+
+    def name(key: str, text: str) -> str:
+        text = text.strip()
+        return without_instance(text) if key == "symbol" and not whole_names else text
+
+    tables = (table for table in group.report.histograms if table.leader.samples)
+    found = group.profile
+    timed = group.weight == "time" and all(one.seconds > 0 for one in found.recordings)
+    numbered = [(table.leader.event.index, table) for table in tables]
+    return {
+        found.event_keys[number]: GroupTable(table, unit_of, name, _rates(found, number, unit_of) if timed else {})
+        for number, table in numbered
+    }
+
+
+def _rates(found: PortableProfile, event: int, unit_of: Callable[[str], str]) -> dict[str, float]:
+    """How many of an event, of what the filters leave, each unit has a second."""
+    rows = found.folded
+    own = (rows.event == event) & ~rows.filtered
+    periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(found.recordings))
+    totals: dict[str, list[float]] = {}
+    for one, period in zip(found.recordings, periods.tolist(), strict=True):
+        total = totals.setdefault(unit_of(one.path), [0.0, 0.0])
+        total[0] += period
+        total[1] += one.seconds
+    scale = NANOSECONDS_A_SECOND if is_time(found.events[event]) else 1
+    return {unit: period / scale / seconds for unit, (period, seconds) in totals.items()}
+
+
+def _unit(groups: Sequence[Sequence[RecordingText]]) -> str:
+    """Hosts, where both groups have several; else recordings."""
+    return "host" if all(len({one.host for one in group} - {_UNKNOWN_HOST}) > 1 for group in groups) else RECORDING
+
+
+def _units(recordings: Sequence[RecordingText], unit: str) -> Callable[[str], str]:
+    """Path -> host, or the path itself, which is that of one recording before or after."""
+    hosts = {one.path: one.host for one in recordings if one.host != _UNKNOWN_HOST} if unit == "host" else {}
+    return lambda path: hosts.get(path, path)

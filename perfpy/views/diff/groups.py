@@ -1,0 +1,212 @@
+"""Two groups of recordings side by side: what changed by more than hosts differ.
+
+What enters: GroupChanges. What leaves: lines, a table for each event; on a terminal through a rich console, and there only the rows
+that changed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.analysis.report.proportions import LEVEL
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import Console
+
+    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow, GroupSide
+    from perfpy.analysis.stacks.stacks import Stacks
+
+_MOST: Final = 40
+_WHOLE: Final = 1000  # numbers from here on have no digits after the point
+_MOST_SAID: Final = 12  # on the page
+_NO_NAME: Final = "[unknown]"
+_HEADERS: Final = {"dso": "Shared Object", "symbol": "Symbol", "comm": "Command"}
+_LEAST_CHANCE: Final = 0.0001
+_TESTS: Final = {
+    "permutation": "# Chance: that other {unit}s, unchanged, show as much in any row (permutation test). *: less than {level:.0f}%",
+    "student": "# Chance: that other {unit}s, unchanged, show as much in any row (few {unit}s: t test). *: less than {level:.0f}%",
+    "": "# Chance: not known, as it takes two {unit}s in each group to see how {unit}s differ",
+}
+
+
+def _points(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:+.2f}"
+
+
+def _chance(row: GroupRow) -> str:
+    if row.chance is None:
+        return "  "
+    shown = f"{100 * row.chance:.2f}%" if row.chance >= _LEAST_CHANCE else f"<{100 * _LEAST_CHANCE:.2f}%"
+    return f"{shown} {'*' if row.has_changed else ' '}"
+
+
+class _Column(NamedTuple):
+    header: str
+    width: int
+    cell: Callable[[GroupRow], str]
+
+
+_COLUMNS: Final = (
+    _Column("Before", 8, lambda row: f"{100 * row.before:.2f}%"),
+    _Column("+/-", 7, lambda row: _points(row.deviation_before)),
+    _Column("After", 9, lambda row: f"{100 * row.after:.2f}%"),
+    _Column("+/-", 7, lambda row: _points(row.deviation_after)),
+    _Column("Change", 10, lambda row: f"{100 * row.change:+.2f}%"),
+    _Column("From", 9, lambda row: _signed(row.low)),
+    _Column("To", 9, lambda row: _signed(row.high)),
+    _Column("Chance", 11, _chance),
+    _Column("Up", 5, lambda row: str(row.rose)),
+    _Column("Down", 5, lambda row: str(row.fell)),
+)
+_OF_PAIRS: Final = ("Up", "Down")
+
+
+def group_lines(found: Sequence[GroupChanges], *, separator: str | None = None, quiet: bool = False) -> Iterator[str]:
+    """All lines of all rows, without line ends. separator: between columns, which are then not aligned."""
+    for number, changes in enumerate(found):
+        if not quiet:
+            yield from [""] if number else []
+            yield from _said(changes)
+        table = _GroupColumns(changes)
+        if separator is not None:
+            yield from (separator.join(cells) for cells in table.cells())
+            continue
+        if not quiet:
+            yield from table.heading()
+        yield from map(table.line, changes)
+
+
+def show_groups(found: Sequence[GroupChanges], console: Console, *, everything: bool = False) -> None:
+    """Print to a terminal the rows that changed, or all."""
+    for number, changes in enumerate(found):
+        table = _GroupColumns(changes)
+        shown = changes.rows if everything else [row for row in changes if row.has_changed][:_MOST]
+        for line in [*([""] if number else []), *_said(changes), *(table.heading() if shown else ())]:
+            _print(console, line.removeprefix("#").removeprefix(" "), "dim")
+        for row in shown:
+            _print(console, table.line(row), ("red" if row.change > 0 else "green") if row.has_changed else "")
+        if rest := len(changes) - len(shown):
+            none = f"no row changed by more than {changes.unit}s differ; " if changes.test and not shown else ""
+            _print(console, f"{none}{rest:,} {'more ' if shown else ''}row{'s' if rest > 1 else ''}; --all shows them", "dim")
+
+
+def _print(console: Console, line: str, style: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(line, style=style), overflow="ellipsis", no_wrap=True)
+
+
+class _GroupColumns:
+    """The columns of one event's rows."""
+
+    def __init__(self, changes: GroupChanges) -> None:
+        self._changes = changes
+        self._columns = [column for column in _COLUMNS if changes.in_both or column.header not in _OF_PAIRS]
+        self._headers = [_HEADERS.get(key, key) for key in changes.keys]
+        texts = zip(*(map(_text, row.names) for row in changes), strict=True)
+        self._widths = [max(len(header), *map(len, column)) for header, column in zip(self._headers, texts, strict=True)]
+
+    def cells(self) -> Iterator[list[str]]:
+        """Headers, and all rows, not aligned."""
+        yield [f"# {self._columns[0].header}", *(column.header for column in self._columns[1:]), *self._headers]
+        for row in self._changes:
+            yield [*(column.cell(row).strip() for column in self._columns), *map(_text, row.names)]
+
+    def heading(self) -> Iterator[str]:
+        """What is above the rows."""
+        numbers = "".join(f"{column.header:>{column.width}}" for column in self._columns)
+        yield f"#{numbers[1:]}  {self._aligned(self._headers)}"
+        yield f"#{' '.join('.' * (column.width - 1) for column in self._columns)}  {'  '.join('.' * width for width in self._widths)}"
+        yield "#"
+
+    def line(self, row: GroupRow) -> str:
+        """A row."""
+        numbers = "".join(f"{column.cell(row):>{column.width}}" for column in self._columns)
+        return f"{numbers}  {self._aligned(map(_text, row.names))}"
+
+    def _aligned(self, texts: Iterable[str]) -> str:
+        return "  ".join(f"{text:{width}}" for text, width in zip(texts, self._widths, strict=True)).rstrip()
+
+
+def _text(name: str | None) -> str:
+    return visible(name or _NO_NAME)
+
+
+def change_in_words(changes: GroupChanges, row: GroupRow) -> str:
+    """A row that changed, in one phrase."""
+    reach = "" if row.low is None or row.high is None else f" ({100 * row.low:+.2f} to {100 * row.high:+.2f})"
+    return f"{changes.name(row)}: {100 * row.before:.2f}% before, {100 * row.after:.2f}% after, {100 * row.change:+.2f} points{reach}"
+
+
+def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequence[str], found: Sequence[GroupChanges]) -> str:
+    """The page that shows the stacks of both groups, with the rows that changed in words above it. names: of the groups."""
+    from perfpy.views.page.page import PageText, render
+
+    told = [
+        f"{word} {name}: {side_in_words(side, changes.unit)}"
+        for changes in found[:1]
+        for word, name, side in zip(("before", "after"), names, (changes.before, changes.after), strict=True)
+    ]
+    return render(before, PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found))), after=after)
+
+
+def _verdict(found: Sequence[GroupChanges]) -> Iterator[str]:
+    for changes in found:
+        changed = [row for row in changes if row.has_changed]
+        if not changes.test:
+            yield f"{changes.event}: it takes two {changes.unit}s in each group to see how {changes.unit}s differ"
+            continue
+        yield f"{changes.event}: {_number(len(changed), 'row')} of {len(changes):,} changed by more than {changes.unit}s differ"
+        yield from (change_in_words(changes, row) for row in changed[:_MOST_SAID])
+        if len(changed) > _MOST_SAID:
+            yield f"and {len(changed) - _MOST_SAID:,} more, which perfpy diff lists"
+
+
+def side_in_words(side: GroupSide, unit: str) -> str:
+    """How much a group is."""
+    hosts = "" if unit == "recording" else f"{_number(len(side.units), unit)}, "
+    return f"{hosts}{_number(side.recordings, 'recording')}, {_number(side.samples, 'sample')}"
+
+
+def _said(changes: GroupChanges) -> Iterator[str]:
+    unit = changes.unit
+    yield from (f"# Event '{visible(changes.event)}'", "#")
+    yield f"# Before: {side_in_words(changes.before, unit)}"
+    yield f"# After: {side_in_words(changes.after, unit)}"
+    if changes.in_both:
+        yield f"# {_number(changes.in_both, unit)} {'is' if changes.in_both == 1 else 'are'} in both groups: compared with themselves"
+    if changes.rate is not None:
+        yield f"# {_rate_in_words(changes.rate)}"
+    yield f"# +/-: standard deviation between {unit}s. From, To: hold the true change of 95 in 100 rows"
+    yield _TESTS[changes.test].format(unit=unit, level=100 * LEVEL)
+    yield "#"
+
+
+def _rate_in_words(rate: GroupRow) -> str:
+    """How much of the event hosts have a second."""
+    sides = (
+        f"{_amount(mean)} +/- {_amount(spread)}"
+        for mean, spread in ((rate.before, rate.deviation_before), (rate.after, rate.deviation_after))
+    )
+    words = "Each second: {} before, {} after".format(*sides)
+    if not rate.before or rate.low is None or rate.high is None or rate.chance is None:
+        return words
+    parts = [100 * value / rate.before for value in (rate.change, rate.low, rate.high)]
+    return f"{words}, {parts[0]:+.2f}% (from {parts[1]:+.2f}% to {parts[2]:+.2f}%), chance {_chance(rate).strip()}"
+
+
+def _amount(value: float) -> str:
+    """Of seconds in a second, or of events."""
+    return "?" if math.isnan(value) else f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

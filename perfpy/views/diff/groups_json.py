@@ -1,0 +1,92 @@
+"""Differences between groups of recordings as JSON.
+
+What enters: GroupChanges. What leaves: one JSON object, made for programs and stable: fields may be added, those below stay.
+
+    {"format": "perfpy-group-diff", "version": 1, "unit": "host" | "recording",
+     "unread": [{"file", "reason"}, ...],
+     "events": [
+       {"name", "test": "permutation" | "student" | null,          null: a group has but one host
+        "rate": {"groups": [{"mean", "deviation"}, ...], "change", "interval", "chance", "significant"} or null,
+            how much of the event a host has each second, of time in seconds
+        "in_both": how many hosts are in both groups,
+        "groups": [{"recordings", "samples", "period", "units": [host, ...]}, the same of after],
+        "sort": [names of the sort keys],
+        "rows": [
+          {"keys": {"dso": text or null, ...},
+           "groups": [{"overhead", "deviation"}, the same of after],
+           "change", "interval": [low, high] or null, "chance", "significant", "rose", "fell",
+           "units": [[overhead of each host before], [after]]}]}]}          of rows that are significant
+
+Percentages are not rounded; what is not known is null. "deviation" is that between hosts; "interval" holds the true change of 95 in 100
+rows; "chance" is the probability that other hosts, unchanged, show such a change in any row, and "significant" whether that is below 0.05.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.report.group_changes import GroupChanges, GroupRow, GroupSide
+    from perfpy.fleet.portable import Unread
+
+VERSION: Final = 1
+
+
+def groups_json(found: Sequence[GroupChanges], unread: Sequence[Unread]) -> Iterator[str]:
+    """The text, in pieces."""
+    head = {
+        "format": "perfpy-group-diff",
+        "version": VERSION,
+        "unit": found[0].unit if found else None,
+        "unread": [{"file": one.path, "reason": one.reason} for one in unread],
+    }
+    yield json.dumps({**head, "events": [_event(changes) for changes in found]}, indent=1)
+    yield "\n"
+
+
+def _event(changes: GroupChanges) -> dict[str, Any]:
+    return {
+        "name": changes.event,
+        "test": changes.test or None,
+        "rate": _rate(changes.rate) if changes.rate is not None else None,
+        "in_both": changes.in_both,
+        "groups": [_side(side) for side in (changes.before, changes.after)],
+        "sort": changes.keys,
+        "rows": [_row(changes, row) for row in changes],
+    }
+
+
+def _side(side: GroupSide) -> dict[str, Any]:
+    return {"recordings": side.recordings, "samples": side.samples, "period": side.period, "units": side.units}
+
+
+def _rate(rate: GroupRow) -> dict[str, Any]:
+    sides = ((rate.before, rate.deviation_before), (rate.after, rate.deviation_after))
+    return {
+        "groups": [{"mean": mean, "deviation": None if math.isnan(spread) else spread} for mean, spread in sides],
+        "change": rate.change,
+        "interval": None if rate.low is None or rate.high is None else [rate.low, rate.high],
+        "chance": rate.chance,
+        "significant": rate.has_changed,
+    }
+
+
+def _row(changes: GroupChanges, row: GroupRow) -> dict[str, Any]:
+    sides = ((row.before, row.deviation_before), (row.after, row.deviation_after))
+    found = {
+        "keys": dict(zip(changes.keys, row.names, strict=True)),
+        "groups": [{"overhead": 100 * share, "deviation": None if math.isnan(spread) else 100 * spread} for share, spread in sides],
+        "change": 100 * row.change,
+        "interval": None if row.low is None or row.high is None else [100 * row.low, 100 * row.high],
+        "chance": row.chance,
+        "significant": row.has_changed,
+        "rose": row.rose,
+        "fell": row.fell,
+    }
+    if shares := changes.shares.get(row.names):
+        found["units"] = [[100 * share for share in side] for side in shares]
+    return found

@@ -1,0 +1,50 @@
+"""The lines of callchains, made once for all samples that have the same callchain in the same address space.
+
+What enters: what tells the callchains of samples apart, and what makes lines of some of them. What leaves: the lines of each
+sample's. What was made is remembered over batches, up to a size: long recordings have the same callchains again and again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
+from perfpy.analysis.samples.task_states import TaskStates
+from perfpy.symbols.interning import IdTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+
+_MOST_BYTES: Final = 1 << 25
+
+
+class KnownChains:
+    """Remembers the lines of callchains."""
+
+    def __init__(self, timeline: TaskTimeline) -> None:
+        self._timeline = timeline
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table, self._lines, self._size = IdTable(), list[bytes](), 0
+
+    def lines(
+        self, chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], make: Callable[[NDArray[Any]], list[bytes]]
+    ) -> list[bytes]:
+        """The lines of each sample's callchain. make: makes those of the samples with the given rows."""
+        space = TaskStates(self._timeline, pid, pid, key).space()
+        ids, new = self._table.ids_and_new(combined([space, row_fingerprints(chains)]))
+        if len(new):
+            made = make(new)
+            self._lines += made
+            self._size += sum(map(len, made))
+        found = list(map(self._lines.__getitem__, ids.tolist()))
+        if self._size > _MOST_BYTES:
+            self._forget()
+        return found

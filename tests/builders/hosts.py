@@ -1,0 +1,38 @@
+"""Recordings of several hosts, whose threads have so many samples each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.abi.records import Comm
+from perfpy.abi.sample_id import SampleId
+from perfpy.perfdata.container.features import Feature
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MILLISECOND = 1_000_000
+
+
+def host_recording(path: Path, host: str, counts: Mapping[str, int]) -> str:
+    """A recording of one host: threads by command, with so many samples of a millisecond of CPU time."""
+    built = PerfDataBuilder()
+    if host:
+        built.feature(Feature.HOSTNAME, host)
+    for number, comm in enumerate(counts):
+        tid = 100 + number
+        built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=1)))
+        for time in range(counts[comm]):
+            built.sample(pid=tid, tid=tid, time=10 + time * MILLISECOND, period=MILLISECOND)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(built.file())
+    return str(path)
+
+
+def group(folder: Path, hosts: Mapping[str, Mapping[str, int]]) -> Path:
+    """A folder with a recording of each host."""
+    for host, counts in hosts.items():
+        host_recording(folder / f"{host}.data", host, counts)
+    return folder

@@ -1,0 +1,92 @@
+"""What does not fit into memory goes into a file, and comes back as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfpy.analysis.aggregate import overflow
+from perfpy.analysis.aggregate.overflow import VARIABLE, Overflow, ScratchFile, memory_for, memory_limit
+from perfpy.errors import OutputFailed, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("64K", 64 << 10), ("500M", 500 << 20), ("2g", 2 << 30), ("1GiB", 1 << 30), ("3MB", 3 << 20)]
+)
+def test_the_limit_is_what_the_variable_says(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    assert memory_limit() == size
+    assert memory_for(1) == size
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-1", "1.5G", "2 furlongs", "9" * 30])
+def test_what_is_no_size_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(UsageError, match="write 500M or 2G"):
+        memory_limit()
+
+
+def test_without_the_variable_the_limit_is_a_part_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    files = {"/proc/meminfo": "MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n", "/proc/self/cgroup": "0::/box\n"}
+    monkeypatch.setattr(overflow, "_read", lambda path: files.get(path, ""))
+    assert memory_limit() == 256 << 20
+    files |= {"/sys/fs/cgroup/box/memory.max": f"{512 << 20}\n", "/sys/fs/cgroup/box/memory.current": f"{128 << 20}\n"}
+    assert memory_limit() == 96 << 20
+    files["/sys/fs/cgroup/box/memory.max"] = "max\n"
+    assert memory_limit() == 256 << 20
+    files["/proc/meminfo"] = f"MemAvailable: {1 << 40} kB\n"
+    assert memory_limit() == 512 << 20
+    assert memory_for(1) is None
+
+
+def test_arrays_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    file = ScratchFile()
+    first, second = file.write(np.arange(5, dtype=np.uint8)), file.write(np.arange(7, dtype=np.int64))
+    joined = file.joined((np.full(count, count, np.uint16) for count in (2, 0, 3)), np.uint16)
+    place = file.keep({"a": np.arange(3)})
+    assert file.mapped(first).tolist() == [0, 1, 2, 3, 4]
+    assert file.read(second, 2, 5).tolist() == [2, 3, 4]
+    assert joined.tolist() == [2, 2, 3, 3, 3]
+    assert file.kept(place)["a"].tolist() == [0, 1, 2]
+    assert file.mapped(file.write(np.zeros(0))).tolist() == []
+    assert not list(tmp_path.iterdir())  # it has no name
+
+
+def test_arrays_are_in_memory_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "100")
+    kept = Overflow()
+    few, many = np.arange(10), np.arange(20)
+    assert kept.keep(few) is few
+    assert isinstance(kept.keep(many).base, np.memmap)
+    assert kept.keep(many).tolist() == many.tolist()
+    assert isinstance(kept.joined([few, few], 20, np.int64).base, np.memmap)
+    assert kept.joined([few[:2]], 2, np.int64).base is None
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    file = ScratchFile()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OutputFailed) as caught:
+        file.write(np.arange(3))
+    said = f"cannot write {tmp_path}: No space left on device, and what was read does not fit into memory; "
+    assert str(caught.value) == f"{said}set TMPDIR to a folder with more room, or {VARIABLE} to more memory"
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    with pytest.raises(OutputFailed, match="No such file or directory, and what was read does not fit"):
+        ScratchFile()

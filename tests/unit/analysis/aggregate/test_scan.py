@@ -1,0 +1,149 @@
+"""A recording with copies of stacks, of which several processes unwind a part each, is reported as by one: rows, trees, notes."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import signal
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.aggregate import scan
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.unwind.callchains import UserCallchains
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.text import report_lines
+from perfpy.views.stacks.exports import folded
+from tests.builders import call_frames as cfi
+from tests.builders.elf import Elf
+from tests.builders.own_corpus import RECORDINGS
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.timeline import comm, mmap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.unwind.cut_stacks import CutStacks
+
+CODE, STACK, COPY = 0x400000, 0x7FFF0000, 64
+CALLERS = CallGraph(order="caller")
+ASKED = {
+    "default": ReportOptions(),
+    "callers": ReportOptions(call_graph=CALLERS, children=True),
+    "callees": ReportOptions(call_graph=CallGraph(order="callee"), wanted=Wanted(sort="comm,dso,sym,pid"), verbose=True),
+    "lines": ReportOptions(call_graph=CALLERS, children=True, wanted=Wanted(sort="srcline")),
+}
+INLINES = {"none": Inline.NONE, "as perf": Inline.UNWOUND_AS_PERF, "all": Inline.ALL}
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Small files are split, too; a list of how many processes each report was given."""
+    counts = []
+    ranges = scan.SampleScan._ranges
+
+    def counted(self: scan.SampleScan) -> list[range]:
+        found = ranges(self)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
+    monkeypatch.setattr(scan, "STACKS_EACH", 1)
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
+    monkeypatch.setattr("perfpy.workers.jobs.can_fork", lambda: True)
+    return counts
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording with stacks, read in several chunks."""
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 16)
+    unpacked = tmp_path / "perf.data"
+    unpacked.write_bytes(lzma.decompress((RECORDINGS / "chains-dwarf.data.xz").read_bytes()))
+    return unpacked
+
+
+Shown = tuple[list[str], list[tuple[str, int]], list[str], list[str], "list[CutStacks]"]
+
+
+def shown(path: Path, options: ReportOptions, jobs: int, inline: Inline = Inline.NONE) -> Shown:
+    """All that a report says: its text, what is missing, notes, warnings, and how stacks fared."""
+    with Recording(path) as recording:
+        report = recording.report(options=options, jobs=jobs, symbols=SymbolOptions(inline=inline, cache=False))
+        lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
+        return lines, [(item.dso.name, item.samples) for item in report.missing], report.notes, recording.warnings, report.cut
+
+
+@pytest.mark.parametrize(("asked", "inline"), [*((asked, "none") for asked in ASKED), ("callers", "as perf"), ("lines", "all")])
+def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[int]):
+    together = shown(path, ASKED[asked], 3, INLINES[inline])
+    assert together == shown(path, ASKED[asked], 1, INLINES[inline])
+    assert any("--" in line for line in together[0]) == (ASKED[asked].call_graph is not None)
+    assert 1 < parts[0] <= 3
+    assert parts[1] == 1
+
+
+def test_what_all_parts_say_of_their_stacks_is_added_up(tmp_path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 2048)
+    path = tmp_path / "cut.data"
+    path.write_bytes(cut_stacks(tmp_path, 60))
+    found = shown(path, ASKED["callers"], 3)
+    (cut,) = found[-1]
+    assert (cut.cut, cut.stacks, cut.size) == (60, 60, COPY)
+    assert found == shown(path, ASKED["callers"], 1)
+    assert parts == [3, 1]
+
+
+def cut_stacks(folder: Path, count: int) -> bytes:
+    """Samples of a function that has called itself more often than the copies of their stacks show."""
+    info = cfi.CallFrameInfo()
+    info.entry(info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1)), 0x1000, 0x100)
+    elf = Elf().text(0x1000, size=0x400).segment(0, 0, 0x4000).symbol("deep", 0x1000, 0x100).symbol("deep", 0x1000, 0x100, table=".dynsym")
+    elf.section(".eh_frame", info.section(), addr=0x2000, offset=0x2000)
+    program = folder / "program"
+    program.write_bytes(elf.section(".eh_frame_hdr", info.header(0x3000), addr=0x3000, offset=0x3000).build())
+    sample_type = USUAL | SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
+    built = PerfDataBuilder([usual_attr(sample_type, sample_regs_user=1 << 6 | 1 << 7 | 1 << 8, sample_stack_user=COPY)])
+    built.record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program))).record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
+    registers, stack = [0, STACK, CODE + 0x1000], struct.pack("<Q", CODE + 0x1020) * (COPY // 8)
+    for time in range(100, 100 + count):
+        values: dict[str, Any] = {"time": time, "pid": 7, "tid": 7, "period": 1, "ip": CODE + 0x1000, "misc": 2, "callchain": []}
+        built.sample(**values, user_regs=registers, user_regs_abi=2, user_stack=stack)
+    return built.file()
+
+
+def test_folded_stacks_are_the_same(path: Path, parts: list[int]):
+    def lines(jobs: int) -> list[list[str]]:
+        with Recording(path) as recording:
+            return [list(folded(part)) for part in recording.stacks(SymbolOptions(cache=False), jobs=jobs)]
+
+    assert lines(3) == lines(1)
+    assert max(line.count(";") for line in lines(1)[0]) > 3
+    assert parts[0] > 1
+
+
+def test_nothing_is_unwound_where_no_chains_are_asked_for(path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise AssertionError("stacks are unwound")
+
+    monkeypatch.setattr(UserCallchains, "extended", refuse)
+    assert shown(path, ReportOptions(), 3)[0]
+
+
+def test_a_part_whose_process_was_killed_is_unwound_here(path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
+    alone, here, extended = shown(path, ASKED["callers"], 1), os.getpid(), UserCallchains.extended
+
+    def killed(self: UserCallchains, *args: object) -> object:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return extended(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(UserCallchains, "extended", killed)
+    assert shown(path, ASKED["callers"], 3) == alone
+    assert parts[-1] > 1

@@ -1,0 +1,167 @@
+"""Groups of recordings are compared by host: each host is one observation, whatever it has recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+import perfpy
+from perfpy.errors import UsageError
+from perfpy.fleet.group_difference import with_recordings
+from tests.builders.hosts import group, host_recording
+
+SHARES = {"a": (40, 44, 38, 41, 43, 39, 42, 37), "b": (40, 36, 42, 39, 37, 41, 38, 43)}
+
+
+def numbered(change=0, scale=(10,) * 8, first=0):
+    """Eight hosts of which "b" and "c" are equal parts of what "a" leaves; c has so many samples more."""
+    return {
+        f"host{first + number}": {"a": a * size, "b": b * size, "c": (20 + change) * size}
+        for number, (a, b, size) in enumerate(zip(SHARES["a"], SHARES["b"], scale, strict=True))
+    }
+
+
+def changes(before, after, **options):
+    (found,) = perfpy.diff(perfpy.open_many(before), perfpy.open_many(after), by="comm")
+    if options:
+        (found,) = perfpy.open_many(before).changes(perfpy.open_many(after), by="comm", **options)
+    return found
+
+
+def rows(found):
+    return {row.names[0]: row for row in found}
+
+
+def test_a_change_on_all_hosts_is_told_from_how_they_differ(tmp_path):
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10, first=100)))
+    assert (found.unit, found.test, found.in_both) == ("host", "permutation", 0)
+    assert [row.names for row in found.above()] == [("c",)]
+    (changed,) = found.above(0.05)
+    assert (changed.before, changed.after) == pytest.approx((0.2, 30 / 110))
+    assert changed.low < changed.change < changed.high
+    assert found.above(0.1) == []
+    assert found.shares[("c",)] == ([0.2] * 8, [pytest.approx(30 / 110)] * 8)
+    assert rows(found)["a"].change < 0
+
+
+def test_the_same_hosts_are_compared_with_themselves(tmp_path):
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(1)))
+    assert found.in_both == 8
+    assert (rows(found)["c"].rose, rows(found)["c"].fell) == (8, 0)
+    assert {name for name, row in rows(found).items() if row.has_changed} >= {"c"}
+
+
+def test_a_host_that_did_more_is_no_change_where_hosts_are_the_same(tmp_path):
+    """Which of the hosts was busy is not what they do."""
+    before = group(tmp_path / "before", numbered(scale=(40, *(10,) * 7)))
+    after = group(tmp_path / "after", numbered(scale=(*(10,) * 7, 40)))
+    found = changes(before, after)
+    assert all(row.change == pytest.approx(0) for row in found)
+    assert not any(row.has_changed for row in found)
+
+
+def test_recordings_of_one_host_are_one_observation(tmp_path):
+    for name, change in (("before", 0), ("after", 10)):
+        for number in range(12):
+            host_recording(tmp_path / name / f"{number}.data", f"{name}{number % 2}", {"a": 50 + number % 3, "c": 20 + change})
+    found = changes(tmp_path / "before", tmp_path / "after")
+    assert (len(found.before.units), found.before.recordings, found.test) == (2, 12, "student")
+    by_recording = changes(tmp_path / "before", tmp_path / "after", unit="recording")
+    assert (len(by_recording.before.units), by_recording.test) == (12, "permutation")
+    assert {row.names[0] for row in by_recording if row.has_changed} == {"a", "c"}
+
+
+@pytest.mark.parametrize("host", ["here", ""])
+def test_of_one_host_or_of_unknown_ones_recordings_are_compared(tmp_path, host):
+    for name, change in (("before", 0), ("after", 30)):
+        for number in range(5):
+            host_recording(tmp_path / name / f"{number}.data", host, {"a": 50 + number, "c": 20 + change})
+    found = changes(tmp_path / "before", tmp_path / "after")
+    assert (found.unit, len(found.before.units), found.in_both) == ("recording", 5, 0)
+    assert [row.names for row in found.above()] == [("c",)]
+
+
+def test_one_host_shows_no_spread(tmp_path):
+    found = changes(group(tmp_path / "before", {"one": {"a": 100, "c": 100}}), group(tmp_path / "after", numbered(first=100)))
+    assert found.test == ""
+    assert all(row.chance is None and row.low is None and not row.has_changed for row in found)
+
+
+def test_hosts_may_all_count_the_same(tmp_path):
+    sides = [{"big": {"a": 900, "b": 100}, "small": {"a": 10, "b": 90}}, {"big2": {"a": 900, "b": 100}, "small2": {"a": 10, "b": 90}}]
+    before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
+    shares = {weight: rows(perfpy.open_many(before, weight=weight).changes(perfpy.open_many(after, weight=weight), "comm")[0])["a"].before
+              for weight in ("time", "samples", "equal")}  # fmt: skip
+    assert shares == {"time": pytest.approx(910 / 1100), "samples": pytest.approx(910 / 1100), "equal": pytest.approx(0.5)}
+
+
+def test_what_grew_on_all_hosts_is_seen_in_what_they_do_a_second(tmp_path):
+    """Of which shares say nothing; recordings that are twice as long are no growth."""
+    before = group(tmp_path / "before", {f"host{number}": {"a": 30 + number, "b": 20} for number in range(8)})
+    busier = group(
+        tmp_path / "busier", {f"host{number}": {"a": 30 + number, "b": 20, "again": 30 + number, "more": 20} for number in range(8)}
+    )
+    longer = group(tmp_path / "longer", {f"host{number}": {"a": 60 + 2 * number, "b": 40} for number in range(8)})
+    grown, same = (changes(before, one).rate for one in (busier, longer))
+    assert grown.after == pytest.approx(2 * grown.before)
+    assert grown.has_changed
+    assert same.after == pytest.approx(same.before, rel=0.05)
+    equal = perfpy.open_many(before, weight="equal").changes(perfpy.open_many(busier, weight="equal"))
+    assert equal[0].rate is None
+
+
+def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
+    sides = [{f"host{number}": {"a": 40, "b": 20} for number in range(3)} for _ in range(2)]
+    sides[1]["host2"] = {"b": 40, "idle": 39}
+    before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.analysis.report.layout import Wanted
+    from perfpy.analysis.report.options import ReportOptions
+
+    options = ReportOptions(
+        wanted=Wanted(sort="comm"), sample_filter=SampleFilter(comms=("a",)), rows_filtered=False, relative_percentages=True
+    )
+    (found,) = perfpy.open_many(before).changes(
+        perfpy.open_many(after), options=options, asked=lambda _recording: (with_recordings(options), None)
+    )
+    assert found.rate is not None
+    assert found.after.units == ["host0", "host1"]
+    assert found.rate.after == pytest.approx(found.rate.before * 2 / 3)
+
+
+def test_the_rows_with_least_are_not_tested_where_there_are_very_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("perfpy.analysis.report.group_table._MOST_CELLS", 32)
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
+    assert {name: row.chance is None for name, row in rows(found).items()} == {"a": False, "b": False, "c": True}
+    assert rows(found)["c"].after == pytest.approx(30 / 110)
+
+
+def test_rows_of_one_group_only_have_nothing_in_the_other(tmp_path):
+    new = {host: {**counts, "new": 50} for host, counts in numbered(first=100).items()}
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", new))
+    assert rows(found)["new"].before == 0
+    assert rows(found)["new"].has_changed
+
+
+def test_a_host_without_samples_of_the_event_has_no_share(tmp_path):
+    before = group(tmp_path / "before", {**numbered(), "idle": {}})
+    found = changes(before, group(tmp_path / "after", numbered(first=100)))
+    assert "idle" not in found.before.units
+
+
+def test_as_columns(tmp_path):
+    found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
+    columns = found.to_columns()
+    assert columns["comm"][0] == "c"
+    assert columns["has_changed"][0]
+    assert {len(values) for values in columns.values()} == {len(found)}
+    assert "8 -> 8 hosts" in repr(found)
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path):
+    before, after = (perfpy.open_many(group(tmp_path / name, numbered())) for name in ("before", "after"))
+    with pytest.raises(UsageError, match="before and after"):
+        before.changes(before)
+    with pytest.raises(UsageError, match="spread is between"):
+        before.changes(after, by="host,comm")
+    with pytest.raises(UsageError, match="unit"):
+        before.changes(after, unit="day")

@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "perfdata", "unwind", "symbols"},
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
-    "fleet": FOUNDATION | {"workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
+    "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
     "perfpy": FOUNDATION | {"fleet", "profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},

@@ -6,7 +6,7 @@ why it cannot be read. It needs nothing but perfpy and the files: it may run in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,15 +23,16 @@ from perfpy.analysis.stacks.stack_builder import WithSingleFrames
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.many_contents import narrowed_by
-from perfpy.fleet.merging import merged
+from perfpy.fleet.merging import Merging
+from perfpy.fleet.opening import opened
 from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, Unread, portable
+from perfpy.fleet.remote import shown
 from perfpy.fleet.traced_values import formats_of, shown_texts
-from perfpy.recording import Recording
 from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -40,12 +41,16 @@ if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.sort_key import Mode
     from perfpy.fleet.many_contents import Conditions
     from perfpy.fleet.traced_values import ShownText
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 #: what a recording counts as, where all count the same
 _ONE = 10**12
+
+#: the key that is known of every recording, and of those without tracepoints is none
+_TRACE_FIELDS = "trace_fields"
 
 
 class WantedStacks(NamedTuple):
@@ -85,23 +90,28 @@ class FoldedGroup(NamedTuple):
 def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
     """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
     shared = shared or SharedFiles()
-    parts, unread, refused = [], [], ""
-    for path in paths:
-        try:
-            found = folded_recording(path, request, shared)
-            parts += [] if found is None else [found]
-        except PerfError as error:
-            unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
-            refused = refused or (str(error) if isinstance(error, UsageError) else "")
-    return FoldedGroup(merged(parts) if parts else None, unread, refused)
+    return merged_groups(_folded_or_named(path, request, shared) for path in paths)
 
 
-def merged_groups(groups: Sequence[FoldedGroup]) -> FoldedGroup:
-    """Neighbouring groups as one."""
-    parts = [group.part for group in groups if group.part is not None]
-    unread = [one for group in groups for one in group.unread]
-    refused = next((group.refused for group in groups if group.refused), "")
-    return FoldedGroup(merged(parts) if parts else None, unread, refused)
+def _folded_or_named(path: str, request: FoldingRequest, shared: SharedFiles) -> FoldedGroup:
+    try:
+        return FoldedGroup(folded_recording(path, request, shared), [])
+    except PerfError as error:
+        return FoldedGroup(None, [Unread.of(shown(path), error)], str(error) if isinstance(error, UsageError) else "")
+
+
+def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
+    """Neighbouring groups as one; each is let go of before the next is taken."""
+    merging: Merging | None = None
+    unread: list[Unread] = []
+    refused = ""
+    for group in groups:
+        unread += group.unread
+        refused = refused or group.refused
+        if group.part is not None:
+            merging = merging or Merging()
+            merging.add(group.part)
+    return FoldedGroup(merging.result() if merging else None, unread, refused)
 
 
 def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
@@ -109,13 +119,14 @@ def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | N
 
     Raises BadPerfData, UsageError.
     """
-    with Recording(path, check_owner=request.check_owner) as whole:
+    with opened(path, check_owner=request.check_owner) as whole:
         recording = narrowed_by(whole, request.conditions)
         if recording is None:
             return None
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
-            raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
+            kinds = f"{asked.wanted.mode.value} samples here, in the first of {request.mode.value} ones"
+            raise PerfError(f"a row is of {kinds}: report it apart, or all by their samples (--no-branch-stack)")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):
@@ -149,7 +160,8 @@ def _rows(
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
+    found = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
+    return _with_dimension(found, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else found
 
 
 def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
@@ -165,7 +177,16 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    return portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)._replace(cut=scan.cut)
+    return _with_dimension(portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites), "state")._replace(cut=scan.cut)
+
+
+def _with_dimension(found: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:
+    """With a dimension that other recordings may have: where this one has not, all its rows have number 0 (of values)."""
+    if name in found.folded.dimensions:
+        return found
+    known = {} if values is None else {name: values}
+    rows = found.folded.with_dimensions({name: np.zeros(len(found.folded), np.int64)})
+    return found._replace(folded=rows, values={**found.values, **known})
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

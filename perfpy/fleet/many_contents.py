@@ -5,6 +5,7 @@ What enters: paths. What leaves: open recordings; columns over all samples; tabl
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from copy import copy
 from os import fspath
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +16,11 @@ from perfpy.abi.columns import Ragged
 from perfpy.analysis.filters.conditions import texts
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import renumbered
+from perfpy.fleet.opening import opened
 from perfpy.fleet.portable import Unread, event_keys
+from perfpy.fleet.remote import shown
 from perfpy.perfdata.sample_columns import Samples
-from perfpy.recording import Recording, TracepointSamples
+from perfpy.recording import TracepointSamples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.sample_batch import SampleBatch
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.parquet.export import Exported
 
@@ -64,12 +68,12 @@ class ManyContents:
         """Each recording, open while it is looked at, for what is one machine's own (header, records); with what where() left of it."""
         self.unread = []
         for path in self.paths:
-            try:
-                recording = Recording(path, check_owner=self._check_owner, symbols=self._symbols)
-            except PerfError as error:
-                self.unread.append(Unread(path, str(error).removeprefix(f"{path}: ")))
-                continue
-            with recording:
+            with ExitStack() as open_one:
+                try:
+                    recording = open_one.enter_context(opened(path, check_owner=self._check_owner, symbols=self._symbols))
+                except PerfError as error:
+                    self.unread.append(Unread.of(shown(path), error))
+                    continue
                 narrowed = narrowed_by(recording, self.conditions)
                 if narrowed is not None:
                     yield narrowed

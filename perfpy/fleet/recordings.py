@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
@@ -18,6 +18,8 @@ from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, mer
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_contents import ManyContents, none_of
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
+from perfpy.fleet.opening import told_of_first
+from perfpy.fleet.remote import is_url, local_name, urls_named
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -26,7 +28,7 @@ from perfpy.workers.forked import ForkedWorkers, can_fork
 from perfpy.workers.jobs import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
 
     from perfpy.analysis.aggregate.scan import Progress
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile
+    from perfpy.recording import Recording
 
 #: what names recordings: paths, patterns, folders
 Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -52,12 +55,15 @@ def recordings_named(names: Names) -> list[str]:
     """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
 
     A folder that is a recording itself (record --threads) is one; of a folder of tables (perfpy export) those in it are; of
-    other folders the files *.data, and perf.data. Raises BadPerfData for a pattern or folder that has none.
+    other folders the files *.data, and perf.data; URLs and patterns of such are perfpy.fleet.remote's. Raises BadPerfData for a
+    pattern or folder that has none.
     """
     found: dict[str, None] = {}
     for one in [names] if isinstance(names, (str, os.PathLike)) else names:
-        name = os.fspath(one)
-        if exported := recordings_in(name):
+        name = local_name(os.fspath(one))
+        if is_url(name):
+            paths = urls_named(name)
+        elif exported := recordings_in(name):
             paths = exported
         elif os.path.isdir(name) and not os.path.exists(main_file(name)):
             paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.data")))
@@ -207,6 +213,21 @@ class Recordings(ManyContents):
         profile = MergedProfile(found)
         return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer, sites=sites)
 
+    def told_of_first(self, tell: Callable[[Recording], Any]) -> Any:
+        """What is told of the first recording that can be read, by whoever reads them. Raises PerfError where none can."""
+
+        def first(paths: list[str]) -> Any:
+            return told_of_first(paths, tell, check_owner=self._check_owner)
+
+        if self._cluster:
+            from perfpy.fleet.cluster import told_by_cluster  # few have one
+
+            return told_by_cluster(self._cluster, self.paths, tell, check_owner=self._check_owner)
+        if not (can_fork() and any(is_url(path) for path in self.paths)):
+            return first(self.paths)
+        with ForkedWorkers([self.paths], first, 1) as worker:  # what fetches leaves threads behind, beside which nothing can be forked
+            return next(worker.results())
+
     def page(self, stacks: Sequence[Stacks] | None = None, *, symbols: SymbolOptions | None = None) -> str:
         """The profile of all as a page, as Recording.page, without times and code. stacks: of which it is made."""
         from perfpy.views.page.page import PageText, render
@@ -235,7 +256,7 @@ class Recordings(ManyContents):
         if self._cluster:
             from perfpy.fleet.cluster import folded_by_cluster  # few have one
 
-            found = folded_by_cluster(self._cluster, groups, request, self._progress)
+            found = folded_by_cluster(self._cluster, self.paths, request, self._progress)
         else:
             found = merged_groups(self._folded_here(groups, request))
         self.unread = found.unread
@@ -246,7 +267,7 @@ class Recordings(ManyContents):
         self.warnings = found.part.warnings
         return with_symbols_from_here(found.part, symbols or SymbolOptions()) if self._cluster else found.part
 
-    def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> list[FoldedGroup]:
+    def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> Iterator[FoldedGroup]:
         """Each group, folded by this process or by some that are forked off it."""
         jobs = min(self._jobs or available_cores(), len(groups))
         shared = SharedFiles()
@@ -255,9 +276,10 @@ class Recordings(ManyContents):
             return folded_group(group, request, shared)
 
         if jobs < 2 or not can_fork():
-            return [self._told(number, work(group), len(groups)) for number, group in enumerate(groups)]
+            yield from (self._told(number, work(group), len(groups)) for number, group in enumerate(groups))
+            return
         with ForkedWorkers(groups, work, jobs) as workers:
-            return [self._told(number, group, len(groups)) for number, group in enumerate(workers.results())]
+            yield from (self._told(number, group, len(groups)) for number, group in enumerate(workers.results()))
 
     def _told(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
         if self._progress is not None:

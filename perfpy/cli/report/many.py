@@ -7,7 +7,7 @@ which recordings could not be read, and why. The exit status is then 91.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.notes import tell
@@ -20,21 +20,18 @@ from perfpy.cli.line.terminal import print_lines
 from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
-from perfpy.errors import BadPerfData, PerfError
-from perfpy.recording import Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.fleet.folding import WantedStacks
     from perfpy.fleet.recordings import Recordings
+    from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
-
-Made = TypeVar("Made")
 
 #: variables that say where symbols are
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
@@ -126,7 +123,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
     plain = asked.json is None
     asking = Asking(asked, plain=plain)
-    options, symbols, text_options = _first_asked(recordings, asked, lambda recording: _options_of(asking, recording, asked))
+    options, symbols, text_options = recordings.told_of_first(lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
@@ -151,20 +148,6 @@ def _options_of(asking: Asking, recording: Recording, asked: ReportCommandOption
     return options, symbols, ReportRequest(recording, asked, load()).text_options()
 
 
-def _first_asked(recordings: Recordings, asked: ReportCommandOptions, ask: Callable[[Recording], Made]) -> Made:
-    """What the first recording says that has what is asked for: by it the columns are made."""
-    refused: PerfError | None = None
-    for path in recordings.paths:
-        try:
-            with Recording(path, check_owner=not asked.force) as recording:
-                return ask(recording)
-        except PerfError as error:
-            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
-                refused = error
-    assert refused is not None
-    raise refused
-
-
 def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
     refuse_what_stacks_have_not(asked)
     for sites in (False, True):
@@ -172,7 +155,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         if not paths:
             continue
         asking = Asking(asked, plain=False, sites=sites)
-        wanted, symbols = _first_asked(recordings, asked, asking.of_stacks)
+        wanted, symbols = recordings.told_of_first(asking.of_stacks)
         stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():
             if name == "folded":

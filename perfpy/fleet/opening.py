@@ -1,0 +1,44 @@
+"""Recordings, opened by whatever names them.
+
+What enters: paths and URLs. What leaves: open recordings, and what is told of the first that can be read.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from perfpy.errors import BadPerfData, PerfError
+from perfpy.fleet.remote import Fetched, is_url
+from perfpy.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
+
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+@contextmanager
+def opened(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None) -> Iterator[Recording]:
+    """A recording that is named by its path or URL. Raises BadPerfData."""
+    fetched = Fetched(path) if is_url(path) else None
+    try:
+        with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner, symbols=symbols) as recording:
+            yield recording
+    finally:
+        if fetched:
+            fetched.close()
+
+
+def told_of_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
+    """What is told of the first of some recordings that has what is asked for. Raises PerfError where none has."""
+    refused: PerfError | None = None
+    for path in paths:
+        try:
+            with opened(path, check_owner=check_owner) as recording:
+                return tell(recording)
+        except PerfError as error:
+            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
+                refused = error
+    raise refused or PerfError("no recordings")

@@ -1,0 +1,200 @@
+"""Recordings are fetched by their URLs, in time and within bounds, and leave nothing behind; who cannot be fetched is named."""
+
+from __future__ import annotations
+
+import http.server
+import lzma
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.errors import BadPerfData, PerfError
+from perfpy.fleet import pace, remote
+from perfpy.fleet.recordings import Recordings, recordings_named
+from perfpy.fleet.remote import Fetched, shown, urls_named
+from tests.builders.own_corpus import RECORDINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONTENT = lzma.decompress((RECORDINGS / "chains.data.xz").read_bytes())
+NAMES = ("one.data", "two.data")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> list[str]:
+    for name in NAMES:
+        (tmp_path / name).write_bytes(CONTENT)
+    return [str(tmp_path / name) for name in NAMES]
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    """Recordings, some of them cut off, slow, without end, or elsewhere."""
+
+    def do_GET(self) -> None:
+        name = self.path.partition("?")[0]
+        if name == "/elsewhere":
+            self.send_response(302)
+            self.send_header("Location", "file:///etc/passwd")
+            self.end_headers()
+            return
+        if not name.endswith(".data"):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        if name != "/endless.data":
+            self.send_header("Content-Length", str(len(CONTENT)))
+        self.end_headers()
+        try:
+            self._send(name)
+        except OSError:
+            return  # whoever asked has had enough
+
+    def _send(self, name: str) -> None:
+        if name == "/slow.data":
+            for number in range(200):
+                self.wfile.write(CONTENT[number : number + 1])
+                self.wfile.flush()
+                time.sleep(0.05)
+        elif name == "/endless.data":
+            while True:
+                self.wfile.write(bytes(1 << 16))
+        else:
+            self.wfile.write(CONTENT[: len(CONTENT) // 2] if name == "/cut.data" else CONTENT)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as served:
+        served.daemon_threads = True
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        served.shutdown()
+        thread.join()
+
+
+def rows(names: list[str]) -> list[tuple[object, ...]]:
+    return [(*row.texts.values(), row.period) for row in Recordings(names, jobs=1).report(by="comm,dso,symbol")]
+
+
+def test_a_web_server_gives_the_same_report_as_the_files(here: list[str], server: str) -> None:
+    assert rows([f"{server}/{name}" for name in NAMES]) == rows(here)
+
+
+def test_a_file_system_gives_the_same_report_and_is_listed(here: list[str]) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    for name in (*NAMES, "other.txt"):
+        memory.pipe(f"/fleet/{name}", CONTENT)
+    urls = [f"memory://fleet/{name}" for name in NAMES]
+    for named in (["memory://fleet/*.data"], ["memory://fleet/"], urls):
+        assert [re.sub("/+", "/", url) for url in recordings_named(named)] == [re.sub("/+", "/", url) for url in urls]
+    assert rows(recordings_named("memory://fleet/")) == rows(here)
+    with pytest.raises(BadPerfData, match="no recordings there"):
+        recordings_named("memory://nowhere/*.data")
+
+
+def test_file_urls_are_paths(here: list[str]) -> None:
+    assert recordings_named([f"file://{path}" for path in here]) == here
+    assert recordings_named(f"file://{os.path.dirname(here[0])}/*.data") == here
+
+
+def test_who_cannot_be_fetched_is_named_and_left_out(here: list[str], server: str) -> None:
+    recordings = Recordings([f"{server}/{name}" for name in (NAMES[0], "gone", "cut.data", "elsewhere")], jobs=1)
+    assert [(*row.texts.values(), row.period) for row in recordings.report(by="comm,dso,symbol")] == rows(here[:1])
+    reasons = {unread.path.removeprefix(server): unread.reason for unread in recordings.unread}
+    assert reasons["/gone"] == "the server does not give it"
+    assert reasons["/cut.data"].startswith("cut off after ")
+    assert reasons["/elsewhere"] == "the server does not give it"
+
+
+def test_what_comes_too_slowly_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_SECONDS", 0.5)
+    begun = time.monotonic()
+    with pytest.raises(BadPerfData, match="too slow"):
+        Fetched(f"{server}/slow.data")
+    assert time.monotonic() - begun < 9
+
+
+def test_what_has_no_end_is_not_written_to_the_end(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_LARGEST", 1 << 20)
+    with pytest.raises(BadPerfData, match="larger than"):
+        Fetched(f"{server}/endless.data")
+
+
+def test_nothing_is_left_behind_and_no_name_is_made(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fetched = Fetched(f"{server}/one.data")
+    assert os.fstat(fetched.fileno()).st_size == len(CONTENT)
+    assert not list(tmp_path.iterdir())
+    fetched.close()
+
+
+def test_passwords_and_signatures_are_not_shown(server: str) -> None:
+    assert shown("s3://me:secret@bucket/a.data?X-Amz-Signature=abc#x") == "s3://bucket/a.data"
+    assert shown("/a/b@c?d.data") == "/a/b@c?d.data"
+    signed = server.replace("//", "//me:secret@") + "/gone?signature=abc"
+    recordings = Recordings([signed], jobs=1)
+    with pytest.raises(PerfError) as caught:
+        recordings.report()
+    assert "secret" not in str(caught.value) + str(recordings.unread)
+    assert "abc" not in str(caught.value) + str(recordings.unread)
+
+
+def test_a_listing_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lying:
+        def glob(self, _path: str) -> list[str]:
+            return ["/etc/passwd", "fleet/../../x", "fleet/one.data"]
+
+        def unstrip_protocol(self, name: str) -> str:
+            return f"lying://{name}"
+
+    monkeypatch.setattr(remote, "_file_system", lambda _url: (Lying(), "fleet/*.data"))
+    assert urls_named("lying://fleet/*.data") == ["lying://fleet/one.data"]
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(PerfError, match="one more package: pip install s3fs"):
+        Fetched("s3://bucket/perf.data")
+    with pytest.raises(PerfError, match="nobodys://bucket"):
+        Fetched("nobodys://bucket/perf.data")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(PerfError, match=r"pip install 'perfpy\[cluster\]'"):
+        Fetched("s3://bucket/perf.data")
+
+
+def test_web_servers_are_not_listed() -> None:
+    with pytest.raises(BadPerfData, match="does not list"):
+        urls_named("https://example.org/*.data")
+
+
+def test_a_slow_file_system_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_SECONDS", 0.2)
+    release = threading.Event()
+
+    class Stuck:
+        def open(self, _path: str, _mode: str) -> object:
+            release.wait(30)
+            raise OSError("gone")
+
+    monkeypatch.setattr(remote, "_file_system", lambda _url: (Stuck(), "x"))
+    with pytest.raises(BadPerfData, match="too slow"):
+        Fetched("stuck://x")
+    release.set()
+
+
+def test_open_many_takes_urls(server: str) -> None:
+    assert [row.texts["recording"] for row in perfpy.open_many(f"{server}/one.data").report(by="recording")] == [f"{server}/one.data"]

@@ -219,7 +219,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -s b -l branch-stack 
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l mem-mode -f -d 'a row for each kind of memory access'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l with-off-cpu -f -d 'time on and off the CPU as one, in seconds'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ns -f -d 'show times in nanoseconds'
-complete -c perfpy -n '__fish_seen_subcommand_from report' -l time-quantum -x -d 'grain of times in --sort time'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l time-quantum -x -d 'grain of times in --sort time and tod'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l raw-trace -f -d 'show tracepoints fields, not their formatted text'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l full-source-path -f -d 'name source files with their folders'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l skip-empty -f -d 'leave out events without samples'

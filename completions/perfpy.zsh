@@ -322,7 +322,7 @@ _perfpy() {
                 '*--mem-mode[a row for each kind of memory access]' \
                 '*--with-off-cpu[time on and off the CPU as one, in seconds]' \
                 '*--ns[show times in nanoseconds]' \
-                '*--time-quantum=[grain of times in --sort time]:value: ' \
+                '*--time-quantum=[grain of times in --sort time and tod]:value: ' \
                 '*--raw-trace[show tracepoints fields, not their formatted text]' \
                 '*--full-source-path[name source files with their folders]' \
                 '*--skip-empty[leave out events without samples]' \

@@ -157,8 +157,7 @@ def record_program(
     from perfpy.capture.sampling.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
-    is_chosen_by_what_runs = jit and not isinstance(call_graph, str)
-    mode = "" if is_chosen_by_what_runs else "fp" if call_graph is True else call_graph or ("dwarf" if unwind else "")
+    mode = _chain_mode(call_graph, jit=jit, unwind=unwind)
     options = RecordOptions(
         **_whom(pid, tid, cpus, system_wide=system_wide),
         freq=frequency,
@@ -174,6 +173,13 @@ def record_program(
         quiet=True,
     )
     return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
+
+
+def _chain_mode(call_graph: str | bool, *, jit: bool, unwind: bool) -> str:
+    """How stacks are walked, "" where they are not, or where it is chosen by what runs."""
+    if isinstance(call_graph, str) and call_graph:
+        return call_graph
+    return "" if jit else "fp" if call_graph else "dwarf" if unwind else ""
 
 
 def watch_events(

@@ -199,6 +199,11 @@ class Slices:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def ascend(self) -> bool:
+        """Whether each row ends before the next begins."""
+        return bool((self.starts[1:] >= self.starts[:-1] + self.lengths[:-1]).all())
+
     def shares(self, other: Slices) -> bool:
         """Whether both lie in the same buffer."""
         one, two = self.words.__array_interface__, other.words.__array_interface__

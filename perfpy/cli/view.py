@@ -60,9 +60,10 @@ def _page(recordings: list[Recording], asked: ViewCommandOptions) -> str:
     """The page; "" where there are no samples, which is told."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.line.nothing_left import say_why_nothing
+    from perfpy.views.page.profile_data import MOST_ROWS
 
     symbols = [_symbols(recording, asked) for recording in recordings]
-    stacks = [recording.stacks(where, timed=True) for recording, where in zip(recordings, symbols, strict=True)]
+    stacks = [recording.stacks(where, timed=True, most_samples=MOST_ROWS) for recording, where in zip(recordings, symbols, strict=True)]
     for recording, parts, where in zip(recordings, stacks, symbols, strict=True):
         if not parts:
             say_why_nothing(recording, SampleFilter(), where)

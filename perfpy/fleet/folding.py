@@ -6,7 +6,7 @@ why it cannot be read. It needs nothing but perfpy and the files: it may run in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 #: what a recording counts as, where all count the same
 _ONE = 10**12
+
+#: the key that is known of every recording, and of those without tracepoints is none
+_TRACE_FIELDS = "trace_fields"
 
 
 class WantedStacks(NamedTuple):
@@ -94,9 +97,7 @@ def _folded_or_named(path: str, request: FoldingRequest, shared: SharedFiles) ->
     try:
         return FoldedGroup(folded_recording(path, request, shared), [])
     except PerfError as error:
-        name = shown(path)
-        unread = Unread(name, str(error).removeprefix(f"{name}: "))
-        return FoldedGroup(None, [unread], str(error) if isinstance(error, UsageError) else "")
+        return FoldedGroup(None, [Unread.of(shown(path), error)], str(error) if isinstance(error, UsageError) else "")
 
 
 def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
@@ -124,7 +125,8 @@ def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | N
             return None
         asked, symbols = request.asked(recording)
         if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
-            raise PerfError(f"a row is of {asked.wanted.mode.value} samples here, in the others of {request.mode.value} ones")
+            kinds = f"{asked.wanted.mode.value} samples here, in the first of {request.mode.value} ones"
+            raise PerfError(f"a row is of {kinds}: report it apart, or all by their samples (--no-branch-stack)")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
         if isinstance(asked, WantedStacks):
@@ -158,7 +160,8 @@ def _rows(
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    return portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
+    found = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
+    return _with_dimension(found, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else found
 
 
 def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
@@ -174,7 +177,16 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    return portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)._replace(cut=scan.cut)
+    return _with_dimension(portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites), "state")._replace(cut=scan.cut)
+
+
+def _with_dimension(found: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:
+    """With a dimension that other recordings may have: where this one has not, all its rows have number 0 (of values)."""
+    if name in found.folded.dimensions:
+        return found
+    known = {} if values is None else {name: values}
+    rows = found.folded.with_dimensions({name: np.zeros(len(found.folded), np.int64)})
+    return found._replace(folded=rows, values={**found.values, **known})
 
 
 def _weighted(found: PortableProfile, weight: str) -> PortableProfile:

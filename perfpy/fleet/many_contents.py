@@ -72,7 +72,7 @@ class ManyContents:
                 try:
                     recording = open_one.enter_context(opened(path, check_owner=self._check_owner, symbols=self._symbols))
                 except PerfError as error:
-                    self.unread.append(Unread(shown(path), str(error).removeprefix(f"{shown(path)}: ")))
+                    self.unread.append(Unread.of(shown(path), error))
                     continue
                 narrowed = narrowed_by(recording, self.conditions)
                 if narrowed is not None:

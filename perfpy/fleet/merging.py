@@ -180,10 +180,10 @@ class Merging:
 
     def _add_rows(self, folded: Folded, event: NDArray[np.int32], maps: dict[str, NDArray[np.int32]], chain: NDArray[np.int32]) -> None:
         if self._rows is None:
-            self._dimensions = tuple(folded.dimensions)
+            self._dimensions = tuple(sorted(folded.dimensions))
             self._measures = {name: GroupSums() for name in folded.measures}
             self._rows = TupleTable([True, True, *(name in self._values or DIMENSIONS[name].dense for name in self._dimensions), True])
-        if tuple(folded.dimensions) != self._dimensions:
+        if tuple(sorted(folded.dimensions)) != self._dimensions:
             raise UsageError("some of the recordings are of branches or memory accesses, others not: report them apart")
         columns: list[NDArray[Any]] = [event[folded.event], folded.filtered.astype(np.int32)]
         for name in self._dimensions:

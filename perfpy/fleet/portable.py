@@ -44,6 +44,11 @@ class Unread(NamedTuple):
     path: str
     reason: str
 
+    @classmethod
+    def of(cls, path: str, error: Exception) -> Unread:
+        """Why a recording could not be read; its path is not said twice."""
+        return cls(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path}, "))
+
 
 class PortableProfile(NamedTuple):
     """The folded samples of some recordings.

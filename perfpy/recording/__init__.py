@@ -216,12 +216,14 @@ class Recording(RecordingContents):
         latency: bool = False,
         sites: bool = False,
         payloads: bool = False,
+        most_samples: int = 0,
         jobs: int = 1,
     ) -> list[Stacks]:
         """The whole stacks of each event, for flame graphs and exports.
 
         timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
-        payloads: with the data of tracepoints for the single samples; jobs: as for report.
+        payloads: with the data of tracepoints for the single samples; most_samples: of more single samples those alike but for
+        their times are put together (0: never); jobs: as for report.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
@@ -230,7 +232,7 @@ class Recording(RecordingContents):
         symbolizer = self.new_symbolizer(timeline, symbols)
         wanted = self.within(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
-        return make_stacks(self.data, timeline, symbolizer, wanted, **more, jobs=jobs)
+        return make_stacks(self.data, timeline, symbolizer, wanted, **more, most_samples=most_samples, jobs=jobs)
 
     def page(
         self,
@@ -255,9 +257,10 @@ class Recording(RecordingContents):
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.views.page.code_data import code_data, file_data
         from perfpy.views.page.page import PageText, render
+        from perfpy.views.page.profile_data import MOST_ROWS
         from perfpy.views.page.verdict import verdict
 
-        parts = self.stacks(symbols, sample_filter=sample_filter, timed=True) if stacks is None else stacks
+        parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
         if not code:
@@ -275,9 +278,10 @@ class Recording(RecordingContents):
         ...     page = before.page_of_changes(after)
         """
         from perfpy.views.page.page import PageText, render
+        from perfpy.views.page.profile_data import MOST_ROWS
 
         both = (self, after)
-        first, second = stacks or [one.stacks(symbols, timed=True) for one in both]
+        first, second = stacks or [one.stacks(symbols, timed=True, most_samples=MOST_ROWS) for one in both]
         told = [f"{one.path}: {', '.join([one.title, *one.circumstances])}" for one in both]
         return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", told), after=second)
 

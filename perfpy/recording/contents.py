@@ -233,7 +233,8 @@ class RecordingContents:
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        if unwound or symbolizer.inline not in (Inline.NONE, Inline.UNWOUND_AS_PERF):
+        wanted = symbolizer.inline
+        if wanted is not Inline.NONE and (unwound or wanted is not Inline.UNWOUND_AS_PERF):
             from perfpy.debuginfo.inlined_frames import give_inlined
 
             give_inlined(symbolizer, unwound=unwound)

@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfpy.symbols.symbol_table import SymbolTable
 
-Ids = NDArray[np.int32]
+    Ids = NDArray[np.int32]
 
 
 class FrameTable:

@@ -11,15 +11,17 @@ keys only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import Growing, rows_where
 
-Keys = NDArray[np.uint64]
-Ids = NDArray[np.int32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Keys = NDArray[np.uint64]
+    Ids = NDArray[np.int32]
 
 # 2^64 divided by the golden ratio: multiplying by it spreads keys that differ in few bits
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)

@@ -17,7 +17,7 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
-from perfpy.symbols.frame_table import FrameTable, Ids, SymbolNames
+from perfpy.symbols.frame_table import FrameTable, SymbolNames
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.mapped_names import KERNEL_NAME
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import Found
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.files.shared_files import SharedFiles
-    from perfpy.symbols.frame_table import LineColumns
+    from perfpy.symbols.frame_table import Ids, LineColumns
     from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.providers.missing import UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable

@@ -53,6 +53,9 @@ class StackMemory:
             known &= ~self._none[rows]
         if known.all():
             return self._copied(self._starts[rows] + offset), known
+        if self._none is None:  # the first word in place of those that are not there: there is one
+            offset *= known
+            return self._copied(self._starts[rows] + offset) * known, known
         values = np.zeros(len(rows), np.uint64)
         values[known] = self._copied((self._starts[rows] + offset)[known])
         return values, known

@@ -56,7 +56,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(20)])
     after = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(60)])
     file = tmp_path_factory.mktemp("page") / "two.html"
-    file.write_text(render([before], PageText("before and after"), after=[after]), encoding="utf-8")
+    marks = {"cpu-clock": {("query", before.functions[1].dso): "more than hosts differ"}}
+    file.write_text(render([before], PageText("before and after"), after=[after], marks=marks), encoding="utf-8")
     return file
 
 
@@ -338,7 +339,10 @@ def test_everything_that_can_be_used_has_a_name_for_who_does_not_see_it(page: Br
 def test_two_recordings_show_what_changed(browser: Browser, two: Path) -> None:
     browser.open(two)
     changes = {name: row for *row, name in functions(browser, 0, 1, 2, 4)}
-    assert changes["query"] == ["25.00%", "50.00%", "+25.00%"]
+    assert changes["query"] == ["25.00%", "50.00%", "* +25.00%"]
+    assert "more than hosts differ" in [
+        cell for cell in browser.run("[...document.querySelectorAll('#functions td')].map(e => e.title)") if cell
+    ]
     assert changes["hot"] == ["75.00%", "50.00%", "-25.00%"]
     assert browser.text("#legend").strip().startswith("more in the second recording")
     browser.focus("#graph")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.runs import Merged, Runs
+    from perfpy.analysis.aggregate.runs import Runs
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.samples.sample_view import SampleView
     from perfpy.symbols.symbolizer import Symbolizer
@@ -211,10 +211,9 @@ class Profile:
             self._to_file(self._runs)
 
     def _to_file(self, runs: Runs) -> None:
-        size, columns = len(self._rows), self._rows.columns()
+        columns = self._rows.columns()
         chain = columns.pop() if self._chains is not None else None
-        sums = [self._period, self._count, *self._measures.values()]
-        runs.add_rows(columns, chain, self._chains, [values.totals(size) for values in sums], *self._first.found(size))
+        runs.add_rows(columns, chain, self._chains, self._sums(), *self._first.found(len(self._rows)))
         self._begin()
 
     def add(self, samples: SampleView) -> NDArray[np.int32]:
@@ -318,48 +317,43 @@ class Profile:
     @property
     def chains(self) -> ChainSource | None:
         """The distinct callchains, or None."""
-        return self._chains if self._runs is None else self._merged.chains
+        return self._chains if self._runs is None else self._merged[1]
 
     @property
     def folded(self) -> Folded:
         """The rows, in the order in which their first samples are delivered."""
-        return self._here if self._runs is None else self._merged.folded
+        return self._here if self._runs is None else self._merged[0]
 
     @cached_property
     def _here(self) -> Folded:
         """The rows that are all in memory."""
-        size = len(self._rows)
-        event, mark, *rest = self._rows.columns()
-        chain = rest.pop() if self._chains is not None else np.full(size, -1, np.int64)
-        rows = Folded(
-            event,
-            mark.astype(np.bool_),
-            chain,
-            self._first.found(size)[1],
-            self._period.totals(size),
-            self._count.totals(size),
-            dict(zip(self._recipe.dimensions, rest, strict=True)),
-            {name: measures.totals(size) for name, measures in self._measures.items()},
-        )
-        rows = rows.take(self._order)
-        self._forget()
-        return rows
-
-    def _forget(self) -> None:
-        """Nothing is added any more: what finds rows again is as large as they are."""
-        chains = self._chains
+        size, columns = len(self._rows), self._rows.columns()
+        chain = columns.pop() if self._chains is not None else np.full(size, -1, np.int64)
+        rows = self._folded_of(columns, chain, self._first.found(size)[1], self._sums()).take(self._order)
+        chains = self._chains  # nothing is added any more: what finds rows again is as large as they are
         self._begin()
         self._chains = chains
         if chains is not None:
             chains.forget()
+        return rows
+
+    def _sums(self) -> list[NDArray[np.int64]]:
+        return [values.totals(len(self._rows)) for values in (self._period, self._count, *self._measures.values())]
+
+    def _folded_of(self, keys: list[NDArray[np.int64]], chain: NDArray[Any], tid: NDArray[Any], sums: list[NDArray[np.int64]]) -> Folded:
+        event, mark, *dimensions = keys
+        period, count, *measures = sums
+        by_name = (dict(zip(*pair, strict=True)) for pair in ((self._recipe.dimensions, dimensions), (self._recipe.measures, measures)))
+        return Folded(event, mark.astype(np.bool_), chain, tid, period, count, *by_name)
 
     @cached_property
-    def _merged(self) -> Merged:
+    def _merged(self) -> tuple[Folded, ChainSource | None]:
         """The rows and chains, of which most are in the file."""
         assert self._runs is not None
         if len(self._rows):
             self._to_file(self._runs)
-        return self._runs.merged(self._recipe)
+        keys, sums, chain, tid, chains = self._runs.merged()
+        return self._folded_of(keys, chain, tid, sums), chains
 
     def samples_of_frames(self) -> NDArray[np.int64]:
         """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.analysis.aggregate.overflow import ScratchFile
-from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.fingerprints import combined
 from perfpy.analysis.samples.sample_view import DeliveryOrder
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.overflow import Stored
-    from perfpy.analysis.aggregate.profile import Recipe
     from perfpy.analysis.samples.callchains import ChainTable
 
 #: as many rows, or chains, are merged together
@@ -39,7 +37,7 @@ _MIX: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT, _RUN_BITS = np.uint64(31), 32
 #: what a row's first sample is known by, the first the most important
 _MOMENT: Final = ("key", "time", "ordinal")
-_EVENT, _MARK = 0, 1  # the first columns of rows
+_KEY, _SUM = "key ", "sum "  # columns of rows by their numbers
 
 
 class StoredChains(NamedTuple):
@@ -54,9 +52,15 @@ class StoredChains(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Everything that was folded: rows as of a Profile, and their chains, None if there are none."""
+    """Everything that was folded: rows in the order in which their first samples are delivered.
 
-    folded: Folded
+    keys, sums: columns as of add_rows; chain: of each row, of those in chains; tid: of its first sample.
+    """
+
+    keys: list[NDArray[np.int64]]
+    sums: list[NDArray[np.int64]]
+    chain: NDArray[np.int64]
+    tid: NDArray[np.int64]
     chains: StoredChains | None
 
 
@@ -92,7 +96,8 @@ class Runs:
         number = combined([*keys, hashes])
         number = (number ^ number >> _SHIFT) * _MIX  # ranges of numbers are to have equally many
         columns = {"number": number, "chain": hashes, "tid": tid, **when._asdict()}
-        columns |= {_key(index): values for index, values in enumerate(keys)} | {_sum(index): values for index, values in enumerate(sums)}
+        for kind, numbered in ((_KEY, keys), (_SUM, sums)):
+            columns |= {f"{kind}{index}": values for index, values in enumerate(numbered)}
         order = np.argsort(number)
         rows = {name: self._file.write(values[order]) for name, values in columns.items()}
         self._runs.append(_Run(rows, *(({}, None) if chains is None else self._stored_chains(chains))))
@@ -108,22 +113,22 @@ class Runs:
         parts = (frames[slices_index(offsets[order[begin:end]], lengths[begin:end])[0]] for begin, end in blocks)
         return stored, self._file.append(parts, np.int32)
 
-    def merged(self, recipe: Recipe) -> Merged:
-        """All of it; recipe: by which it was folded."""
-        rows = self._rows(2 + len(recipe.dimensions), 2 + len(recipe.measures))
+    def merged(self) -> Merged:
+        """All of it."""
+        rows = self._rows()
         order = DeliveryOrder(*(rows.pop(name) for name in _MOMENT)).order()
         rows = {name: rows.pop(name)[order] for name in list(rows)}
         hashes, chains = rows.pop("chain"), None
         chain = np.full(len(order), -1, np.int64)
-        if recipe.chains:
+        if self._runs[0].frames is not None:
             chains, known, of_known = self._chains()
             chain = of_known[np.searchsorted(known, hashes)]
-        keys = [rows.pop(_key(index)) for index in range(2 + len(recipe.dimensions))]
-        period, count, *measures = (rows.pop(_sum(index)) for index in range(2 + len(recipe.measures)))
-        dimensions = dict(zip(recipe.dimensions, keys[2:], strict=True))
-        summed = dict(zip(recipe.measures, measures, strict=True))
-        folded = Folded(keys[_EVENT], keys[_MARK].astype(np.bool_), chain, rows.pop("tid"), period, count, dimensions, summed)
-        return Merged(folded, chains)
+        keys, sums = ([rows.pop(name) for name in self._numbered(kind)] for kind in (_KEY, _SUM))
+        return Merged(keys, sums, chain, rows.pop("tid"), chains)
+
+    def _numbered(self, kind: str) -> list[str]:
+        """The columns of one kind, in their order."""
+        return [name for name in self._runs[0].rows if name.startswith(kind)]
 
     def _chains(self) -> tuple[StoredChains, NDArray[np.uint64], NDArray[np.int64]]:
         """Every chain once; then the hashes in ascending order, and the chain of each."""
@@ -154,15 +159,16 @@ class Runs:
             found.append((columns["hash"][first], columns["met"][first], columns["length"][first]))
             yield np.concatenate(frames)[slices_index(starts[first], columns["length"][first])[0]]
 
-    def _rows(self, keys: int, sums: int) -> dict[str, NDArray[Any]]:
-        """Every row once, by column, in no order. keys, sums: how many there are."""
-        found = []
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        """Every row once, by column, in no order."""
+        found, sums = [], self._numbered(_SUM)
         for parts in self._ranges([run.rows for run in self._runs], "number"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            order = np.lexsort((*(columns[name] for name in reversed(_MOMENT)), columns["number"]))
-            begins = _beginnings(columns["number"][order])
-            merged = {name: columns[name][order[begins]] for name in (*map(_key, range(keys)), *_MOMENT, "tid", "chain")}
-            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in map(_sum, range(sums))})
+            numbers = columns.pop("number")
+            order = np.lexsort((*(columns[name] for name in reversed(_MOMENT)), numbers))
+            begins = _beginnings(numbers[order])
+            merged = {name: values[order[begins]] for name, values in columns.items() if name not in sums}
+            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in sums})
         return {name: np.concatenate([part.pop(name) for part in found]) for name in list(found[0])}
 
     def _ranges(self, tables: list[dict[str, Stored]], sorted_by: str) -> Iterator[list[dict[str, NDArray[Any]]]]:
@@ -178,14 +184,6 @@ class Runs:
                     {name: self._file.read(stored, *these) for name, stored in table.items()}
                     for table, these in zip(tables, bounds, strict=True)
                 ]
-
-
-def _key(index: int) -> str:
-    return f"key {index}"
-
-
-def _sum(index: int) -> str:
-    return f"sum {index}"
 
 
 def _beginnings(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:

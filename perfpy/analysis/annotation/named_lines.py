@@ -1,8 +1,8 @@
 """Functions that runtimes named with their source files -> the file, and the line where the function begins.
 
 What enters: names as perf maps have them: py::QUALIFIED.NAME:/FILE of CPython, and KIND:NAME FILE:LINE:COLUMN of V8. What leaves: the
-path and the line, of what has no name in the source that of the function around it; 0 where the file does not tell: it is not here, or
-not as it was.
+path and the line, of what has no name in the source that of the function around it; 0 where the file does not tell, as it is not
+here, or not as it was.
 """
 
 from __future__ import annotations

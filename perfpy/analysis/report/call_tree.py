@@ -21,15 +21,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.analysis.aggregate.exact_sums import count_by, sum_by
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfpy.analysis.report.entries import Walkers
 
-Int64 = NDArray[np.int64]
+    Int64 = NDArray[np.int64]
+
 _SPARSE: Final = 64  # a table with so many places for each key is still quicker than a search by hashes
 _SMALL: Final = 1 << 16
 _MOST_PERIOD: Final = float(1 << 62)

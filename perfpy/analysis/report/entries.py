@@ -22,7 +22,7 @@ from perfpy.analysis.aggregate.exact_sums import GroupSums, sum_by
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
-from perfpy.analysis.samples.locations import OF_SAMPLE, Int64, chain_locations
+from perfpy.analysis.samples.locations import OF_SAMPLE, chain_locations
 from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.samples.locations import Int64
 
 _HALF = np.uint64(32)
 # so many that the tables in which repetitions are found stay in a CPU's cache

@@ -16,7 +16,7 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.startup import dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.report.tree_order import tree_order
-from perfpy.analysis.samples.locations import Int64, ranks
+from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.sortkeys.sort_key import SortKey
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.trees import Trees
-    from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.analysis.sortkeys.key_columns import KeyColumn
     from perfpy.perfdata.container.events import FileEvent
 

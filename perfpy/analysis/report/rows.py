@@ -15,7 +15,7 @@ from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Chains
-from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, Int64, sample_locations
+from perfpy.analysis.samples.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, sample_locations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
-    from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.symbols.symbolizer import Symbolizer
 
     DrawnChains = tuple[NDArray[np.int32], Int64]

@@ -20,7 +20,7 @@ from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
 from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees, without_recursion
-from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, Int64, chain_locations
+from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, chain_locations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.plan import ReportPlan
     from perfpy.analysis.report.rows import DrawnChains, Rows
     from perfpy.analysis.report.trees import Trees
-    from perfpy.analysis.samples.locations import Locations
+    from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 

@@ -8,6 +8,7 @@ symbols, commands and mappings be looked up once for all that are alike.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _BASE: Final = 0xD1342543DE82EF95
 _HALF: Final = np.uint64(32)
 _FIRST_POWERS: Final = 1 << 10
+_BLOCK: Final = 1 << 15  # words of rows that are looked at together
 
 
 class _Powers:
@@ -59,21 +61,38 @@ def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
 def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
     """A number for the elements of each row.
 
-    A polynomial of the elements, taken over all words at once: the sum from
-    the row's begin to its end, divided by the power at its begin.
+    A polynomial of the elements, taken over all words at once, or over as many as the processor's
+    cache holds: the sum from the row's begin to its end, divided by the power at its begin.
     """
-    if isinstance(rows, Slices) and not rows.words.dtype.isnative:
+    if isinstance(rows, Slices) and not (rows.words.dtype.isnative and rows.ascend):
         rows = rows.gathered()
     if isinstance(rows, Slices):
         values, starts, lengths = rows.words, rows.starts, rows.lengths
     else:
         values, starts, lengths = rows.values, rows.offsets[:-1], rows.lengths
-    powers, inverses = _powers.upto(len(values) + 1)
-    running = np.zeros(len(values) + 1, np.uint64)
-    np.cumsum(values * powers[: len(values)], out=running[1:])  # wraps around, and the differences are right all the same
-    found: NDArray[np.uint64] = (running[starts + lengths] - running[starts]) * inverses[starts] + lengths.astype(np.uint64) * MIX
+    ends = starts + lengths
+    borders = _borders(starts)
+    size = max((int(ends[end - 1] - starts[begin]) for begin, end in pairwise(borders)), default=0)
+    powers, inverses = _powers.upto(size + 1)
+    running, terms, found = np.zeros(size + 1, np.uint64), np.empty(size, np.uint64), np.empty(len(starts), np.uint64)
+    for begin, end in pairwise(borders):
+        first = starts[begin]
+        count = int(ends[end - 1] - first)
+        np.multiply(values[first : first + count], powers[:count], out=terms[:count])
+        np.cumsum(terms[:count], out=running[1 : count + 1])  # wraps around, and the differences are right all the same
+        froms = starts[begin:end] - first
+        found[begin:end] = (running.take(ends[begin:end] - first) - running.take(froms)) * inverses.take(froms)
+    found += lengths.astype(np.uint64) * MIX
     # combined() takes sums of powers, too: there must be nothing left of these
     return (found ^ found >> _HALF) * MIX
+
+
+def _borders(starts: NDArray[np.int64]) -> list[int]:
+    """The first row of each block of rows, and their number."""
+    if not len(starts):
+        return [0]
+    inner = starts.searchsorted(np.arange(int(starts[0]) + _BLOCK, int(starts[-1]) + 1, _BLOCK)).tolist()
+    return [0, *dict.fromkeys(inner), len(starts)]
 
 
 def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:

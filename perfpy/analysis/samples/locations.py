@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import distinct, rows_where
 from perfpy.symbols.demangling.managed_names import without_tier
@@ -22,9 +21,12 @@ from perfpy.symbols.demangling.managed_names import without_tier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfpy.symbols.symbolizer import Symbolizer
 
-Int64 = NDArray[np.int64]
+    Int64 = NDArray[np.int64]
+
 NOWHERE = -1
 
 ROLE_BITS = 2

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
+from perfpy.analysis.samples.locations import ranks, sample_locations
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_text, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, SortKey
 
 if TYPE_CHECKING:
+    from perfpy.analysis.samples.locations import Int64
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 _MISPREDICTED, _PREDICTED, _IN_TRANSACTION, _ABORT = (1 << bit for bit in range(4))

@@ -9,14 +9,16 @@ rows, and the text. Ranks ascend in the order in which perf shows rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from perfpy.analysis.samples.locations import Int64, name_ranks, ranks
-from perfpy.analysis.sortkeys.key_texts import KeyTexts
+from perfpy.analysis.samples.locations import name_ranks, ranks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from perfpy.analysis.samples.locations import Int64
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 Text = Callable[[int], str]
 
@@ -64,7 +66,7 @@ class KeyColumn(NamedTuple):
 
 
 #: a sort key: the distinct numbers of its source as a column
-Column = Callable[[KeyTexts, Int64], KeyColumn]
+Column: TypeAlias = "Callable[[KeyTexts, Int64], KeyColumn]"
 
 
 def byte_width(text: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
-from perfpy.analysis.samples.locations import ROLE_BITS, Int64, Locations, name_ranks, ranks
+from perfpy.analysis.samples.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.samples.locations import Int64
     from perfpy.analysis.sortkeys.key_texts import KeyTexts
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.analysis.samples.locations import Int64, ranks, sample_locations
+from perfpy.analysis.samples.locations import ranks, sample_locations
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, byte_width
 from perfpy.analysis.sortkeys.location_columns import UNNAMED_WIDTH, symbol_text
 from perfpy.analysis.sortkeys.payload_columns import page_size
@@ -19,6 +19,7 @@ from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, SortKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.analysis.samples.locations import Int64
     from perfpy.analysis.sortkeys.key_texts import KeyTexts, MemoryWords
 
 _LEVEL_WIDTH = len("[k] ")

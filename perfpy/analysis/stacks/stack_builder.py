@@ -21,6 +21,7 @@ from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
 from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu, is_time
 from perfpy.analysis.samples.waits import state_name
+from perfpy.analysis.stacks.single_samples import SingleSamples
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.stacks.code_sites import CodeSites, SiteFinder
+    from perfpy.analysis.stacks.single_samples import SampleColumns
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.symbols.symbolizer import Symbolizer
@@ -53,13 +55,15 @@ def make_stacks(
     latency: bool = False,
     sites: bool = False,
     payloads: bool = False,
+    most_samples: int = 0,
     jobs: int = 1,
 ) -> list[Stacks]:
     """The stacks of all events that have samples.
 
     timed: with the single samples, in order of time; latency: weighted by
     their shares of the wall clock (perfpy.analysis.samples.parallelism); sites: told apart by addresses, with these and their lines.
-    payloads: with the data of tracepoints for single samples; jobs: how many processes may share the work (0: as many as there are
+    payloads: with the data of tracepoints for single samples; most_samples: of more single samples, those alike but for their times are
+    put together (0: never); jobs: how many processes may share the work (0: as many as there are
     CPUs), unless single samples are wanted.
     """
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
@@ -67,8 +71,7 @@ def make_stacks(
     recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
-    samples: list[tuple[NDArray[np.int64], ...]] | None = [] if timed else None
-    profile = scan.profile() if samples is None else _folded_and_timed(scan, recipe, samples)
+    profile, samples = _folded_and_timed(scan, recipe, most_samples) if timed else (scan.profile(), None)
     builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.cut, samples, sites=sites)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
@@ -88,15 +91,13 @@ def stacks_of(
     return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
 
 
-def _folded_and_timed(scan: SampleScan, recipe: Recipe, timed: list[tuple[NDArray[np.int64], ...]]) -> Profile:
-    profile = Profile(recipe)
+def _folded_and_timed(scan: SampleScan, recipe: Recipe, most: int) -> tuple[Profile, SampleColumns]:
+    profile, timed = Profile(recipe), SingleSamples(most)
     for samples in scan.delivered({"time", "cpu"}):
-        rows = profile.add(samples).astype(np.int64)
-        columns = (samples.column(name).astype(np.int64) for name in ("pid", "tid", "time", "cpu"))
         weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in recipe.measures else samples.period()
-        timed.append((rows, *columns, weight.astype(np.int64)))
-    timed[:] = [(profile.ranks(rows), *columns) for rows, *columns in timed]
-    return profile
+        timed.add(profile.add(samples), samples, weight)
+    found = timed.columns()
+    return profile, found._replace(row=profile.ranks(found.row).astype(np.int32))
 
 
 class _KnownChains(NamedTuple):
@@ -132,7 +133,7 @@ class _Builder:
         sample_filter: SampleFilter,
         profile: FoldedSamples,
         cut: Sequence[CutStacks],
-        timed: list[tuple[NDArray[np.int64], ...]] | None,
+        timed: SampleColumns | None,
         *,
         sites: bool,
     ) -> None:
@@ -227,19 +228,18 @@ class _Builder:
     def _timed_samples(self, wanted: NDArray[np.bool_], folded: Folded, chains: _Chains) -> TimedSamples | None:
         if self._timed is None:
             return None
-        columns = [np.concatenate(parts) for parts in zip(*self._timed, strict=True)]
-        kept = wanted[columns[0]]
-        row, pid, tid, time, cpu, weight = (column[kept] for column in columns)
+        kept = self._timed.take(wanted[self._timed.row])
         return TimedSamples(
-            chain=chains.of_row[row].astype(np.int32),
-            comm=folded.dimensions["comm"][row].astype(np.int32),
-            pid=pid.astype(np.int32),
-            tid=tid.astype(np.int32),
-            time=time.astype(np.uint64),
-            cpu=cpu.astype(np.int32),
-            weight=weight.astype(np.uint64),
-            payload=folded.dimensions["raw"][row].astype(np.int32) if "raw" in folded.dimensions else None,
-            waits=folded.dimensions["state"][row] != 0 if self._has_waits else None,
+            chain=chains.of_row[kept.row].astype(np.int32),
+            comm=folded.dimensions["comm"][kept.row].astype(np.int32),
+            pid=kept.pid,
+            tid=kept.tid,
+            time=kept.time.astype(np.uint64),
+            cpu=kept.cpu,
+            weight=kept.weight.astype(np.uint64),
+            payload=folded.dimensions["raw"][kept.row].astype(np.int32) if "raw" in folded.dimensions else None,
+            waits=folded.dimensions["state"][kept.row] != 0 if self._has_waits else None,
+            count=kept.samples if bool((kept.samples > 1).any()) else None,
         )
 
 

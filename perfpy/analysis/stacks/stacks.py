@@ -40,6 +40,7 @@ class TimedSamples:
 
     chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
     payload: index into Stacks.payloads, where these are wanted; waits: which are of time off the CPU, where an event has both.
+    count: how many samples each stands for, where there were so many that those alike but for their times were put together.
     """
 
     chain: NDArray[np.int32]
@@ -51,6 +52,7 @@ class TimedSamples:
     weight: NDArray[np.uint64]
     payload: NDArray[np.int32] | None = None
     waits: NDArray[np.bool_] | None = None
+    count: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

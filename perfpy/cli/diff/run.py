@@ -188,12 +188,13 @@ class DiffRun:
     def _flame_graph(self, path: str) -> int:
         from perfpy.cli.line.output_files import write_bytes
         from perfpy.cli.report.exports import page_of_changes
+        from perfpy.views.page.profile_data import MOST_ROWS
 
         if len(self._recordings) != 2:
             fail("--flamegraph compares two recordings")
         numbered = enumerate(self._recordings)
         stacks = [
-            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True)
+            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True, most_samples=MOST_ROWS)
             for index, recording in numbered
         ]
         for index, parts in enumerate(stacks):

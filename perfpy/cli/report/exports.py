@@ -71,16 +71,20 @@ class _WantedStacks:
     @cached_property
     def whole(self) -> list[Stacks]:
         """Those of functions, and with single samples for the page."""
+        from perfpy.views.page.profile_data import MOST_ROWS
+
         wanted = self._asked
-        timed = wanted.flamegraph is not None
-        return self._recording.stacks(self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, jobs=wanted.jobs)
+        timed, latency = wanted.flamegraph is not None, wanted.latency
+        return self._recording.stacks(
+            self._symbols, sample_filter=self._filter, timed=timed, most_samples=MOST_ROWS, latency=latency, jobs=wanted.jobs
+        )
 
     @cached_property
     def with_sites(self) -> list[Stacks]:
         """Those with addresses and lines, and with single samples where a format needs these."""
         wanted, timed = self._asked, self._asked.firefox is not None
         return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed
+            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed, jobs=wanted.jobs
         )
 
 

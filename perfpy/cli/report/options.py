@@ -112,7 +112,9 @@ class ReportTableOptions(CommandOptions):
     mem_mode: bool = option("--mem-mode", Flag(), "a row for each kind of memory access")
     with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one, in seconds (of record --off-cpu)")
     ns: bool = option("--ns", Flag(), "show times in nanoseconds")
-    time_quantum: str = option("--time-quantum", Value(default="100ms"), "grain of times in --sort time", metavar="<time>")
+    time_quantum: str = option(
+        "--time-quantum", Value(default="100ms"), "grain of times in --sort time and tod (tod: an hour)", metavar="<time>"
+    )
     raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
     full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
     skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.abi.columns import rows_where
 from perfpy.symbols.dso import DsoTable, is_module
@@ -30,9 +29,11 @@ from perfpy.symbols.tasks.value_history import ValueHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from perfpy.abi.task_columns import TaskRecords
 
-Ranks = NDArray[np.int32]
+    Ranks = NDArray[np.int32]
 
 NO_SPACE: Final = 0  # a view without mappings: the process is not known
 

@@ -155,7 +155,18 @@ def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequenc
         for changes in found[:1]
         for word, name, side in zip(("before", "after"), names, (changes.before, changes.after), strict=True)
     ]
-    return render(before, PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found))), after=after)
+    text = PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found)))
+    return render(before, text, after=after, marks={changes.event: dict(_marks(changes)) for changes in found})
+
+
+def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:
+    """Of functions that changed: name and file, and what is said of them."""
+    if not {"dso", "symbol"} <= {*changes.keys}:
+        return
+    for row in changes:
+        names = dict(zip(changes.keys, row.names, strict=True))
+        if row.has_changed and names["symbol"]:
+            yield (names["symbol"], names["dso"] or ""), f"more than {changes.unit}s differ: {change_in_words(changes, row)}"
 
 
 def _verdict(found: Sequence[GroupChanges]) -> Iterator[str]:

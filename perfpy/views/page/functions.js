@@ -36,7 +36,7 @@ export function sortedRows(rows, by) {
 }
 
 export class FunctionTable {
-  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null} */
+  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null, mark(f) -> why it has a star, or undefined} */
   constructor(table, more, told) {
     Object.assign(this, { table, more, told, rows: [], kind: "one", by: null });
   }
@@ -89,7 +89,9 @@ export class FunctionTable {
       } else if (key === "module") cell.textContent = row.module;
       else {
         cell.className = "number";
-        cell.textContent = key === "change" ? signed(row.change) : percent(row[key]);
+        const mark = key === "change" ? this.told.mark(row.f) : undefined;
+        cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : percent(row[key]);
+        if (mark) cell.title = mark;
       }
       line.append(cell);
     }

@@ -37,7 +37,8 @@ class Page {
     this.graph = new FlameView($("graph"), $("graph-box"), told, look);
     this.above = new FlameView($("callers"), $("callers-box"), told, look);
     this.table = new FunctionTable($("functions"), $("more"), {
-      short: f => this.short(f), choose: f => this.choose(f), chosen: () => this.chosen, hits: () => this.hits });
+      short: f => this.short(f), choose: f => this.choose(f), chosen: () => this.chosen, hits: () => this.hits,
+      mark: f => (this.profile.marks[this.choice.event] || {})[f] });
     this.code = new CodeView({ section: $("code"), choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), note: $("code-range"),
       table: $("code-lines") }, this.profile.code, this.profile.files);
     const brushed = { range: () => this.shown, selected: () => this.range, select: (range, moving) => this.select(range, moving) };

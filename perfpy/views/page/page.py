@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.untrusted.page import page_json
-from perfpy.views.page.profile_data import profile_data
+from perfpy.views.page.profile_data import numbered_marks, profile_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,11 +47,13 @@ def render(
     after: Sequence[Stacks] | None = None,
     code: Sequence[Mapping[str, Any]] = (),
     files: Sequence[Mapping[str, Any]] = (),
+    marks: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
 ) -> str:
     """The page.
 
     parts: the stacks of each event; after: those of a second recording, to show what changed; events that only one of the two has
     are left out. code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
+    marks: by event, of functions (name, file) whose change has a star, why.
     """
     data = profile_data([parts] if after is None else [parts, after])
     data |= {
@@ -60,6 +62,7 @@ def render(
         "verdict": [*text.verdict, *_grain(data)],
         "code": list(code),
         "files": list(files),
+        "marks": [numbered_marks(data, (marks or {}).get(event["event"], {})) for event in data["events"]],
     }
     page, style, script = _parts()
     pieces = {

@@ -27,7 +27,7 @@ from perfpy.views.page.packed import packed
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -76,7 +76,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
         "threads": _threads(columns, tasks),
         "cpus": cpus.tolist(),
         "tick": tick,
-        "together": int(together),
+        "together": int(together or any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
         "events": [
             {
                 "event": event,
@@ -87,6 +87,13 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
             for number, event in enumerate(events)
         ],
     }
+
+
+def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """What is said of functions, by their numbers among the names; marks: by their names and files."""
+    of_shown = {tuple(_named(Function(name, dso))[:2]): text for (name, dso), text in marks.items()}
+    found = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
+    return {number: text for number, text in found if text}
 
 
 def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
@@ -112,7 +119,8 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
     for waits in (False, True):
         rows = np.flatnonzero(timed.waits == waits)
         names = ("chain", "comm", "pid", "tid", "time", "cpu", "weight")
-        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, payload=None, waits=None)
+        count = None if timed.count is None else timed.count[rows]
+        kept = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, count=count, payload=None, waits=None)
         parts.append(
             replace(
                 part,
@@ -171,10 +179,10 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
     timed = part.timed
     if timed is None:
         return _Rows(node.astype(np.int64), part.weight.astype(np.int64), part.count, none, none, none)
-    ones = np.ones(len(node), np.int64)
+    count = np.ones(len(node), np.int64) if timed.count is None else timed.count.astype(np.int64)
     when = timed.time.astype(np.int64) - begin if _is_timed(part) else none
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
-    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), ones, when, task, timed.cpu.astype(np.int64))
+    return _Rows(node.astype(np.int64), timed.weight.astype(np.int64), count, when, task, timed.cpu.astype(np.int64))
 
 
 def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.samples.locations import ROLE_BITS, Int64
+from perfpy.analysis.samples.locations import ROLE_BITS
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_names
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.call_tree import CallNode
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.trees import Trees
+    from perfpy.analysis.samples.locations import Int64
 
 #: files of code that was made while the program ran
 _MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")

@@ -7,7 +7,8 @@ location is an address in a mapping, with the lines of all functions inlined the
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Function, Stacks
 
 _UNNAMED = "[unknown]"
+_NUMBERS_KEPT: Final = 1 << 16  # the same ones come again and again
 
 
 class Circumstances(NamedTuple):
@@ -190,6 +192,7 @@ def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
     return sorted(weights, key=lambda one: -weights[one])
 
 
+@lru_cache(_NUMBERS_KEPT)
 def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:

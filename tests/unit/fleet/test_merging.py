@@ -132,9 +132,12 @@ def test_what_workers_could_not_name_is_named_by_build_id(hosts, tmp_path):
         folder = elsewhere / ".build-id" / build_id[:2]
         folder.mkdir(parents=True)
         (tmp_path / name / "prog").rename(folder / build_id[2:])
-    for keys in ("symbol", "build_id,symbol", "symbol,srcline"):
+
+    def asking(keys: str) -> FoldingRequest:
         options = ReportOptions(wanted=Wanted(sort=keys))
-        request = FoldingRequest(lambda _recording, options=options: (options, OPTIONS))
+        return FoldingRequest(lambda _recording: (options, OPTIONS))
+
+    for request in map(asking, ("symbol", "build_id,symbol", "symbol,srcline")):
         parts = [folded_recording(path, request) for path in hosts.paths]
         part = merged([one for one in parts if one is not None])
         assert not part.symbols.names

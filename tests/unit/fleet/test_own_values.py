@@ -9,16 +9,23 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from perfpy.abi.flags import SampleType
+from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.analysis.sortkeys.key_texts import MachineTexts
+from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.errors import UsageError
 from perfpy.fleet.own_values import MergedValues, OwnWords, valued
 from perfpy.fleet.recordings import Recordings
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
+from perfpy.views.stacks.exports import folded
 from tests.builders.own_corpus import RECORDINGS
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 # recordings, and keys whose numbers are their own
 ASKED = (
@@ -123,3 +130,37 @@ def test_callers_of_recordings_without_samples(unpacked):
     options = asked("comm,sym", call_graph=CallGraph(order="caller"), children=True)
     assert not Recordings([unpacked("no-samples")], jobs=1).report(options=options).samples
     assert not Recordings([unpacked("ppc64le-chains-dwarf")], jobs=1).report(options=options).samples
+
+
+def test_all_fields_of_tracepoints_of_recordings_of_which_some_have_none(unpacked):
+    paths = [unpacked("chains"), unpacked("sched"), unpacked("arm64-sched")]
+    found = Recordings(paths, jobs=1)
+    report = found.report(options=asked("trace_fields"))
+    assert not found.unread
+    with Recording(paths[1]) as recording:
+        alone = shown(recording.report(options=asked("trace_fields")))
+    together = shown(report)
+    assert len(alone) == 9
+    assert all(together[texts] >= count for texts, count in alone.items())
+
+
+def shown(report):
+    """The texts of rows, of whatever columns."""
+    return Counter({tuple(filter(None, texts)): count for texts, count in samples(report).items()})
+
+
+def test_stacks_of_recordings_with_waits_and_without(unpacked, tmp_path):
+    names, attrs = ("cpu-clock", OFF_CPU_EVENT), [usual_attr(), TIME_ATTR]
+    ids: list[tuple[int, ...]] = [(1,), (2,)]
+    attrs[0] = usual_attr(USUAL | SampleType.IDENTIFIER)
+    built = PerfDataBuilder(attrs, ids)
+    built.feature(Feature.EVENT_DESC, tuple(EventDesc(attr, name, one) for attr, name, one in zip(attrs, names, ids, strict=True)))
+    built.sample(0, misc=2, ip=0x1000, pid=7, tid=7, time=10, period=1000)
+    built.sample(1, misc=2, ip=0x1000, pid=7, tid=7, time=20, period=5000, callchain=(), weight=0, ins_lat=ord("S"), retire_lat=IS_WAIT)
+    (tmp_path / "waits.data").write_bytes(built.file())
+    both = Recordings([unpacked("chains"), str(tmp_path / "waits.data")], jobs=1)
+    stacks = {part.event: list(folded(part)) for part in both.stacks()}
+    assert not both.unread
+    assert stacks[OFF_CPU_EVENT][0].endswith("[S (sleeping)] 5000")
+    with Recording(unpacked("chains")) as recording:
+        assert stacks["task-clock"] == list(folded(recording.stacks()[0]))

@@ -43,7 +43,7 @@ class Maps:
 
 def found(dso: int, *addresses: int, maps: Maps | None = None) -> list[bool]:
     inside, _ = in_trampolines(cast("Symbolizer", maps or Maps()), dso, np.array(addresses, np.uint64))
-    return inside.tolist()
+    return [bool(one) for one in inside]
 
 
 def test_they_are_known_by_name_and_size():

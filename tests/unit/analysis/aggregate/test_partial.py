@@ -16,6 +16,7 @@ from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
 from perfpy.views.stacks.exports import folded
+from perfpy.views.stacks.pprof import pprof
 from tests.builders.own_corpus import RECORDINGS
 
 NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec lost several arm64-chains".split()
@@ -78,6 +79,15 @@ def test_stacks_are_the_same(path, parts):
             return [list(folded(part)) for part in recording.stacks(jobs=jobs)]
 
     assert lines(3) == lines(1)
+    assert parts[0] > 1
+
+
+def test_stacks_with_addresses_are_the_same(path, parts):
+    def profile(jobs):
+        with Recording(path) as recording:
+            return pprof(recording.stacks(jobs=jobs, sites=True))
+
+    assert profile(3) == profile(1)
     assert parts[0] > 1
 
 

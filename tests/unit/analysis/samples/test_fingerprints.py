@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.columns import Ragged, Slices
+from perfpy.analysis.samples import fingerprints
 from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
 
 
@@ -29,6 +30,18 @@ def test_rows_in_a_buffer_have_the_numbers_of_the_same_rows_apart(order: str) ->
     words = np.array([9, 1, 2, 9, 3, 9], order + "u8")
     spans = Slices(words, np.array([1, 4, 0]), np.array([2, 1, 0]))
     assert row_fingerprints(spans).tolist() == row_fingerprints(ragged([1, 2], [3], [])).tolist()
+
+
+def test_rows_of_many_blocks_have_the_numbers_that_each_has_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    words = random.integers(0, 1 << 63, 5000).astype(np.uint64)
+    lengths = np.append(random.integers(0, 9, 600), [700, 0, 3])
+    starts = np.cumsum(lengths + 1) - lengths - 1
+    alone = [int(row_fingerprints(Slices(words, starts[i : i + 1], lengths[i : i + 1]))[0]) for i in range(len(starts))]
+    for block in (1, 7, 100, 1 << 15):
+        monkeypatch.setattr(fingerprints, "_BLOCK", block)
+        assert row_fingerprints(Slices(words, starts, lengths)).tolist() == alone
+        assert row_fingerprints(Slices(words, starts[::-1], lengths[::-1])).tolist() == alone[::-1]
 
 
 def test_millions_of_neighbouring_chains_are_told_apart() -> None:

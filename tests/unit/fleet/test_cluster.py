@@ -12,7 +12,7 @@ import pytest
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
-from perfpy.fleet.cluster import _folded, _Folding, _seconds_each, cluster_address
+from perfpy.fleet.cluster import _awaited, _folded, _Folding, _seconds_each, cluster_address
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merged_groups
 from perfpy.fleet.portable import Unread
 from perfpy.fleet.recordings import Recordings
@@ -141,6 +141,8 @@ def test_what_is_slow_is_given_to_an_idle_worker_too():
 def test_without_workers_nothing_is_waited_for():
     with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
         _Folding(Client([]), "tcp://here:1", REQUEST, ["a"]).results(None)
+    with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
+        _awaited(Client([]), "tcp://here:1", Future(done=False))
 
 
 def test_another_version_on_a_worker_is_told():

@@ -13,13 +13,14 @@ others have nothing to do, is given to another one, too; who is done first count
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib import import_module
 from queue import Empty, SimpleQueue
-from threading import local
+from threading import Event, local
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -79,13 +80,14 @@ def folded_by_cluster(
     """All recordings, folded and merged by a cluster. Raises PerfError where there is no cluster, and what its workers raise."""
     with _client(address) as client:
         folding = _Folding(client, address, request, paths)
-        return unpacked(_merged_to_one(client, folding.results(progress)))
+        return unpacked(_merged_to_one(client, address, folding.results(progress)))
 
 
 def told_by_cluster(address: str, paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
     """What is told of the first recording that a worker can read. Raises PerfError."""
     with _client(address) as client:
-        return client.submit(told_of_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False).result()
+        asked = client.submit(told_of_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
+        return _awaited(client, address, asked)
 
 
 @contextmanager
@@ -94,17 +96,40 @@ def _client(address: str) -> Iterator[Any]:
         distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
         raise PerfError("a cluster needs the package distributed: pip install 'perfpy[cluster]'") from None
-    try:
-        client = distributed.Client(address, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise PerfError(f"no cluster at {address}: {error}") from None
-    with client:
+    gone = CancelledError, OSError, import_module("distributed.scheduler").KilledWorker
+    with _without_its_log():
         try:
-            yield client
-        except (CancelledError, OSError, import_module("distributed.scheduler").KilledWorker) as error:
-            raise PerfError(f"the cluster at {address} is gone: {error}") from None
-        except ModuleNotFoundError as error:
-            raise PerfError(f"the workers of {address} need the same packages as this process: {error}") from None
+            client = distributed.Client(address, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise PerfError(f"no cluster at {address}: {_first_line(error)}") from None
+        with client:
+            try:
+                yield client
+            except gone as error:
+                raise PerfError(f"the cluster at {address} is gone: {_first_line(error)}") from None
+            except ModuleNotFoundError as error:
+                raise PerfError(f"the workers of {address} need the same packages as this process: {error}") from None
+
+
+@contextmanager
+def _without_its_log() -> Iterator[None]:
+    """What Dask would say meanwhile of connections that come and go: what matters of it, an error says."""
+    handlers = logging.getLogger("distributed").handlers
+    for handler in handlers:
+        handler.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _Bundle:
@@ -195,21 +220,36 @@ class _Folding:
             return
         busy = self._client.processing()
         if not busy:
-            if quiet > _ALONE:
-                raise PerfError(f"the cluster at {self._address} has no workers")
+            _require_workers(self._address, quiet)
             return
         idle = [worker for worker, tasks in busy.items() if not tasks]
         for part in [part for part in self._running if len(part.attempts) == 1][: len(idle)]:
             self._begin(part, workers=idle, allow_other_workers=True)
 
 
-def _merged_to_one(client: Any, level: list[Any]) -> bytes:
+def _awaited(client: Any, address: str, future: Any) -> Any:
+    """The result of a task, while there are workers. Raises PerfError, and what the task raises."""
+    done, last = Event(), time.monotonic()
+    future.add_done_callback(lambda _: done.set())
+    while not done.wait(_LOOK):
+        if client.processing():
+            last = time.monotonic()
+        _require_workers(address, time.monotonic() - last)
+    return future.result()
+
+
+def _require_workers(address: str, alone: float) -> None:
+    if alone > _ALONE:
+        raise PerfError(f"the cluster at {address} has no workers")
+
+
+def _merged_to_one(client: Any, address: str, level: list[Any]) -> bytes:
     """What parts were folded to, merged by the workers."""
     while len(level) > 1:
         level = [
             client.submit(_merged, level[begin : begin + _FAN_IN], retries=_RETRIES, pure=False) for begin in range(0, len(level), _FAN_IN)
         ]
-    found: bytes = level[0] if isinstance(level[0], bytes) else level[0].result()
+    found: bytes = level[0] if isinstance(level[0], bytes) else _awaited(client, address, level[0])
     return found
 
 

@@ -140,6 +140,10 @@ def _web_pieces(url: str, name: str) -> Iterator[bytes]:
                 raise BadPerfData(name, f"cut off after {pace.bytes} of {answer.size} bytes")
     except ValueError:
         raise BadPerfData(name, "not a URL") from None
+    except OSError:
+        if pace.left() <= 0:  # the connection was ended when its time was over
+            raise TimeoutError from None
+        raise
 
 
 def _pieces(url: str) -> Iterator[bytes]:

@@ -40,8 +40,9 @@ def run(asked: ReportCommandOptions) -> int:
 
 
 def _names_several(asked: ReportCommandOptions) -> bool:
-    """Whether -i was given more than once, or names a pattern or a folder of recordings."""
-    if len(asked.in_order("input")) > 1:
+    """Whether -i was given more than once, or names a pattern, a folder of recordings or a URL; or others are to read it."""
+    is_url = "://" in asked.input and not os.path.exists(asked.input)
+    if len(asked.in_order("input")) > 1 or is_url or asked.cluster:
         return True
     if not os.path.isfile(asked.input) and len(recordings_in(asked.input)) > 1:
         return True

@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
-from perfpy.errors import PerfError
-from perfpy.fleet.cluster import cluster_address
-from perfpy.fleet.folding import FoldedGroup, merged_groups
+from perfpy.analysis.report.options import ReportOptions
+from perfpy.errors import PerfError, UsageError
+from perfpy.fleet import cluster
+from perfpy.fleet.cluster import _awaited, _folded, _Folding, _seconds_each, cluster_address
+from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merged_groups
 from perfpy.fleet.portable import Unread
 from perfpy.fleet.recordings import Recordings
 from tests.builders.own_corpus import RECORDINGS
@@ -58,6 +60,7 @@ if __name__ == "__main__":
     print(json.dumps(found))
 """
 COPIES = 12
+REQUEST = FoldingRequest(lambda _recording: (ReportOptions(), None))
 
 
 def test_a_cluster_gives_the_same_report_also_when_workers_are_lost(tmp_path):
@@ -80,6 +83,78 @@ def test_a_cluster_gives_the_same_report_also_when_workers_are_lost(tmp_path):
     rows, unread = found["alone"]
     assert unread == [str(paths[5]), str(paths[7])]
     assert len(rows) > 10
+
+
+class Future:
+    """Of a task that is done at once, or never."""
+
+    def __init__(self, *, done):
+        self._done = done
+
+    def add_done_callback(self, callback):
+        if self._done:
+            callback(self)
+
+    def done(self):
+        return self._done
+
+    def exception(self):
+        return None
+
+
+class Client:
+    """Workers: "slow" and "idle", or none. The first task of all is never done."""
+
+    def __init__(self, workers):
+        self.workers = workers
+        self.asked = []
+
+    def nthreads(self):
+        return dict.fromkeys(self.workers, 1)
+
+    def processing(self):
+        return {worker: ["task"] if worker == "slow" else [] for worker in self.workers}
+
+    def submit(self, _work, paths, *_rest, workers=(), **_how):
+        self.asked.append((paths, tuple(workers)))
+        return Future(done=len(self.asked) > 1)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    pytest.importorskip("distributed")
+    for name in ("_LOOK", "_SLOW", "_ALONE"):
+        monkeypatch.setattr(cluster, name, 0.01)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_slow_is_given_to_an_idle_worker_too():
+    client = Client(["slow", "idle"])
+    shares: list[float] = []
+    found = _Folding(client, "tcp://here:1", REQUEST, ["a", "b"]).results(shares.append)
+    assert [future.done() for future in found] == [True, True]
+    assert client.asked == [(["a"], ()), (["b"], ()), (["a"], ("idle",))]
+    assert shares == [0.5, 1]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_without_workers_nothing_is_waited_for():
+    with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
+        _Folding(Client([]), "tcp://here:1", REQUEST, ["a"]).results(None)
+    with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
+        _awaited(Client([]), "tcp://here:1", Future(done=False))
+
+
+def test_another_version_on_a_worker_is_told():
+    with pytest.raises(PerfError, match=r"a worker has perfpy .*, this process 0\.0\.0: install the same"):
+        _folded(["a"], REQUEST, "report", "0.0.0", 1.0)
+
+
+@pytest.mark.parametrize("given", ["soon", "1,5"])
+def test_a_time_that_is_none_is_refused(monkeypatch, given):
+    monkeypatch.setenv("PERFPY_CLUSTER_TIMEOUT", given)
+    with pytest.raises(UsageError, match="a number of seconds"):
+        _seconds_each()
 
 
 def test_without_a_cluster_there_the_error_says_so(tmp_path):

@@ -184,3 +184,12 @@ def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
         options = pickle.loads(sent).of_rows(recording)[1]
     assert options.debuginfod
     assert options.buildid_dir == str(folder / "cache")
+
+
+def test_one_url_is_fetched(folder, capsys):
+    _, named, _ = report(capsys, "-i", f"file://{folder}/chains.data", "--stdio")
+    _, alone, _ = report(capsys, "-i", "chains.data", "--stdio")
+    assert [line for line in named.split("\n") if "Tip" not in line] == [line for line in alone.split("\n") if "Tip" not in line]
+    status, _, err = report(capsys, "-i", "https://127.0.0.1:1/x.data")
+    assert status == 255
+    assert "https://127.0.0.1:1/x.data: cannot fetch: Connection refused" in err

@@ -27,7 +27,8 @@ MEASURING = (
     "record -v -g -o y.data -e cpu-clock -- true",
 )
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
-TERSE = re.compile(r"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!dataclass|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$)", re.MULTILINE)
+PLAIN = r"dataclass|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
+TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)
 
 
 @cache

@@ -54,7 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "app.py").write_text("def busy():\n    return sum(i * i for i in range(500_000))\n\nbusy()\n")
     running = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: sum(range(20000)); time.sleep(0.002)"])
     (folder / "running.pid").write_text(str(running.pid))
-    for name in ("perf.data", "before.data", "after.data"):
+    hosts = [
+        folder / "before" / "web1.data",
+        folder / "before" / "web2.data",
+        folder / "after" / "web1.data",
+        folder / "after" / "web2.data",
+    ]
+    for path in hosts:
+        path.parent.mkdir(exist_ok=True)
+    for name in ("perf.data", "before.data", "after.data", *hosts):
         shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
     yield folder
     running.kill()

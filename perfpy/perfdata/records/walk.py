@@ -167,7 +167,9 @@ def _runs(marks: NDArray[np.bool_], sizes: NDArray[np.uint16], index: int) -> _R
 
 def _loop(sizes: NDArray[np.uint16], index: int, words: int, marks: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], int]:
     """One record after the other, in words; with `marks`, only up to the next word that has one."""
-    native = (sizes if sizes.dtype.isnative else sizes.astype(np.uint16)).data if marks is None else None
+    # at odd addresses, or in the other byte order, Python reads no element of a buffer
+    is_readable = sizes.dtype.isnative and sizes.flags.aligned
+    native = (sizes if is_readable else sizes.astype(np.uint16)).data if marks is None else None
     found: list[int] = []
     append = found.append
     while index < words:

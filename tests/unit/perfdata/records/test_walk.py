@@ -102,3 +102,10 @@ def test_tracing_data_inside_of_its_record_is_not_stepped_over_again(endian: str
     data = inside + sample + behind + bytes(16) + sample
     starts = walk_over_payloads(np.frombuffer(data, np.uint8), endian).starts.tolist()
     assert starts == [0, len(inside), len(inside) + len(sample), len(data) - len(sample)]
+
+
+@pytest.mark.parametrize("endian", "<>")
+def test_a_buffer_may_begin_at_any_address(endian: str) -> None:
+    data = records(random.Random(endian), 50, endian, 0.5)
+    found = walk(np.frombuffer(b"?" + data, np.uint8)[1:], endian)
+    assert (found.starts.tolist(), found.end) == followed(data, endian)

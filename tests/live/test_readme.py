@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     for path in hosts:
         path.parent.mkdir(exist_ok=True)
-    for name in ("perf.data", "before.data", "after.data", *hosts):
+    for name in ("perf.data", "before.data", "after.data", *map(str, hosts)):
         shell(f"perfpy record -q -g -e cpu-clock -o {name} -- ./program", folder)
     yield folder
     running.kill()

@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from perfpy.analysis.report.group_test import ShareChanges, Units, share_changes
+from perfpy.analysis.report.host_differences import ShareChanges, Units, share_changes
 from perfpy.analysis.report.proportions import LEVEL, chance, corrected
 
 if TYPE_CHECKING:

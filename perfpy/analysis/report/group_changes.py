@@ -2,7 +2,7 @@
 
 What enters: what was compared of an event. What leaves: a GroupChanges, whose rows are GroupRows, those first whose shares
 changed most. What a change is more than is the spread between hosts, not that of samples
-(perfpy.analysis.report.group_test).
+(perfpy.analysis.report.host_differences).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.analysis.report.group_changes import ComparedRows, GroupChanges, GroupRow, GroupSide
-from perfpy.analysis.report.group_test import Units, share_changes
+from perfpy.analysis.report.host_differences import Units, share_changes
 from perfpy.analysis.samples.locations import ROLE_BITS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfpy.analysis.report.group_test import Design, Units, share_changes
+from perfpy.analysis.report.host_differences import Design, Units, share_changes
 from perfpy.analysis.report.proportions import LEVEL, chance, corrected
 
 ROWS, SAMPLES = 40, 3000
@@ -105,7 +105,7 @@ def test_labels_are_dealt_where_a_deal_can_be_rare_enough(before, after, same, t
 
 def test_errors_are_those_of_the_definition():
     """The sum of squares of what each host adds to the difference, whichever way its labels are dealt."""
-    from perfpy.analysis.report.group_test import _Deal
+    from perfpy.analysis.report.host_differences import _Deal
 
     random = np.random.default_rng(7)
     for host in (np.arange(9), np.array([0, 1, 2, 3, 0, 1, 2, 3]), np.array([0, 1, 2, 3, 4, 0, 1, 5, 6, 7])):

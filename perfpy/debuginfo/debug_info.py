@@ -126,12 +126,14 @@ class DebugInfos:
     def _call_lines_in(self, info: DebugInfo, frames: NDArray[np.int64], rows: NDArray[np.int64], lines: CodeLines) -> None:
         """Of frames into which others were inlined, the lines where those are called."""
         called_from = self._symbolizer.frames.called_from
-        for row in rows.tolist() if called_from else ():
-            call = called_from.get(int(frames[row]))
-            if call is not None:
-                file = info.lines.file(*call[:2])
-                lines.file[row] = self._number(info.lines.paths[file]) if file >= 0 else -1
-                lines.line[row] = call[2]
+        if not called_from:
+            return
+        calls = {row: called_from[frame] for row, frame in zip(rows.tolist(), frames[rows].tolist(), strict=True) if frame in called_from}
+        files = info.lines.files([(unit, number) for unit, number, _ in calls.values()])
+        for row, (unit, number, line) in calls.items():
+            file = files[unit, number]
+            lines.file[row] = self._number(info.lines.paths[file]) if file >= 0 else -1
+            lines.line[row] = line
 
     def _number(self, path: str) -> int:
         number = self._numbers.setdefault(path, len(self.paths))

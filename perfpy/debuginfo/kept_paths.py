@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
 from perfpy.debuginfo.kept_answers import AddressRows
 
 if TYPE_CHECKING:
@@ -38,29 +37,40 @@ class Paths:
         return number
 
 
-def rows_kept(kept: KeptAnswers, paths: Paths, keys: NDArray[np.uint64], look: Callable[[NDArray[np.uint64]], Rows]) -> Rows:
-    """A row for each key: what is known of it, else what `look` says."""
+class KeptPaths:
+    """Rows of numbers, the first of which is that of a path. kept: what other runs found; paths: those of this one."""
 
-    def looked(fresh: NDArray[np.uint64]) -> AddressRows:
-        rows = look(fresh)
-        met = distinct(rows[:, 0])
-        kept_as = _numbers_in(kept, [paths.texts[number] if number >= 0 else None for number in met.tolist()])
-        rows[:, 0] = kept_as[np.searchsorted(met, rows[:, 0])]
-        return AddressRows(np.ones(len(rows), np.int64), rows)
+    def __init__(self, kept: KeptAnswers, paths: Paths) -> None:
+        self._kept, self._paths = kept, paths
+        self._here: list[int] = []  # of each text that is kept, the number of its path
+        self._there: dict[int, int] = {}  # of paths, the number among the texts
 
-    rows = kept.find(keys, looked).rows
-    here = np.array([paths.number(text.decode("utf-8", "surrogateescape")) for text in kept.texts] + [-1], np.int64)
-    rows[:, 0] = here[rows[:, 0]]
-    return rows
+    def rows(self, keys: NDArray[np.uint64], look: Callable[[NDArray[np.uint64]], Rows]) -> Rows:
+        """A row for each key: what is known of it, else what `look` says."""
 
+        def looked(fresh: NDArray[np.uint64]) -> AddressRows:
+            rows = look(fresh)
+            rows[:, 0] = [self._kept_as(number) for number in rows[:, 0].tolist()]
+            return AddressRows(np.ones(len(rows), np.int64), rows)
 
-def _numbers_in(kept: KeptAnswers, paths: list[str | None]) -> Rows:
-    """The numbers of paths among the texts that are kept; -1 for None."""
-    known = {text: number for number, text in enumerate(kept.texts)}
-    numbers = []
-    for path in paths:
-        text = b"" if path is None else path.encode("utf-8", "surrogateescape")
-        numbers.append(-1 if path is None else known.setdefault(text, len(known)))
-        if len(known) > len(kept.texts):
-            kept.texts.append(text)
-    return np.array(numbers, np.int64)
+        rows = self._kept.find(keys, looked).rows
+        self._learn()
+        rows[:, 0] = [self._here[number] if number >= 0 else -1 for number in rows[:, 0].tolist()]
+        return rows
+
+    def _learn(self) -> None:
+        """Number the paths of texts that have come."""
+        for text in self._kept.texts[len(self._here) :]:
+            number = self._paths.number(text.decode("utf-8", "surrogateescape"))
+            self._there.setdefault(number, len(self._here))
+            self._here.append(number)
+
+    def _kept_as(self, number: int) -> int:
+        """The number of a path among the texts; -1 for none."""
+        if number < 0:
+            return -1
+        self._learn()
+        if number not in self._there:
+            self._kept.texts.append(self._paths.texts[number].encode("utf-8", "surrogateescape"))
+            self._learn()
+        return self._there[number]

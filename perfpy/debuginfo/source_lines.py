@@ -14,13 +14,15 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.startup import NamedTuple
 from perfpy.debuginfo.kept_answers import KeptAnswers
-from perfpy.debuginfo.kept_paths import Paths, rows_kept
+from perfpy.debuginfo.kept_paths import KeptPaths, Paths
 from perfpy.debuginfo.line_table import NOTHING, LineTable
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.symbol_files import SymbolFiles
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from perfpy.debuginfo.unit import DebugUnit
@@ -47,10 +49,11 @@ class SourceLines:
         self._units = units
         self._sections = units.sections
         style = "as" if as_addr2line else "of"
-        self._kept = KeptAnswers(f"lines-{style}", 2, units) if keeps else None
-        self._kept_files = KeptAnswers(f"files-{style}", 1, units) if keeps else None
         self._paths = Paths()
         self.paths = self._paths.texts
+        self._kept = KeptAnswers(f"lines-{style}", 2, units, between_runs=keeps)
+        self._lines = KeptPaths(self._kept, self._paths)
+        self._called_files = KeptPaths(KeptAnswers(f"files-{style}", 1, units, between_runs=keeps), self._paths)
         self._called: dict[tuple[int, int], int] = {}
         self._tables: dict[int, LineTable | None] = {}
         self._met: list[tuple[DebugUnit, LineTable]] = []
@@ -63,9 +66,7 @@ class SourceLines:
 
     def find(self, addresses: NDArray[np.uint64]) -> FileLines:
         """The file and line of each address; what only the symbol table knows has the line 0."""
-        if self._kept is None:
-            return self._look(addresses)
-        rows = rows_kept(self._kept, self._paths, addresses, lambda fresh: np.stack(self._look(fresh), axis=1))
+        rows = self._lines.rows(addresses, lambda fresh: np.stack(self._look(fresh), axis=1))
         return FileLines(rows[:, 0], rows[:, 1])
 
     def _look(self, addresses: NDArray[np.uint64]) -> FileLines:
@@ -84,21 +85,23 @@ class SourceLines:
                 found.file[row] = self._paths.number(name)
         return found
 
-    def file(self, unit: int, number: int) -> int:
-        """The number in `paths` of a file that a unit (offset in .debug_info) has under `number`; -1 where it has none."""
-        known = self._called.get((unit, number))
-        if known is None:
-            known = self._called[unit, number] = self._kept_file(unit, number)
-        return known
+    def files(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """The numbers in `paths` of files that units (offsets in .debug_info) have under some numbers; -1 where they have none."""
+        new = {one for one in wanted if one not in self._called}
+        kept = [(unit, number) for unit, number in new if unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST]
+        if kept:
+            keys = np.array([unit * _FILES_MOST + number for unit, number in kept], np.uint64)
+            rows = self._called_files.rows(keys, self._look_for_files)
+            self._called.update(zip(kept, rows[:, 0].tolist(), strict=True))
+        for unit, number in new.difference(kept):
+            self._called[unit, number] = self._look_for_file(unit, number)
+        return {one: self._called[one] for one in wanted}
 
-    def _kept_file(self, unit: int, number: int) -> int:
-        if self._kept_files is None or not (unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST):
-            return self._look_for_file(unit, number)
-        keys = np.array([unit * _FILES_MOST + number], np.uint64)
-        return int(rows_kept(self._kept_files, self._paths, keys, lambda _: np.array([[self._look_for_file(unit, number)]]))[0, 0])
+    def _look_for_files(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return np.array([[self._look_for_file(*divmod(key, _FILES_MOST))] for key in keys.tolist()], np.int64)
 
     def _look_for_file(self, unit: int, number: int) -> int:
-        """As `file`, of the file itself."""
+        """As `files`, of the file itself."""
         one = self._units.unit(unit)
         table = self._table(one) if one else None
         return NOTHING if table is None or one is None else self._file(one, table, number)
@@ -127,7 +130,7 @@ class SourceLines:
             if not len(lost):
                 return
             self._take(unit, table, addresses[lost], lost, found)
-            if self._kept is not None and (found.file[lost] != NOTHING).any():
+            if (found.file[lost] != NOTHING).any():
                 self._kept.distrust()  # in another run other units are met
 
     def _file(self, unit: DebugUnit, table: LineTable, number: int) -> int:

@@ -10,6 +10,8 @@ import pytest
 
 from perfpy.debuginfo import inlined_calls, kept_answers, source_lines
 from perfpy.debuginfo.inlined_calls import InlineFinder
+from perfpy.debuginfo.kept_answers import KeptAnswers
+from perfpy.debuginfo.kept_paths import KeptPaths, Paths
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.debuginfo.units import UnitIndex
@@ -91,11 +93,11 @@ def test_line_programs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_file_of_a_call_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = lines_file(tmp_path / "program")
     first = SourceLines(units_of(path), keeps=True)
-    assert first.paths[first.file(0, 1)] == "/build/one.c"
+    assert first.paths[first.files([(0, 1)])[0, 1]] == "/build/one.c"
     del first
     monkeypatch.setattr(source_lines, "LineTable", refuse)
     again = SourceLines(units_of(path), keeps=True)
-    assert again.paths[again.file(0, 1)] == "/build/one.c"
+    assert again.paths[again.files([(0, 1)])[0, 1]] == "/build/one.c"
 
 
 def test_what_is_new_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -164,3 +166,24 @@ def test_little_work_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pyte
     monkeypatch.setattr(kept_answers, "_WORTH_KEEPING", 1 << 12)
     calls(program(tmp_path / "program"))
     assert not folder.exists()
+
+
+def test_paths_of_many_calls_are_numbered_once(tmp_path: Path):
+    """Thousands of calls from hundreds of files: none is looked at again for each of the others."""
+    numbered = []
+
+    class Counted(Paths):
+        def number(self, path: str) -> int:
+            numbered.append(path)
+            return super().number(path)
+
+    paths = Counted()
+    found = [paths.number(f"/{number % 50}.c") for number in range(1000)]
+    numbered.clear()
+    kept = KeptPaths(KeptAnswers("calls", 1, units_of(lines_file(tmp_path / "program")), between_runs=False), paths)
+    for first in range(0, 1000, 100):
+        keys = np.arange(first, first + 100, dtype=np.uint64)
+        assert (
+            kept.rows(keys, lambda fresh: np.array([[found[key]] for key in fresh.tolist()]))[:, 0].tolist() == found[first : first + 100]
+        )
+    assert len(numbered) == 50

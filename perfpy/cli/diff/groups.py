@@ -15,6 +15,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
+from perfpy.cli.line.sent_settings import SentSettings
 from perfpy.cli.line.terminal import console, print_lines, wants_plain
 from perfpy.cli.line.unread import tell_unread
 from perfpy.errors import PerfError
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-class _AskingGroups:
+class AskingGroups:
     """What is asked of each recording. It can be sent to other processes."""
 
     def __init__(self, asked: DiffCommandOptions) -> None:
-        self._asked = asked
+        self._asked, self._settings = asked, SentSettings()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """For tables."""
         from perfpy.fleet.group_difference import with_recordings
 
-        asked, config = self._asked, load()
+        asked, config = self._asked, self._settings.apply()
         options = report_options(asked, config, recording, self._times(recording), for_people=True)
         return with_recordings(options), symbol_options(asked, config, recording)
 
@@ -51,7 +52,8 @@ class _AskingGroups:
         """For whole stacks."""
         from perfpy.fleet.folding import WantedStacks
 
-        return WantedStacks(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, load(), recording)
+        config = self._settings.apply()
+        return WantedStacks(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, config, recording)
 
     def _times(self, recording: Recording) -> TimeRanges | None:
         from perfpy.analysis.filters.time_ranges import ranges_of
@@ -66,7 +68,7 @@ class GroupDiffRun:
         _refuse_what_is_of_two_recordings(asked)
         self._named = named
         self._asked = asked
-        self._asking = _AskingGroups(asked)
+        self._asking = AskingGroups(asked)
 
     def show(self) -> int:
         """Write what the options ask for; the exit status."""
@@ -87,20 +89,22 @@ class GroupDiffRun:
                 )
                 for names in self._named
             ]
-            found = self._changes(*groups)
-            page = self._page(groups, found) if asked.flamegraph is not None else None
+            _, symbols = groups[0].told_of_first(self._asking.of_rows)
+            found = self._changes(groups, symbols)
+            page = self._page(groups, found, symbols) if asked.flamegraph is not None else None
         self._write(found, groups, page)
         unread = tell_unread(groups, quiet=asked.quiet)
         return self._exceeded(found) or unread
 
-    def _changes(self, before: Recordings, after: Recordings) -> list[GroupChanges]:
+    def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """What changed in each event. Raises PerfError where there is nothing to compare."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
 
         asked = self._asked
         options = ReportOptions(wanted=Wanted(sort=sort_keys(asked)), group=False, relative_percentages=are_relative(asked, load()))
-        found = before.changes(after, options=options, asked=self._asking.of_rows, unit=asked.unit, whole_names=asked.whole_names)
+        ask, (before, after) = self._asking.of_rows, groups
+        found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, whole_names=asked.whole_names)
         if not any(map(len, found)):
             raise PerfError("no event has samples in both groups, of those that the filters leave")
         if asked.fail_above is not None and not any(changes.test for changes in found):
@@ -123,14 +127,14 @@ class GroupDiffRun:
         else:
             show_groups(found, console(), everything=asked.all)
 
-    def _page(self, groups: Sequence[Recordings], found: Sequence[GroupChanges]) -> str:
+    def _page(self, groups: Sequence[Recordings], found: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
         """The flame graph of what changed, with what the table says above it."""
         from perfpy.analysis.stacks.matching import matched
         from perfpy.symbols.demangling.short_names import without_instance
         from perfpy.views.diff.groups import group_page
 
         asked = self._asked
-        stacks: list[list[Stacks]] = [group.stacks(asked=self._asking.of_stacks) for group in groups]
+        stacks: list[list[Stacks]] = [group.stacks(symbols, asked=self._asking.of_stacks) for group in groups]
         first, second = matched(*stacks, ignore_comm=asked.ignore_comm, name=str if asked.whole_names else without_instance)
         return group_page(first, second, [", ".join(names) for names in self._named], found)
 

@@ -6,8 +6,7 @@ which recordings could not be read, and why. The exit status is then 91.
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
 from perfpy.cli.line.notes import tell
@@ -16,6 +15,7 @@ from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
+from perfpy.cli.line.sent_settings import SentSettings
 from perfpy.cli.line.terminal import print_lines
 from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.report.column_text import TextOptions
-
-#: variables that say where symbols are
-_FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
 
 
 def report_many(asked: ReportCommandOptions) -> int:
@@ -82,15 +79,10 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
 
 
 class Asking:
-    """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes.
-
-    The configuration is that of who asks, wherever the recording is read, and so are the servers and the cache for symbols that the
-    environment names, unless there it names others.
-    """
+    """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes."""
 
     def __init__(self, asked: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
-        self._asked, self._plain, self._sites, self._config = asked, plain, sites, load()
-        self._environment = {name: os.environ[name] for name in _FOR_SYMBOLS if name in os.environ}
+        self._asked, self._plain, self._sites, self._settings = asked, plain, sites, SentSettings()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """For tables."""
@@ -111,11 +103,10 @@ class Asking:
         return WantedStacks(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
 
     def _request(self, recording: Recording) -> ReportRequest:
-        for name, value in self._environment.items():
-            os.environ.setdefault(name, value)
+        config = self._settings.apply()
         if self._asked.with_off_cpu:
             recording.join_off_cpu()
-        return ReportRequest(recording, self._asked, self._config)
+        return ReportRequest(recording, self._asked, config)
 
 
 def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:

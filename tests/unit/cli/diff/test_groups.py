@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 
 from perfpy.cli import run
+from perfpy.cli.diff.groups import AskingGroups
+from perfpy.cli.diff.options import DiffCommandOptions
+from perfpy.recording import Recording
 from tests.builders.hosts import group, host_recording
 
 PARTS = (40, 44, 38, 41, 43, 39)
@@ -59,6 +63,20 @@ def test_single_recordings_are_compared_as_ever(folders, capsys):
 def test_a_group_may_have_several_names(folders, capsys):
     text = said(capsys, "--before", "before/host0.data", "--before", "before/host1.data", "--after", "after", "-s", "comm").out
     assert "# Before: 2 hosts, 2 recordings" in text
+
+
+def test_symbols_are_looked_for_as_who_asks_says(folders, monkeypatch):
+    """Also where the recordings are read in a process that has other settings, or none."""
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
+    monkeypatch.setenv("PERF_BUILDID_DIR", str(folders / "cache"))
+    sent = pickle.dumps(AskingGroups(DiffCommandOptions()))
+    for ask in (AskingGroups.of_rows, AskingGroups.of_stacks):
+        monkeypatch.delenv("DEBUGINFOD_URLS", raising=False)
+        monkeypatch.delenv("PERF_BUILDID_DIR", raising=False)
+        with Recording("before/host0.data") as recording:
+            options = ask(pickle.loads(sent), recording)[1]
+        assert options.debuginfod
+        assert options.buildid_dir == str(folders / "cache")
 
 
 def test_columns_with_a_separator(folders, capsys):

@@ -1,4 +1,7 @@
-"""The house keeps its plan: imports point one way, files stay short, the quick commands stay quick."""
+"""The house keeps its plan: imports point one way, files stay short, the quick commands stay quick.
+
+Each rule is one test; its message lists every file that breaks it.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ import pytest
 from perfpy.cli.commands import COMMANDS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
+from tests.builders.syntax import syntax_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = CHECKOUT / "perfpy"
@@ -113,10 +117,20 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+def syntax(module: str) -> ast.Module:
+    return syntax_of(MODULES[module])
+
+
+def assert_none(findings: Iterable[str], rule: str) -> None:
+    """Fail with every finding on a line of its own."""
+    lines = list(findings)
+    assert not lines, "\n  ".join([rule, *lines])
+
+
 @cache
 def imports_of(module: str) -> list[Import]:
     """Every import of a module that may run; what only the type checker reads binds nothing to anything."""
-    return list(_walk(ast.parse(MODULES[module].read_text()), at_top=True))
+    return list(_walk(syntax(module), at_top=True))
 
 
 def _walk(node: ast.AST, *, at_top: bool) -> Iterator[Import]:
@@ -144,15 +158,14 @@ def room(module: str) -> str:
     return parts[1] if len(parts) > 1 else "perfpy"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_point_down(module):
-    allowed = MAY_IMPORT[room(module)] | {room(module)}
+def test_imports_point_down():
     wrong = [
-        f"line {item.line}: {item.target}"
+        f"{module}, line {item.line}: {item.target}"
+        for module in MODULES
         for item in imports_of(module)
-        if item.target.split(".")[0] == "perfpy" and room(item.target) not in allowed
+        if item.target.split(".")[0] == "perfpy" and room(item.target) not in MAY_IMPORT[room(module)] | {room(module)}
     ]
-    assert not wrong, f"{module} may import only {sorted(allowed)}: {wrong}"
+    assert_none(wrong, "imports that MAY_IMPORT does not allow:")
 
 
 def test_views_know_nothing_of_recording_not_even_its_type():
@@ -174,18 +187,25 @@ def test_the_rooms_have_no_circle():
         left = {name: below for name, below in left.items() if name not in bottom}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if room(name) not in ("abi", "events", "perfdata")])
-def test_an_events_attr_is_a_value(module):
+def assigned_fields(module: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every target of an assignment."""
+    for node in ast.walk(syntax(module)):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    yield part.lineno, ast.unparse(part)
+
+
+def test_an_events_attr_is_a_value():
     """Who wants another attr makes one (EventAttr.copy); only those who read attrs and build events set single fields."""
-    targets = [
-        target
-        for node in ast.walk(ast.parse(MODULES[module].read_text()))
-        if isinstance(node, (ast.Assign, ast.AugAssign))
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    wrong = [
+        f"{module}, line {line}: {field}"
+        for module in MODULES
+        if room(module) not in ("abi", "events", "perfdata")
+        for line, field in assigned_fields(module)
+        if re.search(r"(^|\.)attr\.\w+$", field)
     ]
-    fields = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    wrong = [f"line {part.lineno}: {ast.unparse(part)}" for part in fields if re.search(r"(^|\.)attr\.\w+$", ast.unparse(part))]
-    assert not wrong, f"{module} changes an attr that others may hold: {wrong}"
+    assert_none(wrong, "these change an attr that others may hold:")
 
 
 def sub_room(module: str) -> str:
@@ -206,7 +226,7 @@ def without_circles(graph: dict[str, set[str]]) -> list[str]:
 @cache
 def named_by(module: str) -> set[str]:
     """Every module of ours that this one imports, for the type checker alone or not."""
-    nodes = [node for node in ast.walk(ast.parse(MODULES[module].read_text())) if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in ast.walk(syntax(module)) if isinstance(node, ast.ImportFrom)]
     return {part.target for node in nodes for part in _from_import(node, True) if part.target in MODULES} - {module}
 
 
@@ -222,9 +242,9 @@ def test_sub_rooms_have_no_circle_not_even_of_types():
     assert not without_circles(graph)
 
 
-@pytest.mark.parametrize("name", READING_HALF)
-def test_the_reading_half_never_reaches_the_machine(name):
-    reached, waiting = set(), [name]
+def test_the_reading_half_never_reaches_the_machine():
+    reached: set[str] = set()
+    waiting = [*READING_HALF]
     while waiting:
         current = waiting.pop()
         reached.add(current)
@@ -232,44 +252,47 @@ def test_the_reading_half_never_reaches_the_machine(name):
     assert not reached & {"kernel", "events", "capture"}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_files_are_short_enough_to_read(module):
-    assert len(MODULES[module].read_text().splitlines()) <= LONGEST_FILE
+def test_files_are_short_enough_to_read():
+    lengths = {module: len(path.read_text().splitlines()) for module, path in MODULES.items()}
+    assert_none((f"{module}: {lines}" for module, lines in lengths.items() if lines > LONGEST_FILE), f"files of over {LONGEST_FILE} lines:")
 
 
 def test_functions_fit_a_screen():
     functions = [
         (f"{module}.{node.name}", (node.end_lineno or 0) - node.lineno + 1)
-        for module, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for module in MODULES
+        for node in ast.walk(syntax(module))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    assert not [(name, lines) for name, lines in functions if lines > LONGEST_FUNCTION]
+    wrong = [f"{name}: {lines}" for name, lines in functions if lines > LONGEST_FUNCTION]
+    assert_none(wrong, f"functions of over {LONGEST_FUNCTION} lines:")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_files_say_what_they_are_for(module):
-    assert ast.get_docstring(ast.parse(MODULES[module].read_text()))
+def test_files_say_what_they_are_for():
+    assert_none((module for module in MODULES if not ast.get_docstring(syntax(module))), "modules without a docstring:")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_names_say_what_is_inside(module):
-    assert not set(module.split(".")) & FORBIDDEN_NAMES
+def test_names_say_what_is_inside():
+    assert_none((module for module in MODULES if set(module.split(".")) & FORBIDDEN_NAMES), "names that say nothing:")
 
 
-@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("tests/**/*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_tests_share_builders_alone(path):
+def test_tests_share_builders_alone():
     """What two test modules need is made in tests/builders; none imports another one (benchmark and fuzzer are programs of their own)."""
-    ours = {item.target for item in _walk(ast.parse(path.read_text()), at_top=True) if item.target.split(".")[0] == "tests"}
-    allowed = ("tests.builders", *(f"tests.{program}" for program in ("bench", "fuzz") if path.parent.name == program))
-    assert not [target for target in ours if not target.startswith(allowed)]
+    wrong = []
+    for path in sorted(CHECKOUT.glob("tests/**/*.py")):
+        allowed = ("tests.builders", *(f"tests.{program}" for program in ("bench", "fuzz") if path.parent.name == program))
+        ours = [item for item in _walk(ast.parse(path.read_text()), at_top=True) if item.target.split(".")[0] == "tests"]
+        wrong += [f"{path.relative_to(CHECKOUT)}, line {item.line}: {item.target}" for item in ours if not item.target.startswith(allowed)]
+    assert_none(wrong, "tests that import other tests:")
 
 
-@pytest.mark.parametrize("path", sorted((CHECKOUT / "tests" / "unit").glob("*/**/test_*.py")), ids=str)
-def test_unit_tests_stand_where_their_module_does(path):
+def test_unit_tests_stand_where_their_module_does():
     """tests/unit/ROOM/test_NAME.py tests perfpy/ROOM/NAME; what is of several rooms is in tests/unit itself."""
-    tested = PACKAGE / path.relative_to(CHECKOUT / "tests" / "unit").with_name(path.stem.removeprefix("test_"))
-    assert tested.is_dir() or tested.with_suffix(".py").is_file()
+    unit = CHECKOUT / "tests" / "unit"
+    paths = [path.relative_to(unit) for path in sorted(unit.glob("*/**/test_*.py"))]
+    tested = {path: PACKAGE / path.with_name(path.stem.removeprefix("test_")) for path in paths}
+    wrong = [str(path) for path, module in tested.items() if not module.is_dir() and not module.with_suffix(".py").is_file()]
+    assert_none(wrong, "tests of a module that is not there:")
 
 
 def test_no_module_hides_a_public_function():
@@ -295,23 +318,27 @@ def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 def test_no_class_name_is_defined_twice():
     """One name, one meaning: private classes too, for whoever searches for a name finds them all."""
     defined: dict[str, list[str]] = {}
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+    for module in MODULES:
+        for node in ast.walk(syntax(module)):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, []).append(module)
     assert not {name: modules for name, modules in defined.items() if len(modules) > 1}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_names_are_the_fields_words(module):
+def test_names_are_the_fields_words():
     """A place is an offset, an address, a location, a path or an index: the glossary of perfpy/README.md has the words."""
-    names = defined_names(ast.parse(MODULES[module].read_text()))
-    assert not [f"{name}, line {line}" for name, line in names if name.lower().strip("_") in PRIVATE_NOUNS]
+    wrong = [
+        f"{module}, line {line}: {name}"
+        for module in MODULES
+        for name, line in defined_names(syntax(module))
+        if name.lower().strip("_") in PRIVATE_NOUNS
+    ]
+    assert_none(wrong, "names that the glossary has better words for:")
 
 
 def test_defaults_are_asked_of_named_tuples_not_of_their_classes():
     """`Options.width` is 7 of a dataclass and a descriptor of a named tuple, which neither mypy nor ruff tells."""
-    trees = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+    trees = {name: syntax(name) for name in MODULES}
     classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     fields = {
         (node.name, entry.target.id)

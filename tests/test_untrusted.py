@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.builders.syntax import syntax_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = CHECKOUT / "perfpy"
 MODULES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-@cache
 def tree(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text())
+    return syntax_of(MODULES[module])
 
 
 def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
@@ -268,13 +268,10 @@ def attribute(node: ast.AST) -> str:
     return ast.unparse(node) if isinstance(node, ast.Attribute) else ""
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nobody_goes_past_the_streams(module: str) -> None:
-    """sys.__stdout__, a duplicate of the descriptor, os.write to 1 or 2: none of them is cleaned."""
-    found = []
+def passed_streams(module: str) -> Iterator[tuple[str, int, str]]:
     for node in ast.walk(tree(module)):
         if attribute(node) in ("sys.__stdout__", "sys.__stderr__", "sys.stdout.fileno", "sys.stderr.fileno"):
-            found.append(f"line {node.lineno}: {attribute(node)}")  # type: ignore[attr-defined]
+            yield module, node.lineno, attribute(node)  # type: ignore[attr-defined]
         if (
             isinstance(node, ast.Call)
             and attribute(node.func) in ("os.write", "os.writev", "os.sendfile", "os.fdopen", "open")
@@ -282,13 +279,10 @@ def test_nobody_goes_past_the_streams(module: str) -> None:
         ):
             first = node.args[0]
             if isinstance(first, ast.Constant) and first.value in (1, 2):
-                found.append(f"line {node.lineno}: {ast.unparse(node)}")
-    assert not found or module in PAST_THE_STREAMS, found
+                yield module, node.lineno, ast.unparse(node)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_control_sequences_are_written_by_the_door_alone(module: str) -> None:
-    """A literal with ESC or a carriage return goes out through `control`, or it would be shown."""
+def control_sequences(module: str) -> Iterator[tuple[str, int, str]]:
     trusted = {
         id(part)
         for node in ast.walk(tree(module))
@@ -296,20 +290,35 @@ def test_control_sequences_are_written_by_the_door_alone(module: str) -> None:
         for part in ast.walk(node)
     }
     docs = {id(node.value) for node in ast.walk(tree(module)) if isinstance(node, ast.Expr)}
-    found = [
-        f"line {node.lineno}"
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\x1b" in node.value
-        if id(node) not in trusted and id(node) not in docs
-    ]
-    assert not found or module == "untrusted/terminal.py", found
+    for node in ast.walk(tree(module)):
+        is_plain = id(node) not in trusted and id(node) not in docs
+        if is_plain and isinstance(node, ast.Constant) and isinstance(node.value, str) and "\x1b" in node.value:
+            yield module, node.lineno, repr(node.value)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_consoles_are_made_in_one_place(module: str) -> None:
-    made = [node.lineno for node in ast.walk(tree(module)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console")]
-    allowed = {"cli/line/screen_console.py", "cli/line/terminal.py"}
-    assert not made or module in allowed, made
+def consoles(module: str) -> Iterator[tuple[str, int, str]]:
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Console"):
+            yield module, node.lineno, ast.unparse(node)
+
+
+def elsewhere(finder: Callable[[str], Iterator[tuple[str, int, str]]], allowed: set[str]) -> dict[str, list[str]]:
+    """Return what a finder finds in modules that are not allowed it."""
+    return places(match for module in MODULES if module not in allowed for match in finder(module))
+
+
+def test_nobody_goes_past_the_streams() -> None:
+    """sys.__stdout__, a duplicate of the descriptor, os.write to 1 or 2: none of them is cleaned."""
+    assert elsewhere(passed_streams, PAST_THE_STREAMS) == {}
+
+
+def test_control_sequences_are_written_by_the_door_alone() -> None:
+    """A literal with ESC or a carriage return goes out through `control`, or it would be shown."""
+    assert elsewhere(control_sequences, {"untrusted/terminal.py"}) == {}
+
+
+def test_consoles_are_made_in_one_place() -> None:
+    assert elsewhere(consoles, {"cli/line/screen_console.py", "cli/line/terminal.py"}) == {}
 
 
 def test_the_screen_console_is_the_only_one_of_rich() -> None:

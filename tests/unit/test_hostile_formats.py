@@ -14,6 +14,7 @@ from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit, parse_print_fmt
 from perfpy.views.script.trace_text import TraceText
 from perfpy.views.script.trace_values import Runtime
+from tests.builders.syntax import syntax_of
 
 SYSTEM = "sys"
 FIELDS = """name: evil
@@ -51,7 +52,7 @@ def test_nothing_of_a_file_is_run_as_code() -> None:
     found = [
         path.name
         for path in sorted(Path(perfpy.__file__).parent.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in runs
     ]
     assert found == ["program.py"]  # views/scripting: a program that the user named (script -s)

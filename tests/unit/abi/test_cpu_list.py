@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.abi.cpu_list import MOST_CPUS, cpu_list_text, parse_cpu_list
+from tests.builders.syntax import syntax_of
 
 PACKAGE = Path(__file__).resolve().parents[3] / "perfpy"
 
@@ -78,7 +79,7 @@ def test_nothing_else_reads_a_list_of_cpus() -> None:
     """No other function of the package that is about CPUs parts a text at a dash."""
     found = []
     for path in PACKAGE.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text())):
+        for function in ast.walk(syntax_of(path)):
             if not isinstance(function, ast.FunctionDef) or "cpu" not in ast.unparse(function).lower():
                 continue
             calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from values import only_attached, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +103,7 @@ _perfpy()
     case ${words[1]} in
 @cases@
     help)
-        _perfpy_offer "" @commands@
+        _perfpy_offer "" @commands@ @topics@
         return
         ;;
     esac
@@ -152,6 +153,7 @@ def bash() -> str:
     names = [name for name in COMMANDS if name != "help"]
     return (
         BASH.replace("@commands@", " ".join(COMMANDS))
+        .replace("@topics@", " ".join(TOPICS))
         .replace("@cases@", "\n".join(_bash_case(name, load(name)) for name in names))
         .replace("@values@", "\n".join(line for name in names for line in _bash_values(name, load(name))))
     )

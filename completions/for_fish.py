@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from values import DYNAMIC, quoted, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.topics import TOPICS
 
 if TYPE_CHECKING:
     from perfpy.cli.line.options import Option
@@ -51,7 +52,7 @@ def fish() -> str:
         seen = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c perfpy {seen} {_fish_option(option)}" for option in shown(command)]
         if name == "help":
-            lines.append(f"complete -c perfpy {seen} -f -a '{' '.join(COMMANDS)}'")
+            lines.append(f"complete -c perfpy {seen} -f -a '{' '.join((*COMMANDS, *TOPICS))}'")
         if name in _FISH_WORDS:
             lines.append(f"complete -c perfpy {seen} {_FISH_WORDS[name]}")
         if command.runs_workload:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from values import DYNAMIC, only_attached, quoted, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load
+from perfpy.cli.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ _ZSH_WORDS = {
 def _zsh_case(name: str, command: PerfCommand) -> str:
     specifications = [specification for option in shown(command) for specification in _zsh_option(option)]
     if name == "help":
-        specifications.append(f"'1:command:({' '.join(COMMANDS)})'")
+        specifications.append(f"'1:command:({' '.join((*COMMANDS, *TOPICS))})'")
     elif command.runs_workload:
         specifications += ["'(-)1:program: _command_names -e'", "'*::arguments:_normal'"]
     else:

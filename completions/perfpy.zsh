@@ -25,22 +25,22 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'report:read perf.data and show the profile'
-        'view:show the profile as a page in the browser'
-        'annotate:show the code of hot functions, with the samples at each instruction'
-        'diff:show what changed between recordings'
+        'view:show the profile in the browser'
+        'annotate:show the code of hot functions with samples per instruction'
+        'diff:compare recordings and mark changes beyond noise'
         'script:read perf.data and print every sample'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
-        'buildid-cache:look after the files kept by build-id'
-        'inject:add code of JIT compilers, or build-ids, to a perf.data'
-        'archive:put the files that a recording needs into one, for another machine'
+        'buildid-cache:manage the build-id cache'
+        'inject:add JIT-compiled code or build-ids to a perf.data'
+        'archive:pack the files that a recording needs'
         'data:convert a perf.data into JSON'
-        'export:write recordings as tables (Parquet) for databases'
-        'config:show or change what is set in perfs configuration files'
-        'check:tell whether a feature of perf is there'
-        'version:show the version, and which parts are there'
-        'help:show the help of a command'
+        'export:write recordings as Parquet tables'
+        'config:show or change perfs configuration files'
+        'check:check whether a perf feature is available'
+        'version:show the version and the available features'
+        'help:show the help of a command or a topic'
     )
     _arguments -C '(-h --help)'{-h,--help}'[show help]' '(-v --version)'{-v,--version}'[show the version]' \
         '1: :->command' '*:: :->rest'
@@ -750,7 +750,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help)'
+                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -1,6 +1,6 @@
-"""Write the manual pages: options from the commands' declarations, prose from man/prose.
+"""Write the manual pages: options from the commands' declarations, prose from man/prose, topics from man/topics.
 
-    python man/generate.py          writes man/*.1
+    python man/generate.py          writes man/*.1 and man/*.7
     python man/generate.py --check  exits 1 when a page is not up to date
 
 Examples are those of help (perfpy/cli/line/examples.py). A prose file is plain text. "# SECTION" begins a section; a blank line ends a
@@ -20,11 +20,15 @@ from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.line.kinds import Flag
 from perfpy.cli.line.options import Option
+from perfpy.cli.topics import TOPICS
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from topic_pages import escape as _escape  # noqa: E402  # it lies beside this script, wherever that is called from
+from topic_pages import topic_page  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-HERE = Path(__file__).resolve().parent
 
 
 PERFPY_OPTIONS = (
@@ -41,6 +45,9 @@ def pages() -> dict[Path, str]:
     for name, entry in COMMANDS.items():
         command = load(name)
         made[HERE / f"perfpy-{name}.1"] = _page(f"perfpy-{name}", entry.help, command.usage, command.options, list(_examples(name)))
+    for name, summary in TOPICS.items():
+        text = (HERE / "topics" / f"{name}.md").read_text()
+        made[HERE / f"perfpy-{name}.7"] = topic_page(name, summary, text, __version__)
     return made
 
 
@@ -117,13 +124,8 @@ def _prose(path: Path) -> tuple[list[str], list[str]]:
 
 def _see_also(name: str) -> list[str]:
     others = [other for other in ("perfpy", *(f"perfpy-{command}" for command in COMMANDS)) if other != name]
-    return [",\n".join(f"\\fB{_escape(other)}\\fR(1)" for other in others) + ",", "\\fBperf_event_open\\fR(2)"]
-
-
-def _escape(text: str) -> str:
-    """Text in which roff sees no request, escape or hyphen."""
-    safe = text.replace("\\", "\\e").replace("-", "\\-")
-    return f"\\&{safe}" if safe.startswith((".", "'")) else safe
+    pages = [f"\\fB{_escape(other)}\\fR(1)" for other in others] + [f"\\fB{_escape(f'perfpy-{topic}')}\\fR(7)" for topic in TOPICS]
+    return [",\n".join(pages) + ",", "\\fBperf_event_open\\fR(2)"]
 
 
 def main(arguments: list[str]) -> int:
@@ -131,7 +133,7 @@ def main(arguments: list[str]) -> int:
     made = pages()
     if arguments == ["--check"]:
         stale = [path.name for path, text in made.items() if not path.exists() or path.read_text() != text]
-        stale += [path.name for path in HERE.glob("*.1") if path not in made]
+        stale += [path.name for path in HERE.glob("*.[17]") if path not in made]
         if stale:
             print("not up to date:", *stale, file=sys.stderr)
         return 1 if stale else 0

@@ -18,6 +18,7 @@ import pytest
 import perfpy
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.examples import EXAMPLES
+from perfpy.cli.topics import TOPICS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = (CHECKOUT / "README.md").read_text()
+TOPIC_TEXTS = {path.stem: path.read_text() for path in sorted((CHECKOUT / "man" / "topics").glob("*.md"))}
+COMPATIBILITY = TOPIC_TEXTS["compatibility"]
+#: the most lines of the front page
+FRONT_PAGE_LINES = 180
 
 
 def generator(folder: str) -> ModuleType:
@@ -43,7 +48,7 @@ def generator(folder: str) -> ModuleType:
 
 def test_the_manual_pages_are_up_to_date():
     made = generator("man").pages()
-    assert set(made) == set((CHECKOUT / "man").glob("*.1")), "run: python man/generate.py"
+    assert set(made) == set((CHECKOUT / "man").glob("*.[17]")), "run: python man/generate.py"
     assert [path.name for path, text in made.items() if path.read_text() != text] == [], "run: python man/generate.py"
 
 
@@ -55,12 +60,12 @@ def test_the_completions_are_up_to_date():
 def test_pip_installs_every_page_and_completion():
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     shared = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"])
-    pages = {f"man/{path.name}" for path in (CHECKOUT / "man").glob("*.1")}
+    pages = {f"man/{path.name}" for path in (CHECKOUT / "man").glob("*.[17]")}
     completions = {f"completions/perfpy.{shell}" for shell in ("bash", "zsh", "fish")}
     assert shared == pages | completions
 
 
-@pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("*.1")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "man").glob("*.[17]")), ids=lambda path: path.name)
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff to check the pages with")
 def test_a_page_is_good_roff(path):
     shown = subprocess.run(["groff", "-man", "-Tutf8", "-ww", path], capture_output=True, text=True, check=True)
@@ -121,19 +126,29 @@ def test_no_spelling_is_taken_twice(name):
 # -- README --------------------------------------------------------------------
 
 
-def test_the_readme_names_every_command():
-    missing = [name for name in COMMANDS if f"`perfpy {name}" not in README]
+def test_the_front_page_is_short():
+    assert len(README.splitlines()) <= FRONT_PAGE_LINES
+
+
+def test_the_front_page_leads_to_every_topic():
+    assert list(TOPICS) == [name for name in TOPICS if f"(man/topics/{name}.md)" in README]
+    assert set(TOPICS) == set(TOPIC_TEXTS)
+
+
+def test_the_compatibility_page_names_every_command():
+    missing = [name for name in COMMANDS if f"`perfpy {name}`" not in COMPATIBILITY]
     assert missing == []
 
 
-def readme_commands() -> list[list[str]]:
-    """The lines of README's examples that call perfpy, as words."""
-    lines = re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?perfpy (.*)$", README, re.MULTILINE)
+def documented_commands() -> list[list[str]]:
+    """Return the perfpy lines of README's and the topics' examples, as words."""
+    texts = "\n".join((README, *TOPIC_TEXTS.values()))
+    lines = re.findall(r"^(?:    |\$ |    \$ )(?:\.venv/bin/)?perfpy (.*)$", texts, re.MULTILINE)
     return [shlex.split(line.split(" | ")[0].split(" > ")[0], comments=True) for line in lines]
 
 
-@pytest.mark.parametrize("words", readme_commands(), ids=" ".join)
-def test_the_options_of_readme_s_examples_exist(words):
+@pytest.mark.parametrize("words", documented_commands(), ids=" ".join)
+def test_the_options_of_documented_commands_exist(words):
     from perfpy.cli.line.parser import Parser
 
     command = load(words[0])
@@ -141,23 +156,37 @@ def test_the_options_of_readme_s_examples_exist(words):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_the_readme_says_why_options_of_perf_are_not_there(name):
-    """Of several with one reason, one of them; what perf has dropped, too, needs none."""
+def test_the_compatibility_page_explains_missing_options(name):
+    """Several options with the same reason need one mention; options that perf has dropped need none."""
     reasons: dict[str, bool] = {}
     for one in load(name).options:
         if one.kind.lacking and "perf has dropped it" not in one.kind.lacking:
-            named = any(re.search(re.escape(spelling) + r"(?![\w-])", README) for spelling in one.spellings)
+            named = any(re.search(re.escape(spelling) + r"(?![\w-])", COMPATIBILITY) for spelling in one.spellings)
             reasons[one.kind.lacking] = reasons.get(one.kind.lacking, False) or named
     assert [reason for reason, named in reasons.items() if not named] == []
 
 
-def test_readme_s_python_examples_are_python():
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "man/topics/python.md"])
+def test_the_python_examples_are_python(page):
+    blocks = re.findall(r"```python\n(.*?)```", (CHECKOUT / page).read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        compile(block, "README.md", "exec")
+        compile(block, page, "exec")
         for name in re.findall(r"perfpy\.(\w+)\(", block):
             assert name in perfpy.__all__
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"man/topics/{name}.md" for name in TOPIC_TEXTS)])
+def test_the_links_of_a_page_lead_somewhere(page):
+    path = CHECKOUT / page
+    targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text())
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_help_prints_a_topic(name, capsys):
+    assert load("help").run("help", [name]) == 0
+    assert capsys.readouterr().out == TOPIC_TEXTS[name]
 
 
 # -- docstrings ----------------------------------------------------------------

@@ -13,6 +13,7 @@ from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.called import program
 from perfpy.cli.line.help_text import as_click
 from perfpy.cli.line.pager import page
+from perfpy.cli.topics import TOPICS
 from perfpy.errors import UsageError
 
 PERF_COMMANDS = frozenset(
@@ -73,7 +74,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
-    epilog="See 'perfpy COMMAND --help' for the options of a command.",
+    epilog=f"'perfpy COMMAND --help' shows the options of a command, 'perfpy help TOPIC' a topic: {', '.join(TOPICS)}.",
 )
 @click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
 @click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")

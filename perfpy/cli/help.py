@@ -1,4 +1,4 @@
-"""`perfpy help [COMMAND]`: what `perfpy COMMAND --help` prints; `perfpy help api`: the map of the Python API."""
+"""`perfpy help [COMMAND | TOPIC]`: the help of a command, a topic, or the map of the Python API."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, word
 
 
 class HelpCommandOptions(CommandOptions):
-    """What the command takes."""
+    """The arguments of `perfpy help`."""
 
-    command: str | None = word("[COMMAND]")
+    command: str | None = word("[COMMAND | TOPIC]")
 
 
 def run(options: HelpCommandOptions) -> int:
-    """Show the help of a command, or of perfpy itself; `help api`: what `import perfpy` gives."""
+    """Print the help of a command or a topic, or of perfpy itself; `help api` prints the map of the Python API."""
     from perfpy.cli import group
     from perfpy.cli.commands import COMMANDS, load
+    from perfpy.cli.topics import TOPICS, print_topic
 
     if options.command is None:
         return group.run(["--help"])
@@ -22,10 +23,12 @@ def run(options: HelpCommandOptions) -> int:
         from perfpy.cli.api_map import api_lines
 
         print("\n".join(api_lines()))
-        return 0
-    if options.command not in COMMANDS:
+    elif options.command in TOPICS:
+        print_topic(options.command)
+    elif options.command in COMMANDS:
+        print(load(options.command).help_text(options.command))
+    else:
         fail(group.unknown_command(options.command))
-    print(load(options.command).help_text(options.command))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The worked example of man/continuous.md, as it stands there: a recorder, a store, a job at night."""
+"""The worked example of man/topics/continuous.md, as it stands there: a recorder, a store, a job at night."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 pytestmark = [pytest.mark.live, pytest.mark.system_wide]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PAGE = (CHECKOUT / "man" / "continuous.md").read_text()
+PAGE = (CHECKOUT / "man" / "topics" / "continuous.md").read_text()
 FILES = dict(re.findall(r"^`(/\S+)`\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 UNITS = "/etc/systemd/system/"
 SCRIPTS = "/usr/local/bin/"

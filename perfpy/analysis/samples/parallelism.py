@@ -3,12 +3,7 @@
 What enters: SWITCH and EXIT records in order of delivery. What leaves: for samples, the
 number of threads that were running then, and by it the share of the wall clock
 that a sample stands for: with four threads running, a second of CPU time is a
-quarter of a second that anybody waited for.
-
-The definition is that of perf since 6.15: one thread runs at first, whose
-switch to the CPU was before the recording; each switch adds or takes one, and
-so does an exit, after which no switch is recorded; at least one runs, and no
-more than there are CPUs.
+quarter of a second that anybody waited for. The definition is that of perfpy.scheduling.running.
 """
 
 from __future__ import annotations
@@ -21,6 +16,8 @@ from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType
 from perfpy.abi.records import Switch, SwitchCpuWide
 from perfpy.errors import PerfError
 from perfpy.perfdata.container.features import Feature, key_of
+from perfpy.scheduling.running import count_running
+from perfpy.scheduling.transitions import END, IN, OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,12 +34,12 @@ class Parallelism:
     """records: SWITCH and EXIT; cpus: how many CPUs there were."""
 
     def __init__(self, records: Iterable[SideRecord], cpus: int) -> None:
-        keys, changes = [], [1]
+        keys, kinds = [], []
         for side in records:
             keys.append(side.key)
-            changes.append(1 if isinstance(side.record, Switch) and not side.record.misc & MISC_SWITCH_OUT else -1)
+            kinds.append(_kind(side.record))
         self._keys = np.array(keys, np.uint64)
-        self._running = np.clip(np.cumsum(changes), 1, cpus).astype(np.int32)
+        self._running = count_running(kinds, cpus)
 
     @classmethod
     def of(cls, data: PerfData) -> Parallelism:
@@ -60,3 +57,10 @@ class Parallelism:
         running = self._running[np.searchsorted(self._keys, samples.key, side="right")]
         latency = samples.period() * np.uint64(LATENCY_SCALE) // running.astype(np.uint64)
         return samples.with_columns({**samples.columns, "parallelism": running, "latency": latency})
+
+
+def _kind(record: object) -> int:
+    """Return the kind of transition that a SWITCH or EXIT record is."""
+    if isinstance(record, Switch):
+        return OUT if record.misc & MISC_SWITCH_OUT else IN
+    return END

@@ -1,4 +1,4 @@
-"""Which records of a piece tell of waits, and what they tell: read into Marks, left out of the file.
+"""The records of a piece that tell of waits: read into Transitions (perfpy.scheduling), left out of the file.
 
 What enters: the records of a piece with their events and times, and the callchains of switches.
 What leaves: the samples of waits that take their place.
@@ -12,8 +12,15 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import RecordType
-from perfpy.capture.off_cpu.marks import Marks, end_marks, stack_marks, switch_marks, tells_of_switches, woken_marks
 from perfpy.capture.off_cpu.waits import WaitSamples
+from perfpy.scheduling.transitions import (
+    Transitions,
+    are_switches,
+    end_transitions,
+    stack_transitions,
+    switch_transitions,
+    woken_transitions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +53,7 @@ class PieceWaits:
 
     def switches_of(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which records, given with their events, are SWITCH records that nobody but us asked for."""
-        found: NDArray[np.bool_] = tells_of_switches(chunk.types) & (events == self._plan.time)
+        found: NDArray[np.bool_] = are_switches(chunk.types) & (events == self._plan.time)
         return found
 
     def of_piece(
@@ -61,25 +68,25 @@ class PieceWaits:
         oldest: int,
     ) -> bytes:
         """The samples that come with a piece, whose records are of these times. chains: of its switches, where they were unwound."""
-        marks = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
+        transitions = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
         parts = [
-            switch_marks(*_some(side_band, side_times, self.switches_of(side_band, side_events))),
-            end_marks(*_some(side_band, side_times, side_band.types == RecordType.EXIT)),
+            switch_transitions(*_some(side_band, side_times, self.switches_of(side_band, side_events))),
+            end_transitions(*_some(side_band, side_times, side_band.types == RecordType.EXIT)),
         ]
         if self._plan.woken is not None:
             wakings = samples.rows(np.flatnonzero(sample_events == self._plan.wakings))
             if len(wakings):
                 decoded = self._layouts[self._plan.wakings].decode(wakings.data, wakings.starts, _FIELDS)
-                parts.append(woken_marks(decoded, self._plan.woken))
+                parts.append(woken_transitions(decoded, self._plan.woken))
         rows = np.concatenate(parts)
-        marks = marks.with_more(Marks(rows[rows["pid"] != self._own], Ragged.empty(0, np.uint64)))
-        return self._samples.of_piece(marks, newest, oldest)
+        transitions = transitions.with_more(Transitions(rows[rows["pid"] != self._own], Ragged.empty(0, np.uint64)))
+        return self._samples.of_piece(transitions, newest, oldest)
 
-    def _stacks(self, switches: Chunk, chains: Ragged | None) -> Marks:
+    def _stacks(self, switches: Chunk, chains: Ragged | None) -> Transitions:
         if not len(switches):
-            return Marks.none()
+            return Transitions.none()
         columns = self._layouts[self._plan.switches].decode(switches.data, switches.starts, {*_FIELDS, "callchain"})
-        return stack_marks(columns, columns["callchain"] if chains is None else chains, self._plan.state)
+        return stack_transitions(columns, columns["callchain"] if chains is None else chains, self._plan.state)
 
 
 def _some(chunk: Chunk, times: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> tuple[Chunk, NDArray[np.uint64]]:

@@ -67,7 +67,7 @@ TIME_ATTR: Final = EventAttr(
 
 
 class RawField(NamedTuple):
-    """Where a field lies in the raw data of a tracepoint, in bytes."""
+    """The position of a field in the raw data of a tracepoint, in bytes."""
 
     offset: int
     size: int

@@ -1,12 +1,16 @@
-"""Waits -> SAMPLE records of the event `offcpu-time`.
+"""Intervals off the CPU -> SAMPLE records of the event `offcpu-time`, and the time on the CPU -> READ records.
 
-What enters: Waits, the id that the samples carry, and how long a wait must be
+What enters: Intervals, the id that the samples carry, and how long a wait must be
 to be a sample of its own: shorter ones of one thread, with one stack, state
 and waker, are added up. What leaves: records. Layout: perfpy.abi.samples, with the fields of
 perfpy.capture.off_cpu.sources.TIME_ATTR; the weight: perfpy.abi.waits.
 
 As perf has it, a sample lies where the thread left user space, though its
 callchain has the kernel's part, too: what it waits in there is the same few functions for all.
+
+READ records of the same event have the time that each thread was on a CPU, in nanoseconds. Whatever event was sampled beside, a
+report can tell by them how much time its samples stand for. perf reads such records with `report -T`. Layout:
+{ header; u32 pid, tid; u64 value, id, lost; } and the trailer { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }.
 """
 
 from __future__ import annotations
@@ -18,18 +22,19 @@ import numpy as np
 from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_KERNEL, MISC_USER, RecordType
 from perfpy.abi.waits import IS_WAIT
-from perfpy.capture.off_cpu.pairing import Waits
+from perfpy.scheduling.intervals import Intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BEFORE_CHAIN: Final = 8  # words: header, identifier, ip, pid and tid, time, cpu, period, nr
 _AFTER_CHAIN: Final = 1
+_READ_WORDS: Final = 9
 _MOST: Final = (0xFFF8 >> 3) - _BEFORE_CHAIN - _AFTER_CHAIN
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def added_up(waits: Waits, threshold: int) -> Waits:
+def added_up(waits: Intervals, threshold: int) -> Intervals:
     """The waits, those shorter than the threshold (in ns) added up where they are alike."""
     rows = waits.rows
     is_long = rows["duration"] >= np.uint64(threshold)
@@ -40,7 +45,7 @@ def added_up(waits: Waits, threshold: int) -> Waits:
     np.maximum.at(end, group.ravel(), short["end"])
     summed = short[first]
     summed["duration"], summed["end"] = total, end
-    return Waits(np.concatenate([rows[is_long], summed]), waits.stacks)
+    return Intervals(np.concatenate([rows[is_long], summed]), waits.stacks)
 
 
 def _likeness(rows: NDArray[np.void], stacks: Ragged) -> NDArray[np.uint64]:
@@ -62,7 +67,7 @@ def _hashes(chains: Ragged) -> NDArray[np.uint64]:
     return found
 
 
-def records(waits: Waits, ident: int) -> bytes:
+def records(waits: Intervals, ident: int) -> bytes:
     """The waits as records, in order of time. ident: the id of the event."""
     rows = waits.rows[np.argsort(waits.rows["end"], kind="stable")]
     chains = _chains(rows["stack"], waits.stacks)
@@ -101,3 +106,22 @@ def _left_from(chains: Ragged) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     kernel = np.where(chains.lengths > 1, chains.offsets[:-1] + 1, len(values) - 1)
     ip = np.where(is_user, values[first], values[kernel])
     return np.where(ip >= np.uint64(CONTEXT_MAX), np.uint64(0), ip), is_user
+
+
+def read_records(totals: dict[int, tuple[int, int]], newest: int, ident: int) -> bytes:
+    """Return a READ record of each thread.
+
+    Args:
+        totals: tid -> its process, and how long it ran in nanoseconds.
+        newest: the time of the records.
+        ident: the id of the event.
+    """
+    words = np.zeros((len(totals), _READ_WORDS), np.uint64)
+    tids = np.fromiter(totals, np.uint64, len(totals))
+    pids, times = np.array([*totals.values()], np.uint64).reshape(-1, 2).T
+    task = pids & np.uint64(0xFFFFFFFF) | tids << np.uint64(32)
+    header = RecordType.READ | (8 * _READ_WORDS) << 48
+    columns: tuple[int | NDArray[np.uint64], ...] = (header, task, times, ident, 0, task, newest, 0, ident)
+    for number, column in enumerate(columns):
+        words[:, number] = column
+    return words.tobytes()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.capture.off_cpu.marks import Marks, has_user_part
-from perfpy.capture.off_cpu.pairing import Pairing, Waits
-from perfpy.capture.off_cpu.wait_samples import added_up, records
+from perfpy.capture.off_cpu.wait_samples import added_up, read_records, records
+from perfpy.scheduling.intervals import IntervalPairing, Intervals
+from perfpy.scheduling.transitions import Transitions, has_user_part
 
 if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
@@ -36,23 +36,24 @@ class WaitSamples:
     def __init__(self, plan: WaitPlan, ident: int) -> None:
         self._plan = plan
         self._ident = ident
-        self._pairing = Pairing()
+        self._pairing = IntervalPairing()
         self._bound = 0
         self._of_kernel = np.zeros(0, np.int32)  # threads that have no user space
         self._shares = WaitShares()
 
-    def of_piece(self, marks: Marks, newest: int, oldest: int = 0) -> bytes:
+    def of_piece(self, transitions: Transitions, newest: int, oldest: int = 0) -> bytes:
         """The samples that come with a piece. newest, oldest: the latest and the earliest time of its records."""
         self._pairing.running.first = self._pairing.running.first or oldest
         bound, self._bound = self._bound, max(self._bound, newest)
-        return self._written(self._pairing.known_until(bound, marks))
+        return self._written(self._pairing.take_ended(bound, transitions))
 
     def rest(self) -> bytes:
         """No more pieces: the samples of all other waits."""
-        ended = self._written(self._pairing.known_until(_NEVER, Marks.none()))
+        ended = self._written(self._pairing.take_ended(_NEVER, Transitions.none()))
         self._pairing.newest = max(self._pairing.newest, self._bound)
-        waits = ended + self._written(self._pairing.rest())
-        return waits + self._pairing.running.records(self._pairing.newest, self._ident)
+        waits = ended + self._written(self._pairing.take_unfinished())
+        newest = self._pairing.newest
+        return waits + read_records(self._pairing.running.totals(newest), newest, self._ident)
 
     def notes(self) -> list[str]:
         """What the user ought to know."""
@@ -61,14 +62,14 @@ class WaitSamples:
             return []
         return [f"note: {without / total:.0%} of the time off the CPU has no stack: it is in the right thread, under [unknown]"]
 
-    def _written(self, waits: Waits) -> bytes:
+    def _written(self, waits: Intervals) -> bytes:
         if self._plan.without_kernel and self._plan.switches >= 0:
             waits = self._without_kernel(waits)
         duration, stack = waits.rows["duration"], waits.rows["stack"]
         self._shares = WaitShares(self._shares.total + int(duration.sum()), self._shares.without_stack + int(duration[stack < 0].sum()))
         return records(added_up(waits, self._plan.threshold), self._ident)
 
-    def _without_kernel(self, waits: Waits) -> Waits:
+    def _without_kernel(self, waits: Intervals) -> Intervals:
         """Less the threads that never run in user space: they wait for work, all day long."""
         tid, stack = waits.rows["tid"], waits.rows["stack"]
         in_user = np.append(has_user_part(waits.stacks), False)[stack]

@@ -1,4 +1,4 @@
-"""Waits become samples that say the same."""
+"""Intervals become samples that say the same."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN
 from perfpy.abi.samples import SampleLayout
 from perfpy.abi.waits import IS_WAIT, WOKEN_BY_THREAD
-from perfpy.capture.off_cpu.pairing import WAIT, Waits
 from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.capture.off_cpu.wait_samples import added_up, records
 from perfpy.capture.unwinding.serving import chunk_of
+from perfpy.scheduling.intervals import INTERVAL, Intervals
 
 BOTH = [CONTEXT_KERNEL, 0xFFFFFFFF81000010, CONTEXT_USER, 0x401000, 0x402000]
 KERNEL = [CONTEXT_KERNEL, 0xFFFFFFFF81000010]
 
 
-def waits(*given: tuple[int, int, int], stacks: list[list[int]] | None = None) -> Waits:
+def waits(*given: tuple[int, int, int], stacks: list[list[int]] | None = None) -> Intervals:
     """(end, duration, index of the stack) of thread 8 of process 7."""
-    rows = np.zeros(len(given), WAIT)
+    rows = np.zeros(len(given), INTERVAL)
     for number, (end, duration, stack) in enumerate(given):
         rows[number] = (7, 8, 1, end, duration, ord("S"), 99, WOKEN_BY_THREAD, stack)
     chains = [BOTH, KERNEL] if stacks is None else stacks
     offsets = np.concatenate([[0], np.cumsum([len(chain) for chain in chains])]).astype(np.int64)
-    return Waits(rows, Ragged(np.array([value for chain in chains for value in chain], np.uint64), offsets))
+    return Intervals(rows, Ragged(np.array([value for chain in chains for value in chain], np.uint64), offsets))
 
 
 def decoded(data: bytes):

@@ -1,11 +1,4 @@
-"""How long each thread was on a CPU, by the same marks that its waits are made of.
-
-What enters: Marks, in order of thread and time, all up to some moment. What leaves: at the end a READ record a thread, of the
-event `offcpu-time`: its value is the time on the CPU in ns. Whatever event was sampled beside, a report can tell by it how much
-time its samples stand for. perf reads such records with `report -T`.
-
-Layout: { header; u32 pid, tid; u64 value, id, lost; } and the trailer { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }.
-"""
+"""Transitions of threads -> the time that each thread was on a CPU, and how many threads were at any moment."""
 
 from __future__ import annotations
 
@@ -13,26 +6,41 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.flags import RecordType
-from perfpy.capture.off_cpu.marks import END, IN, OUT
+from perfpy.scheduling.transitions import END, IN, OUT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-_WORDS: Final = 9
 _MOST_THREADS: Final = 1 << 20
 
 
+def count_running(kinds: Sequence[int], cpus: int) -> NDArray[np.int32]:
+    """Return how many threads ran before the first transition and after each one: int32[n + 1].
+
+    The definition is that of perf since 6.15: one thread runs at first, whose switch to the CPU was before the recording; each
+    switch adds or takes one, and so does an exit, after which no switch is recorded. At least one runs, at most one on each CPU.
+
+    Args:
+        kinds: IN, OUT or END of each transition, sorted by time.
+        cpus: the number of CPUs.
+    """
+    changes = np.where(np.array([IN, *kinds]) == IN, 1, -1)
+    running: NDArray[np.int32] = np.clip(np.cumsum(changes), 1, cpus).astype(np.int32)
+    return running
+
+
 class RunningTime:
-    """Of the threads of one recording. first: when it began (0: not known yet)."""
+    """The time that each thread of one recording was on a CPU."""
 
     def __init__(self) -> None:
-        self.first = 0
-        self._since: dict[int, int] = {}  # tid -> when it came to a CPU where it still is
+        self.first = 0  #: when the recording began; 0: not known yet
+        self._since: dict[int, int] = {}  # tid -> when it came to the CPU where it still is
         self._total: dict[int, tuple[int, int]] = {}  # tid -> pid, ns
 
-    def see(self, rows: NDArray[np.void]) -> None:
-        """More marks of MARK, in order of thread and time."""
+    def add(self, rows: NDArray[np.void]) -> None:
+        """Add transitions (TRANSITION[n]), sorted by thread and time."""
         rows = rows[np.isin(rows["kind"], (OUT, IN, END)) & (rows["tid"] > 0)]
         if not len(rows):
             return
@@ -53,19 +61,15 @@ class RunningTime:
                 pid, total = self._total.get(number, (0, 0))
                 self._total[number] = max(pid, int(rows["pid"][begin : end + 1].max())), total + int(totals[index]) + max(more, 0)
 
-    def records(self, newest: int, ident: int) -> bytes:
-        """What is known when no more marks come. newest: when the last of all records was written."""
+    def totals(self, newest: int) -> dict[int, tuple[int, int]]:
+        """Return the process and the nanoseconds of each thread. No more transitions may follow.
+
+        Args:
+            newest: the end of the recording.
+        """
         for tid, since in self._since.items():
             if tid in self._total:
                 pid, total = self._total[tid]
                 self._total[tid] = pid, total + max(newest - since, 0)
         self._since.clear()
-        words = np.zeros((len(self._total), _WORDS), np.uint64)
-        tids = np.fromiter(self._total, np.uint64, len(self._total))
-        pids, totals = np.array([*self._total.values()], np.uint64).reshape(-1, 2).T
-        task = pids & np.uint64(0xFFFFFFFF) | tids << np.uint64(32)
-        header = RecordType.READ | (8 * _WORDS) << 48
-        columns: tuple[int | NDArray[np.uint64], ...] = (header, task, totals, ident, 0, task, newest, 0, ident)
-        for number, column in enumerate(columns):
-            words[:, number] = column
-        return words.tobytes()
+        return self._total

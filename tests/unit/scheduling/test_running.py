@@ -1,4 +1,4 @@
-"""How long threads ran, by the marks of their switches."""
+"""How long threads ran, by the transitions of their switches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.sample_id import IdLayout
-from perfpy.capture.off_cpu.marks import END, IN, MARK, OUT
-from perfpy.capture.off_cpu.running import RunningTime
 from perfpy.capture.off_cpu.sources import TIME_ATTR
+from perfpy.capture.off_cpu.wait_samples import read_records
+from perfpy.scheduling.running import RunningTime, count_running
+from perfpy.scheduling.transitions import END, IN, OUT, TRANSITION
 
 
 def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 1000) -> dict[int, int]:
@@ -17,11 +18,11 @@ def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 100
     running = RunningTime()
     running.first = first
     for piece in pieces:
-        rows = np.zeros(len(piece), MARK)
+        rows = np.zeros(len(piece), TRANSITION)
         for row, (tid, time, kind) in zip(rows, sorted(piece), strict=True):
             row["tid"], row["pid"], row["time"], row["kind"] = tid, 7 if kind == OUT else -1, time, kind
-        running.see(rows)
-    data = running.records(newest, 55)
+        running.add(rows)
+    data = read_records(running.totals(newest), newest, 55)
     found = {}
     for offset in range(0, len(data), 72):
         record = records.decode(RecordType.READ, 0, data[offset + 8 : offset + 72], IdLayout.of(TIME_ATTR, NATIVE_ENDIAN), NATIVE_ENDIAN)
@@ -62,3 +63,12 @@ def test_lost_marks_count_for_nothing():
 
 def test_the_idle_task_is_no_thread():
     assert ran([(0, 200, IN), (0, 300, OUT), (-1, 200, IN), (-1, 300, OUT)]) == {}
+
+
+def test_one_thread_runs_at_first_and_each_switch_adds_or_takes_one():
+    assert count_running([IN, IN, OUT, END], cpus=8).tolist() == [1, 2, 3, 2, 1]
+
+
+def test_no_more_threads_run_than_there_are_cpus_and_at_least_one_does():
+    assert count_running([IN, IN, IN], cpus=2).tolist() == [1, 2, 2, 2]
+    assert count_running([OUT, OUT], cpus=2).tolist() == [1, 1, 1]

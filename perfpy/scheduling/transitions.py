@@ -1,7 +1,7 @@
-"""What happened to threads, when: the records that tell of waits, as rows of one table.
+"""Transitions of threads: the records of switches, wakeups and exits as rows of one table.
 
-What enters: the records of a piece, and the callchains of those that sampled a
-switch. What leaves: Marks, a row for each time that a thread left a CPU, came back, was woken or ended.
+What enters: the records of a piece, and the callchains of those that sampled a switch. What leaves: Transitions, one row for each
+time that a thread left a CPU, came back, was woken or ended.
 
 Layouts: SWITCH and EXIT in include/uapi/linux/perf_event.h; the raw data of
 tracepoints begins with { u16 type; u8 flags; u8 preempt_count; s32 pid; } (Documentation/trace/events.rst).
@@ -21,20 +21,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
-    from perfpy.capture.off_cpu.sources import RawField
     from perfpy.perfdata.records.chunk import Chunk
 
-#: kinds of marks, in the order in which they are put where times are equal: the stack of what leaves; it has left; it was
-#: woken; it is back; it has ended
-STACK: Final = 0
-OUT: Final = 1
-WOKEN: Final = 2
-IN: Final = 3
-END: Final = 4
+# Kinds of transitions. Rows of one thread and time are sorted by kind.
+STACK: Final = 0  #: a sample of the callchain of a thread that leaves its CPU
+OUT: Final = 1  #: the thread left its CPU
+WOKEN: Final = 2  #: another thread or an interrupt woke the thread
+IN: Final = 3  #: the thread came to a CPU
+END: Final = 4  #: the thread ended
 
-#: detail: of STACK and OUT the state's letter; of WOKEN who, and above that the note. stack: index of its callchain, -1 for none
-MARK: Final = np.dtype([("tid", "i4"), ("pid", "i4"), ("time", "u8"), ("kind", "u1"), ("cpu", "i4"), ("detail", "u8"), ("stack", "i8")])
 NOTE_SHIFT: Final = 32
+TRANSITION: Final = np.dtype(
+    [
+        ("tid", "i4"),  # the thread
+        ("pid", "i4"),  # its process; of WOKEN the process of the waker
+        ("time", "u8"),  # nanoseconds, on the clock of the recording
+        ("kind", "u1"),  # STACK, OUT, WOKEN, IN or END
+        ("cpu", "i4"),  # where the record was written
+        ("detail", "u8"),  # of STACK and OUT the letter of the state; of WOKEN: waker's tid | note << NOTE_SHIFT (perfpy.abi.waits)
+        ("stack", "i8"),  # index of its callchain in Transitions.stacks; -1: none
+    ]
+)
 
 _TRAILER_WORDS: Final = 4  # { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }
 _EXIT_TID: Final = 4  # which half of a word of an EXIT record it is
@@ -50,34 +57,34 @@ for _bit, _letter in STATE_BITS:
             _LETTERS[_bits] = ord(_letter)
 
 
-class Marks(NamedTuple):
-    """rows: of MARK; stacks: what their `stack` counts."""
+class Transitions(NamedTuple):
+    """Transitions of threads, with the callchains of those that have one."""
 
-    rows: NDArray[np.void]
-    stacks: Ragged
+    rows: NDArray[np.void]  #: TRANSITION[n]
+    stacks: Ragged  #: callchains, by the column `stack` of the rows
 
     @classmethod
-    def none(cls) -> Marks:
-        """No marks."""
-        return cls(np.zeros(0, MARK), Ragged.empty(0, np.uint64))
+    def none(cls) -> Transitions:
+        """Return an empty table."""
+        return cls(np.zeros(0, TRANSITION), Ragged.empty(0, np.uint64))
 
-    def with_more(self, other: Marks) -> Marks:
-        """These and others."""
+    def with_more(self, other: Transitions) -> Transitions:
+        """Return these transitions and others in one table."""
         rows = other.rows.copy()
         rows["stack"][rows["stack"] >= 0] += len(self.stacks)
-        return Marks(np.concatenate([self.rows, rows]), Ragged.concat([self.stacks, other.stacks]))
+        return Transitions(np.concatenate([self.rows, rows]), Ragged.concat([self.stacks, other.stacks]))
 
-    def take(self, chosen: NDArray[np.bool_]) -> Marks:
-        """Some of them, with the stacks that these need."""
+    def take(self, chosen: NDArray[np.bool_]) -> Transitions:
+        """Select rows, with the callchains that they refer to."""
         rows = self.rows[chosen]
         has = rows["stack"] >= 0
         stacks = self.stacks.take(rows["stack"][has])
         rows["stack"][has] = np.arange(int(has.sum()))
-        return Marks(rows, stacks)
+        return Transitions(rows, stacks)
 
 
-def switch_marks(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
-    """SWITCH records."""
+def switch_transitions(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
+    """Decode SWITCH records."""
     rows = _empty(times)
     halves = chunk.data[: len(chunk.data) & ~7].view(np.int32)
     trailer = 2 * ((chunk.starts >> 3) + (chunk.sizes >> 3).astype(np.int64) - _TRAILER_WORDS)
@@ -88,52 +95,63 @@ def switch_marks(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
     return rows
 
 
-def end_marks(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
-    """EXIT records."""
+def end_transitions(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:
+    """Decode EXIT records."""
     rows = _empty(times)
     rows["tid"] = chunk.data[: len(chunk.data) & ~7].view(np.int32)[(chunk.starts >> 2) + _EXIT_TID]
     rows["kind"] = END
     return rows
 
 
-def stack_marks(columns: Columns, chains: Ragged, state: RawField | None) -> Marks:
-    """Samples of what leaves a CPU. columns: tid, pid, time, cpu, and raw where there is a state."""
+def stack_transitions(columns: Columns, chains: Ragged, state: tuple[int, int] | None) -> Transitions:
+    """Make the transitions of samples that were taken when a thread left its CPU.
+
+    Args:
+        columns: of the samples: tid, pid, time, cpu, and raw if `state` is given.
+        chains: their callchains.
+        state: offset and size of the thread's state in the raw data; None if the event has none.
+    """
     rows = _of_samples(columns)
     rows["kind"] = STACK
     rows["stack"] = np.arange(len(rows))
     if state is None:
         rows["detail"] = UNKNOWN_STATE
     else:
-        rows["detail"] = _LETTERS[_numbers(columns["raw"], state.offset, state.size) & _STATE_MASK]
-    return Marks(rows, chains)
+        rows["detail"] = _LETTERS[_numbers(columns["raw"], *state) & _STATE_MASK]
+    return Transitions(rows, chains)
 
 
-def woken_marks(columns: Columns, woken: RawField) -> NDArray[np.void]:
-    """Samples of wakings: marks of the woken threads. columns: tid, pid, time, cpu, raw."""
+def woken_transitions(columns: Columns, woken: tuple[int, int]) -> NDArray[np.void]:
+    """Make the transitions of samples of sched_waking: one of each woken thread.
+
+    Args:
+        columns: of the samples: tid, pid, time, cpu, raw.
+        woken: offset and size of the woken thread's tid in the raw data.
+    """
     rows = _of_samples(columns)
     flags = _numbers(columns["raw"], _COMMON_FLAGS, 1)
     note = np.where(flags & _IN_INTERRUPT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD).astype(np.uint64)
     rows["detail"] = rows["tid"].astype(np.uint64) | note << np.uint64(NOTE_SHIFT)
-    rows["tid"] = _numbers(columns["raw"], woken.offset, woken.size)
+    rows["tid"] = _numbers(columns["raw"], *woken)
     rows["kind"] = WOKEN
     return rows
 
 
 def has_user_part(chains: Ragged) -> NDArray[np.bool_]:
-    """Which callchains go on in user space."""
+    """Tell which callchains continue in user space."""
     found = np.concatenate([[0], np.cumsum(chains.values == np.uint64(CONTEXT_USER))])
     inside: NDArray[np.bool_] = found[chains.offsets[1:]] > found[chains.offsets[:-1]]
     return inside
 
 
-def tells_of_switches(types: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which types are of SWITCH records."""
+def are_switches(types: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Tell which record types are switches."""
     found: NDArray[np.bool_] = (types == RecordType.SWITCH) | (types == RecordType.SWITCH_CPU_WIDE)
     return found
 
 
 def _empty(times: NDArray[np.uint64]) -> NDArray[np.void]:
-    rows = np.zeros(len(times), MARK)
+    rows = np.zeros(len(times), TRANSITION)
     rows["time"], rows["stack"] = times, -1
     return rows
 
@@ -146,7 +164,7 @@ def _of_samples(columns: Columns) -> NDArray[np.void]:
 
 
 def _numbers(raw: Ragged, offset: int, size: int) -> NDArray[np.int64]:
-    """A number in each row of raw data; 0 where that is too short."""
+    """Read a number at an offset of each row of raw data; 0 if the row is too short."""
     begin = raw.offsets[:-1] + offset
     inside = raw.lengths >= offset + size
     index = np.where(inside, begin, 0)[:, None] + np.arange(size)

@@ -1,0 +1,145 @@
+"""Transitions of threads -> intervals off the CPU.
+
+What enters: Transitions, a piece at a time, and the time up to which they are complete. What leaves: the Intervals that ended by then.
+
+A thread may leave one CPU and come back on another, whose ring was read before: an interval that ends in one piece can begin in
+the next one. Transitions are therefore sorted by time; those newer than the complete part wait for the next piece, as do the
+transitions of threads that have not come back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.waits import DEAD
+from perfpy.scheduling.running import RunningTime
+from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, WOKEN, Transitions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Ragged
+
+_WHO: Final = np.uint64((1 << NOTE_SHIFT) - 1)
+
+
+#: one interval that a thread spent off the CPU
+INTERVAL: Final = np.dtype(
+    [
+        ("pid", "i4"),
+        ("tid", "i4"),
+        ("cpu", "i4"),  # the CPU that the thread left
+        ("end", "u8"),  # when it came back, nanoseconds
+        ("duration", "u8"),  # nanoseconds
+        ("state", "u8"),  # the letter of its state, as in /proc/PID/stat (perfpy.abi.waits)
+        ("waker", "u8"),  # the thread that woke it; 0: unknown
+        ("note", "u8"),  # WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT (perfpy.abi.waits); 0: unknown
+        ("stack", "i8"),  # index of its callchain in Intervals.stacks; -1: none
+    ]
+)
+
+
+class Intervals(NamedTuple):
+    """Intervals off the CPU, with the callchains of those that have one."""
+
+    rows: NDArray[np.void]  #: INTERVAL[n]
+    stacks: Ragged  #: callchains, by the column `stack` of the rows
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Intervals:
+        """Select rows by mask or index."""
+        return Intervals(self.rows[chosen], self.stacks)
+
+
+class IntervalPairing:
+    """Pairs the transitions of one recording to intervals, and sums the time between them."""
+
+    def __init__(self) -> None:
+        self._kept = Transitions.none()
+        self.newest = 0  #: the time of the newest transition
+        self.running = RunningTime()  #: how long each thread was on a CPU
+
+    def take_ended(self, bound: int, more: Transitions) -> Intervals:
+        """Return the intervals that ended by a time.
+
+        Args:
+            bound: the time up to which transitions are complete with these.
+            more: transitions that were not there before.
+        """
+        if len(more.rows):
+            self.newest = max(self.newest, int(more.rows["time"].max()))
+        transitions = self._kept.with_more(more)
+        rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
+        is_later = rows["time"] > np.uint64(bound)
+        later, rows = rows[is_later], rows[~is_later]
+        self.running.add(rows)
+        runs = _ThreadRuns(rows)
+        ends = np.flatnonzero((rows["kind"] == IN) & (rows["tid"] != 0))
+        found = runs.intervals(ends, rows["time"][ends], transitions.stacks)
+        left = Transitions(np.concatenate([rows[runs.unfinished()], later]), transitions.stacks)
+        self._kept = left.take(np.ones(len(left.rows), bool))
+        return found
+
+    def take_unfinished(self) -> Intervals:
+        """Return the intervals of threads that have not come back, up to the newest transition. No more transitions may follow."""
+        transitions, self._kept = self._kept, Transitions.none()
+        rows = transitions.rows[np.lexsort((transitions.rows["kind"], transitions.rows["time"], transitions.rows["tid"]))]
+        last = np.flatnonzero(np.append(rows["tid"][1:] != rows["tid"][:-1], True)) if len(rows) else np.zeros(0, np.int64)
+        last = last[rows["tid"][last] != 0]
+        return _ThreadRuns(rows).intervals(last, np.full(len(last), self.newest, np.uint64), transitions.stacks)
+
+
+class _ThreadRuns:
+    """Transitions sorted by thread and time, in runs: from one return of a thread to a CPU to the next."""
+
+    def __init__(self, rows: NDArray[np.void]) -> None:
+        self._rows = rows
+        self._position = np.arange(len(rows))
+        kind, tid = rows["kind"], rows["tid"]
+        begins = np.ones(len(rows), bool)
+        begins[1:] = (tid[1:] != tid[:-1]) | (kind[:-1] == IN)
+        self._begin = self._last(begins)
+        self._out, self._stack, self._woken, self._end = (self._last(kind == one) for one in (OUT, STACK, WOKEN, END))
+
+    def _last(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the index of the last chosen transition up to each one; -1: none."""
+        found: NDArray[np.int64] = np.maximum.accumulate(np.where(chosen, self._position, -1))
+        return found
+
+    def intervals(self, ends: NDArray[np.int64], times: NDArray[np.uint64], stacks: Ragged) -> Intervals:
+        """Return the intervals of the runs that these transitions end."""
+        begin, out = self._begin[ends], self._out[ends]
+        waited = (out >= begin) & (self._end[ends] < begin)
+        ends, times, begin, out = ends[waited], times[waited], begin[waited], out[waited]
+        rows = self._rows
+        stack, woken = self._stack[out], self._woken[ends]
+        has_stack = stack >= begin
+        source = rows[np.where(has_stack, stack, out)]
+        was_woken = woken > np.where(has_stack, stack, out)
+        waking = np.where(was_woken, rows["detail"][woken], np.uint64(0))
+        left = rows[out]
+        found = np.zeros(len(out), INTERVAL)
+        for name in ("pid", "tid", "cpu"):
+            found[name] = left[name]
+        found["end"], found["duration"] = times, times - np.minimum(left["time"], times)
+        found["state"], found["stack"] = source["detail"], np.where(has_stack, source["stack"], -1)
+        found["waker"], found["note"] = waking & _WHO, waking >> np.uint64(NOTE_SHIFT)
+        return Intervals(found[~np.isin(found["state"], DEAD)], stacks)
+
+    def unfinished(self) -> NDArray[np.bool_]:
+        """Tell which transitions may belong to intervals that end later."""
+        rows = self._rows
+        if not len(rows):
+            return np.zeros(0, bool)
+        tid, kind = rows["tid"], rows["kind"]
+        last = np.append(tid[1:] != tid[:-1], True)
+        end_of_thread = np.flatnonzero(last)[np.cumsum(last) - last]  # of each transition: the last one of its thread
+        in_last_run = (self._begin[end_of_thread] <= self._position) & (kind[end_of_thread] != IN)
+        first = self._begin[end_of_thread]
+        left = (self._out[end_of_thread] >= first) | (self._stack[end_of_thread] >= first)
+        ended = self._end[end_of_thread] >= first
+        # of an ended thread only the end matters, until it leaves its CPU; wakings matter if the thread is off its CPU
+        wanted = np.where(ended, (kind == END) & (self._out[end_of_thread] < self._end[end_of_thread]), left)
+        keeps: NDArray[np.bool_] = in_last_run & wanted & (tid != 0)
+        return keeps

@@ -1,0 +1,107 @@
+"""Transitions of threads become waits, whatever piece they come in and whatever is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfpy.abi.columns import Ragged
+from perfpy.abi.waits import READY, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+from perfpy.scheduling.intervals import IntervalPairing, Intervals
+from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, TRANSITION, WOKEN, Transitions
+
+NEVER = (1 << 64) - 1
+ASLEEP = ord("S")
+
+
+def transitions(*given: tuple[int, int, int, int]) -> Transitions:
+    """(thread, time, kind, detail); the stack of a STACK mark is (thread, time)."""
+    rows = np.zeros(len(given), TRANSITION)
+    stacks: list[Any] = []
+    for number, (tid, time, kind, detail) in enumerate(given):
+        rows[number] = (tid, tid // 10 * 10, time, kind, tid % 2, detail, len(stacks) if kind == STACK else -1)
+        if kind == STACK:
+            stacks.append(np.array([tid, time], np.uint64))
+    offsets = np.arange(len(stacks) + 1) * 2
+    return Transitions(rows, Ragged(np.concatenate([np.zeros(0, np.uint64), *stacks]), offsets))
+
+
+def seen(waits: Intervals) -> list[tuple[int, int, int, str, list[int]]]:
+    """Thread, end, duration, state and stack of each, in order of time."""
+    found = []
+    for row in np.sort(waits.rows, order="end"):
+        stack = waits.stacks[int(row["stack"])].tolist() if row["stack"] >= 0 else []
+        found.append((int(row["tid"]), int(row["end"]), int(row["duration"]), chr(int(row["state"])), stack))
+    return found
+
+
+def test_a_wait_lasts_from_leaving_to_coming_back_and_has_the_stack_it_left_with():
+    pairing = IntervalPairing()
+    found = pairing.take_ended(NEVER, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, UNKNOWN_STATE), (11, 350, IN, 0)))
+    assert seen(found) == [(11, 350, 250, "S", [11, 99])]
+
+
+def test_threads_are_kept_apart():
+    both = transitions((11, 100, OUT, READY), (12, 110, OUT, READY), (12, 120, IN, 0), (11, 200, IN, 0))
+    assert [(tid, duration) for tid, _, duration, _, _ in seen(IntervalPairing().take_ended(NEVER, both))] == [(12, 10), (11, 100)]
+
+
+@pytest.mark.parametrize("cut", range(1, 7))
+def test_it_does_not_matter_which_piece_a_mark_comes_in(cut):
+    given = [(11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 350, IN, 0), (11, 400, STACK, ASLEEP), (11, 401, OUT, 0), (11, 500, IN, 0)]
+    pairing = IntervalPairing()
+    found = []
+    for piece in (given[:cut], given[cut:], []):
+        bound = max([time for _, time, _, _ in piece], default=NEVER)
+        found += seen(pairing.take_ended(bound, transitions(*piece)))
+    assert found == [(11, 350, 250, "S", [11, 99]), (11, 500, 99, "S", [11, 400])]
+
+
+def test_who_comes_back_on_a_cpu_whose_ring_was_read_before_is_waited_for():
+    pairing = IntervalPairing()
+    assert not seen(pairing.take_ended(0, transitions((11, 350, IN, 0))))
+    assert seen(pairing.take_ended(350, transitions((11, 300, OUT, READY), (11, 400, OUT, READY)))) == [(11, 350, 50, "R", [])]
+
+
+def test_who_never_left_has_not_waited():
+    assert not seen(IntervalPairing().take_ended(NEVER, transitions((11, 350, IN, 0), (11, 360, WOKEN, 7))))
+
+
+def test_the_last_waking_between_leaving_and_coming_back_ended_it():
+    by = WOKEN_BY_THREAD << NOTE_SHIFT
+    given = transitions((11, 50, WOKEN, by | 3), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 200, WOKEN, by | 77), (11, 210, IN, 0))
+    (row,) = IntervalPairing().take_ended(NEVER, given).rows
+    assert (row["waker"], row["note"]) == (77, WOKEN_BY_THREAD)
+
+
+def test_a_waking_before_it_left_is_of_another_wait():
+    given = transitions((11, 50, WOKEN, WOKEN_BY_INTERRUPT << NOTE_SHIFT), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 210, IN, 0))
+    (row,) = IntervalPairing().take_ended(NEVER, given).rows
+    assert (row["waker"], row["note"]) == (0, 0)
+
+
+def test_a_thread_that_has_ended_waits_for_nothing_and_whoever_gets_its_number_begins_anew():
+    pairing = IntervalPairing()
+    ended = transitions((11, 100, END, 0), (11, 101, STACK, ord("X")), (11, 102, OUT, 0))
+    assert not seen(pairing.take_ended(200, ended))
+    assert not seen(pairing.take_ended(NEVER, transitions((11, 9000, IN, 0))))
+    assert not seen(pairing.take_unfinished())
+
+
+def test_who_has_not_come_back_has_waited_up_to_the_end():
+    pairing = IntervalPairing()
+    pairing.take_ended(NEVER, transitions((11, 99, STACK, ord("D")), (11, 100, OUT, 0), (12, 400, IN, 0)))
+    assert seen(pairing.take_unfinished()) == [(11, 400, 300, "D", [11, 99])]
+    assert not seen(pairing.take_unfinished())
+
+
+def test_the_idle_task_does_not_wait():
+    assert not seen(IntervalPairing().take_ended(NEVER, transitions((0, 100, OUT, READY), (0, 200, IN, 0))))
+
+
+def test_wakings_of_threads_that_are_not_recorded_are_not_kept():
+    pairing = IntervalPairing()
+    pairing.take_ended(NEVER, transitions(*((5, time, WOKEN, 7) for time in range(100))))
+    assert not len(pairing._kept.rows)

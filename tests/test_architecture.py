@@ -170,6 +170,22 @@ def test_imports_point_down():
     assert_none(wrong, "imports that MAY_IMPORT does not allow:")
 
 
+#: room -> rooms beside or above it whose types it names; nothing of theirs runs in it
+NAMES_TYPES_OF = {
+    "perfpy": {"analysis", "perfdata", "symbols"},  # the signatures of the public functions
+    "views": {"events"},  # the lists that `list` prints
+}
+
+
+def test_types_point_down_too():
+    """What is imported for the type checker alone ties a room to another one as well."""
+    wrong = []
+    for name in MODULES:
+        allowed = MAY_IMPORT[room(name)] | NAMES_TYPES_OF.get(room(name), set()) | {room(name)}
+        wrong += [f"{name}: {target}" for target in named_by(name) if room(target) not in allowed]
+    assert not wrong
+
+
 def test_views_know_nothing_of_recording_not_even_its_type():
     """They take perfpy.views.recorded.Recorded: what is imported for the type checker alone counts here, too."""
     named = [

@@ -31,18 +31,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.analysis.report.group_changes import GroupChanges, GroupRow, GroupSide
-    from perfpy.fleet.portable import Unread
 
 VERSION: Final = 1
 
 
-def groups_json(found: Sequence[GroupChanges], unread: Sequence[Unread]) -> Iterator[str]:
-    """The text, in pieces."""
+def groups_json(found: Sequence[GroupChanges], unread: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the text, in pieces.
+
+    Args:
+        found: the changes of each event.
+        unread: path and reason of each recording that could not be read.
+    """
     head = {
         "format": "perfpy-group-diff",
         "version": VERSION,
         "unit": found[0].unit if found else None,
-        "unread": [{"file": one.path, "reason": one.reason} for one in unread],
+        "unread": [{"file": path, "reason": reason} for path, reason in unread],
     }
     yield json.dumps({**head, "events": [_event(changes) for changes in found]}, indent=1)
     yield "\n"

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from perfpy.views.dump import arm_spe
-from perfpy.views.dump.intel_pt import PtPackets, pt_info_text
+from perfpy.views.dump.intel_pt import PtLines, pt_info_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +83,7 @@ def _packets(kind: int, data: memoryview, in_file: int) -> Iterator[tuple[int, m
     if kind == HISI_PTT:
         yield from _link_packets(data)
         return
-    packet: Packet = PtPackets().packet if kind == INTEL_PT else arm_spe.packet
+    packet: Packet = PtLines().packet if kind == INTEL_PT else arm_spe.packet
     offset = 0
     while offset < len(data):
         length, text = packet(data, offset, in_file)

@@ -1,0 +1,1 @@
+"""Intel Processor Trace: the bytes of a trace -> packets."""

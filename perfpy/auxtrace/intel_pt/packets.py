@@ -1,0 +1,137 @@
+"""The packets of an Intel Processor Trace.
+
+What enters: the bytes of a trace. What leaves: a Packet each. Layout: Intel SDM, volume 3,
+"Intel Processor Trace: trace packets and data types"; the names of the packets are the manual's.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+PSB: Final = b"\x02\x82" * 8
+_MNT: Final = b"\x02\xc3\x88"
+_IP_PACKETS: Final = {0x0D: "TIP", 0x11: "TIP.PGE", 0x01: "TIP.PGD", 0x1D: "FUP"}
+_IP_SIZES: Final = {0: 0, 1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
+_LONGEST_CYC: Final = 9  # bytes with a part of a number of 64 bits
+_MODES: Final = {0: "MODE.Exec", 1: "MODE.TSX"}
+_BBP_IS_SHORT: Final = 0x80
+
+#: second byte after 0x02 -> kind, bytes of payload, detail
+_EXTENDED: Final = {
+    0x03: ("CBR", 2, 0),
+    0x12: ("PTWRITE", 4, 0),
+    0x13: ("CFE", 2, 0),
+    0x22: ("PWRE", 2, 0),
+    0x23: ("PSBEND", 0, 0),
+    0x32: ("PTWRITE", 8, 0),
+    0x33: ("BEP", 0, 0),
+    0x43: ("PIP", 6, 0),
+    0x53: ("EVD", 9, 0),
+    0x62: ("EXSTOP", 0, 0),
+    0x63: ("BBP", 1, 0),
+    0x73: ("TMA", 5, 0),
+    0x83: ("TraceSTOP", 0, 0),
+    0x92: ("PTWRITE", 4, 1),
+    0xA2: ("PWRX", 5, 0),
+    0xA3: ("TNT", 6, 0),
+    0xB2: ("PTWRITE", 8, 1),
+    0xB3: ("BEP", 0, 1),
+    0xC2: ("MWAIT", 8, 0),
+    0xC8: ("VMCS", 5, 0),
+    0xE2: ("EXSTOP", 0, 1),
+    0xF3: ("OVF", 0, 0),
+}
+#: packets after which a block of items goes on
+_WITHIN_BLOCKS: Final = {"PAD", "TSC", "TMA", "MTC", "FUP", "CYC", "CBR", "MNT", "EXSTOP", "PWRE", "PWRX", "BIP", "BBP"}
+
+
+class Packet(NamedTuple):
+    """One packet of a trace."""
+
+    kind: str  #: the manual's name: "TNT", "TIP.PGE", "MODE.Exec" ...
+    length: int  #: bytes, header and payload
+    value: int = 0  #: the payload, little-endian; of TNT below a stop bit; of MODE without the bits of its kind
+    detail: int = 0  #: IP bit of PTWRITE, BEP, EXSTOP; IPBytes of TIP, TIP.PGE, TIP.PGD, FUP; id of BIP
+
+
+def ip_size(packet: Packet) -> int:
+    """Return how many bytes of an address a TIP, TIP.PGE, TIP.PGD or FUP packet has; 0: the address is suppressed."""
+    return _IP_SIZES[packet.detail]
+
+
+class PacketReader:
+    """Reads packets in their order: what some bytes mean depends on the block that they are in."""
+
+    def __init__(self) -> None:
+        self._item_size = 0  # of each item of the current block; 0: outside of blocks
+
+    def read(self, data: memoryview, offset: int) -> Packet | None:
+        """Return the packet at an offset; None if there is none, or only a part of one."""
+        packet = self._decode(data, offset)
+        if packet is None:
+            return None
+        if packet.kind == "BBP":
+            self._item_size = 4 if packet.value & _BBP_IS_SHORT else 8
+        elif packet.kind not in _WITHIN_BLOCKS:
+            self._item_size = 0
+        return packet
+
+    def _decode(self, data: memoryview, offset: int) -> Packet | None:
+        head = data[offset]
+        if self._item_size and head & 7 == 4:
+            return _with_payload(data, offset, "BIP", 1, self._item_size, head >> 3)
+        if not head:
+            return Packet("PAD", 1)
+        if head == 0x02:
+            return _extended(data, offset)
+        if not head & 1:
+            return Packet("TNT", 1, head >> 1)
+        if head & 3 == 3:
+            return _cycles(data, offset)
+        if (kind := _IP_PACKETS.get(head & 0x1F)) is not None:
+            size = _IP_SIZES.get(head >> 5)
+            return _with_payload(data, offset, kind, 1, size, head >> 5) if size is not None else None
+        return _other(data, offset, head)
+
+
+def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: int, detail: int = 0) -> Packet | None:
+    """Return a packet with `before` bytes of header and `size` bytes of payload."""
+    length = before + size
+    if offset + length > len(data):
+        return None
+    return Packet(kind, length, int.from_bytes(data[offset + before : offset + length], "little"), detail)
+
+
+def _extended(data: memoryview, offset: int) -> Packet | None:
+    """Return a packet whose header has two bytes or more."""
+    raw = bytes(data[offset : offset + len(PSB)])
+    if raw == PSB:
+        return Packet("PSB", len(PSB))
+    if raw.startswith(_MNT):
+        return _with_payload(data, offset, "MNT", len(_MNT), 8)
+    kind, size, detail = _EXTENDED.get(raw[1] if len(raw) > 1 else 0, ("", 0, 0))
+    return _with_payload(data, offset, kind, 2, size, detail) if kind else None
+
+
+def _cycles(data: memoryview, offset: int) -> Packet | None:
+    value, shift, length = data[offset] >> 3, 5, 1
+    more = data[offset] & 4
+    while more:
+        if offset + length >= len(data) or length > _LONGEST_CYC:
+            return None
+        byte = data[offset + length]
+        value |= byte >> 1 << shift
+        more, shift, length = byte & 1, shift + 7, length + 1
+    return Packet("CYC", length, value & (1 << 64) - 1)
+
+
+def _other(data: memoryview, offset: int, head: int) -> Packet | None:
+    if head == 0x19:
+        return _with_payload(data, offset, "TSC", 1, 7)
+    if head == 0x59:
+        return _with_payload(data, offset, "MTC", 1, 1)
+    if head == 0x99 and offset + 1 < len(data):
+        value = data[offset + 1]
+        kind = _MODES.get(value >> 5)
+        return Packet(kind, 2, value & 0x1F) if kind and value & 3 < 3 else None
+    return None

@@ -50,46 +50,46 @@ _perfpy() {
         case $words[1] in
         stat)
             _arguments -s -S \
-                '*-e+[event selector]:events: _sequence _perfpy_ask events -' \
-                '*--event=[event selector]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter of the tracepoints before it]:value: ' \
-                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
-                '*--cputype=[count on this kind of cores only, where there are several]:pmus: _perfpy_ask pmus' \
-                '*--pmu-filter=[of several PMUs that an event means, count on this one]:pmus: _perfpy_ask pmus' \
-                '*-i[child tasks do not inherit counters]' \
-                '*--no-inherit[child tasks do not inherit counters]' \
-                '*-p+[count on these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*--pid=[count on these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*-t+[count on these threads]:tids: _sequence _perfpy_ask tids -' \
-                '*--tid=[count on these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-e+[select events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[select events]:events: _sequence _perfpy_ask events -' \
+                '*--filter=[filter the preceding tracepoints]:value: ' \
+                '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
+                '*--cputype=[count on this kind of core only, on hybrid machines]:pmus: _perfpy_ask pmus' \
+                '*--pmu-filter=[use this PMU if an event matches several]:pmus: _perfpy_ask pmus' \
+                '*-i[do not count child tasks]' \
+                '*--no-inherit[do not count child tasks]' \
+                '*-p+[count these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[count these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[count these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[count these threads]:tids: _sequence _perfpy_ask tids -' \
                 '*-a[count on all CPUs]' \
                 '*--all-cpus[count on all CPUs]' \
-                '*--scale[estimate what multiplexed counters missed]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*--scale[scale counts of multiplexed events]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-r+[run the command n times, print mean and spread]:value: ' \
                 '*--repeat=[run the command n times, print mean and spread]:value: ' \
-                '*--table[show each of the repeats]' \
-                '*-n[count nothing, only take the time]' \
-                '*--null[count nothing, only take the time]' \
+                '*--table[print each repeat]' \
+                '*-n[count nothing, measure only the time]' \
+                '*--null[count nothing, measure only the time]' \
                 '*-d[add cache events]' \
                 '*--detailed[add cache events]' \
                 '*-S[sync file systems before each run]' \
                 '*--sync[sync file systems before each run]' \
-                '*-B[thousands separators]' \
-                '*--big-num[thousands separators]' \
+                '*-B[group digits as the locale does]' \
+                '*--big-num[group digits as the locale does]' \
                 '*-C+[count on these CPUs, such as 0-2,5]:value: ' \
                 '*--cpu=[count on these CPUs, such as 0-2,5]:value: ' \
-                '*-A[a line for each CPU]' \
-                '*--no-aggr[a line for each CPU]' \
-                '*--no-merge[a line for each CPU]' \
-                '*-x+[fields with this separator]:value: ' \
-                '*--field-separator=[fields with this separator]:value: ' \
-                '*-j[JSON, an object a line]' \
-                '*--json-output[JSON, an object a line]' \
-                '*-G+[a cgroup for each event before it]:value: ' \
-                '*--cgroup=[a cgroup for each event before it]:value: ' \
-                '*--for-each-cgroup=[each event in each of these cgroups]:value: ' \
+                '*-A[print one line for each CPU]' \
+                '*--no-aggr[print one line for each CPU]' \
+                '*--no-merge[print one line for each CPU]' \
+                '*-x+[separate fields with this string]:value: ' \
+                '*--field-separator=[separate fields with this string]:value: ' \
+                '*-j[print JSON, one object a line]' \
+                '*--json-output[print JSON, one object a line]' \
+                '*-G+[count the preceding event in this cgroup]:value: ' \
+                '*--cgroup=[count the preceding event in this cgroup]:value: ' \
+                '*--for-each-cgroup=[count each event in each of these cgroups]:value: ' \
                 '*-o+[write to this file]:file:_files' \
                 '*--output=[write to this file]:file:_files' \
                 '*--append[append to the file of -o]' \
@@ -101,35 +101,35 @@ _perfpy() {
                 '*--interval-count=[stop after n intervals]:value: ' \
                 '*--interval-clear[clear the screen before each interval]' \
                 '*--timeout=[stop after n ms]:value: ' \
-                '*--per-socket[a line for each socket]' \
-                '*--per-die[a line for each die]' \
-                '*--per-cluster[a line for each cluster]' \
-                '*--per-cache=-[a line for each cache]::value: ' \
-                '*--per-core[a line for each core]' \
-                '*--per-thread[a line for each thread]' \
-                '*--per-node[a line for each NUMA node]' \
-                '*-D+[count from n ms after the start on]:value: ' \
-                '*--delay=[count from n ms after the start on]:value: ' \
-                '*-M+[compute these metrics or groups of metrics]:metrics: _sequence _perfpy_ask metrics -' \
-                '*--metrics=[compute these metrics or groups of metrics]:metrics: _sequence _perfpy_ask metrics -' \
-                '*--metric-no-group[count the events of metrics one by one]' \
-                '*--metric-no-merge[count an event of several metrics once for each]' \
-                '*--metric-no-threshold[count no events for thresholds of metrics]' \
+                '*--per-socket[print one line for each socket]' \
+                '*--per-die[print one line for each die]' \
+                '*--per-cluster[print one line for each cluster]' \
+                '*--per-cache=-[print one line for each cache]::value: ' \
+                '*--per-core[print one line for each core]' \
+                '*--per-thread[print one line for each thread]' \
+                '*--per-node[print one line for each NUMA node]' \
+                '*-D+[start counting after n ms]:value: ' \
+                '*--delay=[start counting after n ms]:value: ' \
+                '*-M+[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
+                '*--metrics=[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
+                '*--metric-no-group[do not group the events of a metric]' \
+                '*--metric-no-merge[do not share events between metrics]' \
+                '*--metric-no-threshold[skip events for metric thresholds]' \
                 '*--topdown[compute the top-down metrics]' \
-                '*--td-level=[the level of --topdown]:value: ' \
+                '*--td-level=[set the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \
-                '*--hide-zero-events[show no events that were counted and did not happen]' \
+                '*--hide-zero-events[hide events with a count of zero]' \
                 '*--all-kernel[count in the kernel only]' \
                 '*--all-user[count in user space only]' \
-                '*--summary[with -I  print the sums at the end]' \
-                '*--no-csv-summary[no summary before the lines of --summary with -x]' \
+                '*--summary[with -I  print the totals at the end]' \
+                '*--no-csv-summary[omit the word summary from --summarys lines with -x]' \
                 '*--quiet[print nothing]' \
-                '*--control=[take enable and disable from there, answer ack]:value: ' \
-                '*--compare=[run this command, too, in turn with the other, and tell how it differs]:program: _command_names -e' \
-                '*--warmup=[with --compare  runs of each before those that count]:value: ' \
-                '*--min-change=[with --compare  differences below this are too small to matter]:value: ' \
-                '*--fail-if-slower=[with --compare  exit status 90 where a command takes longer by more]:value: ' \
-                '*--ignore-failure[with --compare  compare programs that fail, too]' \
+                '*--control=[read enable and disable commands from here, answer ack]:value: ' \
+                '*--compare=[compare with this command, run in turns]:program: _command_names -e' \
+                '*--warmup=[with --compare  run each command n times first, uncounted]:value: ' \
+                '*--min-change=[with --compare  ignore differences below this]:value: ' \
+                '*--fail-if-slower=[with --compare  exit with 90 if a command is slower by more]:value: ' \
+                '*--ignore-failure[with --compare  also compare failing runs]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
@@ -146,111 +146,111 @@ _perfpy() {
                 '*--uid=[record the threads of this user]:user:_users' \
                 '*-C+[record these CPUs, such as 0-2,5]:value: ' \
                 '*--cpu=[record these CPUs, such as 0-2,5]:value: ' \
-                '*-G+[record the tasks of these cgroups only]:value: ' \
-                '*--cgroup=[record the tasks of these cgroups only]:value: ' \
-                '*--per-thread[one buffer for each thread instead of each CPU]' \
-                '*-i[leave out child tasks]' \
-                '*--no-inherit[leave out child tasks]' \
-                '*-D+[start that much later]:value: ' \
-                '*--delay=[start that much later]:value: ' \
-                '*--control=[take commands  enable, disable, evlist, stop, ping]:value: ' \
-                '*--exclude-perf[leave out tracepoints hit by perfpy itself]' \
-                '*-e+[what to record]:events: _sequence _perfpy_ask events -' \
-                '*--event=[what to record]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[keep hits of the tracepoints of the last -e that satisfy this]:value: ' \
-                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
-                '*-F+[samples a second]:value:(max 99 997)' \
-                '*--freq=[samples a second]:value:(max 99 997)' \
-                '*-c+[take a sample every that many events]:value: ' \
-                '*--count=[take a sample every that many events]:value: ' \
-                '*--strict-freq[fail where the kernel would lower the frequency]' \
+                '*-G+[record only the tasks of these cgroups]:value: ' \
+                '*--cgroup=[record only the tasks of these cgroups]:value: ' \
+                '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
+                '*-i[do not record child tasks]' \
+                '*--no-inherit[do not record child tasks]' \
+                '*-D+[start after n ms]:value: ' \
+                '*--delay=[start after n ms]:value: ' \
+                '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
+                '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
+                '*-e+[select events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[select events]:events: _sequence _perfpy_ask events -' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
+                '*-F+[samples per second]:value:(max 99 997)' \
+                '*--freq=[samples per second]:value:(max 99 997)' \
+                '*-c+[take one sample every n events]:value: ' \
+                '*--count=[take one sample every n events]:value: ' \
+                '*--strict-freq[fail if the kernel would lower the frequency]' \
                 '*--all-kernel[count in the kernel only]' \
                 '*--all-user[count in user space only]' \
                 '*-n[take no samples]' \
                 '*--no-samples[take no samples]' \
-                '*--no-buffering[write at every sample]' \
-                '*-g[record call chains by frame pointers]' \
-                '*--call-graph=[record call chains  fp(,frames)(,defer) or dwarf(,bytes)]:value:(dwarf fp)' \
-                '*--unwind[unwind DWARF stacks while recording, store call chains instead  a fiftieth of the size]' \
-                '*--keep-stacks[with --unwind  write the stacks, too, into a file <output>.stacks]' \
-                '*--kernel-callchains[call chains of the kernel only]' \
-                '*--user-callchains[call chains of user space only]' \
-                '*--off-cpu[the time off the CPU, too, with its stacks  an event offcpu-time, in ns]' \
-                '*--off-cpu-thresh=[with --off-cpu  shorter waits are added up by thread and stack]:value: ' \
-                '*--off-cpu-limit=[with --off-cpu  so many stacks a second at most]:value: ' \
-                '*--latency[what perfpy report --latency needs  context switches]' \
-                '*--jit[make Python, Node, Java ... tell the names of their code, and keep them in the file]' \
-                '*--self-contained=-[keep the names of functions, or the binaries, in the file  a report elsewhere needs nothing else]::value:(names binaries)' \
-                '*-s[counts of each thread at its end, too]' \
-                '*--stat[counts of each thread at its end, too]' \
-                '*-R[raw data, as tracepoints have]' \
-                '*--raw-samples[raw data, as tracepoints have]' \
-                '*-d[data addresses]' \
-                '*--data[data addresses]' \
-                '*--data-mmap[mappings that hold no code, too]' \
-                '*--sample-mem-info[where in the memory hierarchy data came from]' \
-                '*--phys-data[physical data addresses]' \
-                '*--data-page-size[the size of the page of the data]' \
-                '*--code-page-size[the size of the page of the code]' \
-                '*-T[times]' \
-                '*--timestamp[times]' \
-                '*-P[periods]' \
-                '*--period[periods]' \
-                '*--sample-cpu[CPUs]' \
-                '*--sample-identifier[ids at a fixed offset]' \
-                '*-W[weights of special events]' \
-                '*--weight[weights of special events]' \
-                '*--transaction[flags of transactional memory, where the CPU has it]' \
-                '*-b[taken branches]' \
-                '*--branch-any[taken branches]' \
-                '*-j+[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
-                '*--branch-filter=[taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
-                '*-I-[registers at the interrupt]::value: ' \
-                '*--intr-regs=-[registers at the interrupt]::value: ' \
-                '*--user-regs=-[registers of user space]::value: ' \
-                '*--running-time[times of  S groups]' \
-                '*-k+[the clock of the times  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
-                '*--clockid=[the clock of the times  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
-                '*--switch-events[context switches]' \
-                '*--namespaces[namespaces of tasks]' \
-                '*--all-cgroups[cgroups of tasks]' \
-                '*--no-bpf-event[leave BPF programs out]' \
-                '*--buildid-mmap[build-ids in the maps instead of a table]' \
-                '*--synth=[what of what already runs is written down first]:value: _sequence compadd - no all task mmap cgroup' \
-                '*--tail-synthesize[write it down last instead]' \
-                '*--num-thread-synthesize=[for scripts written for perf  one thread is enough]:value: ' \
-                '*--proc-map-timeout=[for scripts written for perf  maps are read at once]:value: ' \
+                '*--no-buffering[wake up at every sample]' \
+                '*-g[record callchains by frame pointers]' \
+                '*--call-graph=[record callchains  fp(,frames)(,defer) or dwarf(,bytes)]:value:(dwarf fp)' \
+                '*--unwind[unwind DWARF stacks while recording]' \
+                '*--keep-stacks[with --unwind  also write the stacks to <output>.stacks]' \
+                '*--kernel-callchains[record only the kernel part of callchains]' \
+                '*--user-callchains[record only the user part of callchains]' \
+                '*--off-cpu[also record waits with their stacks]' \
+                '*--off-cpu-thresh=[with --off-cpu  sum up shorter waits]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu  stacks per second]:value: ' \
+                '*--latency[record context switches, for perfpy report --latency]' \
+                '*--jit[record the names of JIT-compiled and interpreted functions]' \
+                '*--self-contained=-[store symbol names or binaries in the file]::value:(names binaries)' \
+                '*-s[record per-thread counts at thread exit]' \
+                '*--stat[record per-thread counts at thread exit]' \
+                '*-R[record raw data, such as tracepoint fields]' \
+                '*--raw-samples[record raw data, such as tracepoint fields]' \
+                '*-d[record data addresses]' \
+                '*--data[record data addresses]' \
+                '*--data-mmap[record data mappings, too]' \
+                '*--sample-mem-info[record data sources in the memory hierarchy]' \
+                '*--phys-data[record physical data addresses]' \
+                '*--data-page-size[record the page size of data addresses]' \
+                '*--code-page-size[record the page size of code addresses]' \
+                '*-T[record timestamps]' \
+                '*--timestamp[record timestamps]' \
+                '*-P[record periods]' \
+                '*--period[record periods]' \
+                '*--sample-cpu[record CPU numbers]' \
+                '*--sample-identifier[record ids at a fixed offset]' \
+                '*-W[record sample weights]' \
+                '*--weight[record sample weights]' \
+                '*--transaction[record transaction flags, if the CPU has them]' \
+                '*-b[record taken branches]' \
+                '*--branch-any[record taken branches]' \
+                '*-j+[record taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*--branch-filter=[record taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*-I-[record registers at the interrupt]::value: ' \
+                '*--intr-regs=-[record registers at the interrupt]::value: ' \
+                '*--user-regs=-[record user registers]::value: ' \
+                '*--running-time[record enabled and running times of  S groups]' \
+                '*-k+[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--clockid=[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--switch-events[record context switches]' \
+                '*--namespaces[record namespaces of tasks]' \
+                '*--all-cgroups[record cgroups of tasks]' \
+                '*--no-bpf-event[do not record BPF programs]' \
+                '*--buildid-mmap[record build-ids in mappings instead of a table]' \
+                '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
+                '*--tail-synthesize[synthesize existing state at the end]' \
+                '*--num-thread-synthesize=[accepted for perf scripts  one thread is enough]:value: ' \
+                '*--proc-map-timeout=[accepted for perf scripts  maps are read at once]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[size of each buffer]:value: ' \
-                '*--mmap-pages=[size of each buffer]:value: ' \
-                '*--mmap-flush=[least bytes to write at once]:value: ' \
-                '*--affinity=[read each buffer on its own CPU or node]:value:(sys node cpu)' \
-                '*--threads=-[empty the buffers with several threads, into a folder with a file for each CPU  cpu, core, package, numa, or lists of CPUs]::value: ' \
-                '*--aio=-[for scripts written for perf  perfpy leaves that to the kernel]::value: ' \
-                '*--overwrite[keep what came last where there is no room for all]' \
-                '*--switch-output=-[go on in a new file  at SIGUSR2, after a size]::value: ' \
-                '*--switch-output-event=[go on in a new file whenever one of these happens anywhere]:events: _sequence _perfpy_ask events -' \
-                '*--switch-max-files=[keep that many of those files]:value: ' \
-                '*--max-cpu=[sample less often where recording itself takes more than this of one CPU]:value: ' \
-                '*--max-size=[stop when the file has this size]:value: ' \
-                '*--timestamp-filename[put the time after the files name]' \
-                '*--timestamp-boundary[note the times of the first and the last sample]' \
+                '*-m+[ring buffer size(,AUX area size) in pages, or B, K, M, G]:value: ' \
+                '*--mmap-pages=[ring buffer size(,AUX area size) in pages, or B, K, M, G]:value: ' \
+                '*--mmap-flush=[write at least this many bytes at once]:value: ' \
+                '*--affinity=[read ring buffers on their CPU or node]:value:(sys node cpu)' \
+                '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
+                '*--aio=-[accepted for perf scripts  the kernel writes asynchronously]::value: ' \
+                '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
+                '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
+                '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
+                '*--switch-max-files=[keep this many switched output files]:value: ' \
+                '*--max-cpu=[sample less if recording uses more of one CPU than this]:value: ' \
+                '*--max-size=[stop when the file reaches this size]:value: ' \
+                '*--timestamp-filename[append the time to the file name]' \
+                '*--timestamp-boundary[record the times of the first and last samples]' \
                 '*-z-[compress with zstd]::value: ' \
                 '*--compression-level=-[compress with zstd]::value: ' \
-                '*--kcore[copy the code of the kernel and its modules beside the recording, which is a folder then]' \
-                '*-N[keep no copies of the recorded programs]' \
-                '*--no-buildid-cache[keep no copies of the recorded programs]' \
-                '*-B[note no build-ids]' \
-                '*--no-buildid[note no build-ids]' \
-                '*--buildid-all[note the build-ids of all files, hit or not]' \
+                '*--kcore[copy the code of the kernel and its modules into a folder]' \
+                '*-N[do not copy recorded programs into the build-id cache]' \
+                '*--no-buildid-cache[do not copy recorded programs into the build-id cache]' \
+                '*-B[do not record build-ids]' \
+                '*--no-buildid[do not record build-ids]' \
+                '*--buildid-all[record build-ids of all files, sampled or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
-                '*--debuginfod=-[for scripts written for perf  perfpy report asks the servers in DEBUGINFOD_URLS]::value: ' \
-                '*--vmlinux=[for scripts written for perf  its BPF programs need it]:file:_files' \
-                '*--dry-run[read the options, then exit]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*--debuginfod=-[accepted for perf scripts  set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[accepted for perf scripts  perfs BPF programs need it]:file:_files' \
+                '*--dry-run[parse the options, then exit]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -259,14 +259,14 @@ _perfpy() {
             ;;
         report)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*-s+[sort by these keys  comm, dso, symbol, pid, cpu, host, tod ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
                 '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu, host, tod ...]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*-F+[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*--fields=[columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
+                '*-F+[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
+                '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -274,94 +274,94 @@ _perfpy() {
                 '*--showcpuutilization[show shares of kernel and user code]' \
                 '*-T[show counts per thread]' \
                 '*--threads[show counts per thread]' \
-                '*-g+[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
-                '*--call-graph=[how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
+                '*-g+[choose how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
+                '*--call-graph=[choose how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
                 '*--children[add callers overhead]' \
-                '*--latency[sort by shares of the wall clock]' \
-                '*-G[call graphs from callers to callees]' \
-                '*--inverted[call graphs from callers to callees]' \
-                '*-H[a level for each sort key]' \
-                '*--hierarchy[a level for each sort key]' \
-                '*--max-stack=[look at this many frames of a callchain]:value: ' \
-                '*--ignore-callees=[forget what these functions call]:value: ' \
-                '*-p+[what a parent is, for --sort parent]:value: ' \
-                '*--parent=[what a parent is, for --sort parent]:value: ' \
-                '*-x[only samples that have a parent]' \
-                '*--exclude-other[only samples that have a parent]' \
+                '*--latency[sort by share of wall-clock time]' \
+                '*-G[show call graphs from callers to callees]' \
+                '*--inverted[show call graphs from callers to callees]' \
+                '*-H[nest the rows, one level for each sort key]' \
+                '*--hierarchy[nest the rows, one level for each sort key]' \
+                '*--max-stack=[use at most n frames of a callchain]:value: ' \
+                '*--ignore-callees=[drop callees of these functions from callchains]:value: ' \
+                '*-p+[regex that identifies the parent, for --sort parent]:value: ' \
+                '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \
+                '*-x[only samples with a parent]' \
+                '*--exclude-other[only samples with a parent]' \
                 '*-d+[only these shared objects]:value: ' \
                 '*--dsos=[only these shared objects]:value: ' \
                 '*-c+[only these commands]:value: ' \
                 '*--comms=[only these commands]:value: ' \
                 '*-S+[only these functions]:value: ' \
                 '*--symbols=[only these functions]:value: ' \
-                '*--symbol-filter=[only functions whose name has this part]:value: ' \
+                '*--symbol-filter=[only functions with this part in their name]:value: ' \
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
-                '*--parallelism=[only while so many threads ran]:value: ' \
+                '*--parallelism=[only samples at this parallelism]:value: ' \
                 '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
-                '*--show-on-off-events[count the events of --switch-on and --switch-off, too]' \
-                '*--percent-limit=[leave out rows below it]:value: ' \
-                '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
-                '*-U[leave out what has no symbol]' \
-                '*--hide-unresolved[leave out what has no symbol]' \
-                '*--group[show events of a group side by side]' \
+                '*--show-on-off-events[include the events of --switch-on and --switch-off]' \
+                '*--percent-limit=[hide rows below this share]:value: ' \
+                '*--percentage=[percentages of the filtered or of all samples]:value:(relative absolute)' \
+                '*-U[hide entries without a symbol]' \
+                '*--hide-unresolved[hide entries without a symbol]' \
+                '*--group[show the events of a group side by side]' \
                 '*--group-sort-idx=[sort groups by this event]:value: ' \
-                '*-t+[columns with this separator]:value: ' \
-                '*--field-separator=[columns with this separator]:value: ' \
-                '*-w+[use these widths]:value: ' \
-                '*--column-widths=[use these widths]:value: ' \
-                '*--total-cycles[of recordings of branches  the blocks between them, most cycles first]' \
-                '*-b[a row for each branch]' \
-                '*--branch-stack[a row for each branch]' \
-                '*--mem-mode[a row for each kind of memory access]' \
-                '*--with-off-cpu[time on and off the CPU as one, in seconds]' \
+                '*-t+[separate columns with this string]:value: ' \
+                '*--field-separator=[separate columns with this string]:value: ' \
+                '*-w+[set the column widths]:value: ' \
+                '*--column-widths=[set the column widths]:value: ' \
+                '*--total-cycles[show blocks between branches, most cycles first]' \
+                '*-b[show one row for each branch]' \
+                '*--branch-stack[show one row for each branch]' \
+                '*--mem-mode[show one row for each kind of memory access]' \
+                '*--with-off-cpu[merge on-CPU and off-CPU time]' \
                 '*--ns[show times in nanoseconds]' \
-                '*--time-quantum=[grain of times in --sort time and tod]:value: ' \
-                '*--raw-trace[show tracepoints fields, not their formatted text]' \
-                '*--full-source-path[name source files with their folders]' \
-                '*--skip-empty[leave out events without samples]' \
-                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--time-quantum=[quantum of --sort time and tod]:value: ' \
+                '*--raw-trace[show raw fields of tracepoints]' \
+                '*--full-source-path[show full paths of source files]' \
+                '*--skip-empty[hide events without samples]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
                 '*--tui[browse the report]' \
-                '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
-                '*--whole-names[on screens, names of functions with all their arguments]' \
-                '*--json=[the report as JSON]::file:_files' \
-                '*--flamegraph=[a page  flame graph, time line, tables, code]::file:_files' \
-                '*--html=[a page  flame graph, time line, tables, code]::file:_files' \
-                '*--source[the code of hot functions in a page]' \
-                '*--folded=[stacks as lines for flamegraph.pl and others]::file:_files' \
-                '*--speedscope=[stacks for speedscope]::file:_files' \
-                '*--firefox=[samples for the Firefox Profiler]::file:_files' \
-                '*--pprof=[stacks for pprof]::file:_files' \
-                '*--header[show what the file says about the recording, too]' \
-                '*--header-only[show only what the file says about the recording]' \
-                '*-I[show more of the header]' \
-                '*--show-info[show more of the header]' \
-                '*--stats[show how many records of each type there are]' \
-                '*--tasks[show the tasks recorded]' \
-                '*--mmaps[show the tasks recorded with their mappings]' \
-                '*-D[print every record as bytes and as text]' \
-                '*--dump-raw-trace[print every record as bytes and as text]' \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
+                '*--whole-names[show full function names on screens]' \
+                '*--json=[write the report as JSON]::file:_files' \
+                '*--flamegraph=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
+                '*--html=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
+                '*--source[include the code of hot functions in a page]' \
+                '*--folded=[write folded stacks, as for flamegraph.pl]::file:_files' \
+                '*--speedscope=[write stacks for speedscope]::file:_files' \
+                '*--firefox=[write samples for the Firefox Profiler]::file:_files' \
+                '*--pprof=[write stacks for pprof]::file:_files' \
+                '*--header[show the files header, too]' \
+                '*--header-only[show only the files header]' \
+                '*-I[show the extended header]' \
+                '*--show-info[show the extended header]' \
+                '*--stats[show the number of records by type]' \
+                '*--tasks[show the recorded tasks]' \
+                '*--mmaps[show the recorded tasks with their mappings]' \
+                '*-D[print every record as bytes and text]' \
+                '*--dump-raw-trace[print every record as bytes and text]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
-                '*--jobs=[read large files with at most so many processes]:value: ' \
-                '*--weights=[several recordings count by their events]:value:(time samples equal)' \
-                '*--cluster=[let the workers of this Dask scheduler read the recordings]:value: ' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*--jobs=[read large files with at most n processes]:value: ' \
+                '*--weights=[weigh recordings by time]:value:(time samples equal)' \
+                '*--cluster=[read the recordings with this Dask cluster]:value: ' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
@@ -370,21 +370,21 @@ _perfpy() {
             ;;
         view)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
-                '*-o+[write the page into this file]:file:_files' \
-                '*--output=[write the page into this file]:file:_files' \
-                '*--source[the code of hot functions]' \
-                '*--browser[open the page in the browser where there is one]' \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-o+[write the page to this file]:file:_files' \
+                '*--output=[write the page to this file]:file:_files' \
+                '*--source[include the code of hot functions]' \
+                '*--browser[open the page in the browser]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -392,52 +392,52 @@ _perfpy() {
             ;;
         annotate)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*-s+[only this function]:value: ' \
                 '*--symbol=[only this function]:value: ' \
                 '*-d+[only these shared objects]:value: ' \
                 '*--dsos=[only these shared objects]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
-                '*--percent-limit=[leave out functions below it]:value: ' \
-                '*--skip-missing[say nothing of functions whose code is not here]' \
-                '*--group[events of a group side by side]' \
-                '*--skip-empty[leave out the columns of events without samples]' \
-                '*--source[lines of source code among the instructions]' \
-                '*--asm-raw[the bytes of each instruction, too]' \
-                '*-M+[how instructions are written, such as intel]:value: ' \
-                '*--disassembler-style=[how instructions are written, such as intel]:value: ' \
-                '*-l[file and line of the instructions that matter, and a table of them]' \
-                '*--print-line[file and line of the instructions that matter, and a table of them]' \
-                '*-P[name files with their folders]' \
-                '*--full-paths[name files with their folders]' \
-                '*--objdump=[the objdump to run]:value: ' \
-                '*--prefix=[put this before the paths of source files]:value: ' \
-                '*--prefix-strip=[leave out so many of their folders]:value: ' \
-                '*-n[numbers of samples in place of shares]' \
-                '*--show-nr-samples[numbers of samples in place of shares]' \
-                '*--show-total-period[sums of periods in place of shares]' \
+                '*--percent-limit=[hide functions below this share]:value: ' \
+                '*--skip-missing[skip functions whose code is missing]' \
+                '*--group[show the events of a group side by side]' \
+                '*--skip-empty[hide columns of events without samples]' \
+                '*--source[show source lines among the instructions]' \
+                '*--asm-raw[show the bytes of each instruction]' \
+                '*-M+[set the disassembler style, such as intel]:value: ' \
+                '*--disassembler-style=[set the disassembler style, such as intel]:value: ' \
+                '*-l[print source lines of hot instructions, and a summary]' \
+                '*--print-line[print source lines of hot instructions, and a summary]' \
+                '*-P[show full paths of files]' \
+                '*--full-paths[show full paths of files]' \
+                '*--objdump=[run this objdump]:value: ' \
+                '*--prefix=[add this prefix to the paths of source files]:value: ' \
+                '*--prefix-strip=[strip n leading folders from the paths of source files]:value: ' \
+                '*-n[show numbers of samples instead of shares]' \
+                '*--show-nr-samples[show numbers of samples instead of shares]' \
+                '*--show-total-period[show sums of periods instead of shares]' \
                 '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
-                '*--stdio-color=[colours in plain text  always, never or auto]::value:(always never auto)' \
-                '*--by-line[lines of source files, with what they and the calls inlined there have]' \
-                '*-D[print every record as bytes and as text]' \
-                '*--dump-raw-trace[print every record as bytes and as text]' \
-                '*--stdio[plain text in perfs layout, on a terminal too]' \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
+                '*--by-line[show source files by line, inlined calls included]' \
+                '*-D[print every record as bytes and text]' \
+                '*--dump-raw-trace[print every record as bytes and text]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -447,16 +447,16 @@ _perfpy() {
             _arguments -s -S \
                 '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
                 '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*-c+[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
-                '*--compute=[delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
-                '*-b[only rows that the baseline and another recording have]' \
-                '*--baseline-only[only rows that the baseline and another recording have]' \
+                '*-c+[compute delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
+                '*--compute=[compute delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
+                '*-b[only rows of the baseline that have a counterpart]' \
+                '*--baseline-only[only rows of the baseline that have a counterpart]' \
                 '*-p[show periods]' \
                 '*--period[show periods]' \
-                '*-F[show what was computed of what]' \
-                '*--formula[show what was computed of what]' \
-                '*-o+[sort by this recordings change]:value: ' \
-                '*--order=[sort by this recordings change]:value: ' \
+                '*-F[show the formula of each result]' \
+                '*--formula[show the formula of each result]' \
+                '*-o+[sort by this files change]:value: ' \
+                '*--order=[sort by this files change]:value: ' \
                 '*-d+[only these shared objects]:value: ' \
                 '*--dsos=[only these shared objects]:value: ' \
                 '*-C+[only these commands]:value: ' \
@@ -466,39 +466,39 @@ _perfpy() {
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
-                '*--time=[only this time  10%-20%, or start,stop for each recording, parted by colons]:value: ' \
-                '*--percentage=[shares of what filters leave, or of all]:value:(relative absolute)' \
-                '*-t+[columns with this separator]:value: ' \
-                '*--field-separator=[columns with this separator]:value: ' \
-                '*--with-off-cpu[time on and off the CPU as one]' \
-                '*--fail-above=[exit status 90 where a row costs more than before, by more than noise and this share of all]:value: ' \
-                '*--noise[mark what sampling noise does not explain]' \
-                '*--stdio[plain text in perfs layout, on a terminal too]' \
-                '*--json=-[the comparison as JSON]::file:_files' \
-                '*--flamegraph=[what changed as a page  flame graph, time line, tables]:file:_files' \
-                '*--html=[what changed as a page  flame graph, time line, tables]:file:_files' \
-                '*--all[on a terminal, also the rows that the noise of sampling explains]' \
-                '*--ignore-comm[commands are the same whatever they are called]' \
-                '*--whole-names[on a terminal and in flame graphs, each instance of a template by itself]' \
-                '*-f[read files although somebody else owns them]' \
-                '*--force[read files although somebody else owns them]' \
-                '*--jobs=[read large files with at most so many processes]:value: ' \
-                '*--before=[recordings of the first group  file, pattern or folder]:file:_files' \
-                '*--after=[recordings of the second group]:file:_files' \
-                '*--unit=[of groups, the spread between what a change must exceed  hosts]:value:(host recording)' \
-                '*--weights=[of groups, hosts count by their events]:value:(time samples equal)' \
-                '*--cluster=[let the workers of this Dask scheduler read the groups]:value: ' \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--time=[only this time  10%-20%, or start,stop start,stop]:value: ' \
+                '*--percentage=[percentages of the filtered or of all samples]:value:(relative absolute)' \
+                '*-t+[separate columns with this string]:value: ' \
+                '*--field-separator=[separate columns with this string]:value: ' \
+                '*--with-off-cpu[merge on-CPU and off-CPU time]' \
+                '*--fail-above=[exit with 90 if a row rises by more than noise and this]:value: ' \
+                '*--noise[mark changes beyond sampling noise]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--json=-[write the comparison as JSON]::file:_files' \
+                '*--flamegraph=[write the changes as one HTML page]:file:_files' \
+                '*--html=[write the changes as one HTML page]:file:_files' \
+                '*--all[on a terminal  show rows within sampling noise, too]' \
+                '*--ignore-comm[ignore command names]' \
+                '*--whole-names[show full function names on screens and in flame graphs]' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*--jobs=[read large files with at most n processes]:value: ' \
+                '*--before=[first group of recordings  file, pattern, folder]:file:_files' \
+                '*--after=[second group of recordings]:file:_files' \
+                '*--unit=[groups  observe hosts]:value:(host recording)' \
+                '*--weights=[groups  weigh hosts by time]:value:(time samples equal)' \
+                '*--cluster=[read the groups with this Dask cluster]:value: ' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -506,41 +506,41 @@ _perfpy() {
             ;;
         script)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
-                '*--jobs=[read large files with at most so many processes]:value: ' \
-                '*-F+[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
-                '*--fields=[fields to print]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
-                '*-D[print every record as bytes and as text]' \
-                '*--dump-raw-trace[print every record as bytes and as text]' \
-                '*--dump-unsorted-raw-trace[the same in the order of the file, not of time]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*--jobs=[read large files with at most n processes]:value: ' \
+                '*-F+[print these fields]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
+                '*--fields=[print these fields]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
+                '*-D[print every record as bytes and text]' \
+                '*--dump-raw-trace[print every record as bytes and text]' \
+                '*--dump-unsorted-raw-trace[print every record in file order]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
-                '*-L[shorter names of commands and CPUs]' \
-                '*--Latency[shorter names of commands and CPUs]' \
-                '*-d[print no samples, count those that come out of order]' \
-                '*--debug-mode[print no samples, count those that come out of order]' \
-                '*--ns[times with 9 decimal places]' \
-                '*--reltime[times since the first sample]' \
-                '*--deltatime[times since the sample before]' \
-                '*-G[no callchains, only the sampled address]' \
-                '*--hide-call-graph[no callchains, only the sampled address]' \
-                '*--max-stack=[this many frames of a callchain at most]:value: ' \
-                '*--max-blocks=[with brstackinsn  so many blocks at most]:value: ' \
+                '*-L[shorten names of commands and CPUs]' \
+                '*--Latency[shorten names of commands and CPUs]' \
+                '*-d[print no samples, count those out of order]' \
+                '*--debug-mode[print no samples, count those out of order]' \
+                '*--ns[show times with 9 decimal places]' \
+                '*--reltime[show times since the first sample]' \
+                '*--deltatime[show times since the previous sample]' \
+                '*-G[hide callchains, show only the sampled address]' \
+                '*--hide-call-graph[hide callchains, show only the sampled address]' \
+                '*--max-stack=[print at most n frames of a callchain]:value: ' \
+                '*--max-blocks=[with brstackinsn  print at most n blocks]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
-                '*--full-source-path[name source files with their folders]' \
-                '*--show-kernel-path[the path of the kernels symbols in place of (kernel.kallsyms)]' \
-                '*--show-task-events[show task records among the samples]' \
-                '*--show-mmap-events[show mmap records among the samples]' \
-                '*--show-switch-events[show switch records among the samples]' \
-                '*--show-namespace-events[show namespace records among the samples]' \
-                '*--show-cgroup-events[show cgroup records among the samples]' \
-                '*--show-lost-events[show lost records among the samples]' \
-                '*--show-bpf-events[show bpf records among the samples]' \
-                '*--show-text-poke-events[show text-poke records among the samples]' \
-                '*--show-round-events[show round records among the samples]' \
-                '*--per-event-dump[write each events lines to a file, INPUT.EVENT.dump]' \
+                '*--full-source-path[show full paths of source files]' \
+                '*--show-kernel-path[show the path of the kernels symbol file]' \
+                '*--show-task-events[print task records, too]' \
+                '*--show-mmap-events[print mmap records, too]' \
+                '*--show-switch-events[print switch records, too]' \
+                '*--show-namespace-events[print namespace records, too]' \
+                '*--show-cgroup-events[print cgroup records, too]' \
+                '*--show-lost-events[print lost records, too]' \
+                '*--show-bpf-events[print bpf records, too]' \
+                '*--show-text-poke-events[print text-poke records, too]' \
+                '*--show-round-events[print round records, too]' \
+                '*--per-event-dump[write each events lines to INPUT.EVENT.dump]' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
                 '*-c+[only these commands]:value: ' \
@@ -549,35 +549,35 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
-                '*--addr-range=[with -S 0xADDRESS  so many bytes after it, too]:value: ' \
+                '*--addr-range=[with -S 0xADDRESS  also the n bytes after it]:value: ' \
                 '*--dsos=[only samples in these files]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
-                '*--header[show what the file says about the recording, too]' \
-                '*--header-only[show only what the file says about the recording]' \
-                '*-I[show more of the header]' \
-                '*--show-info[show more of the header]' \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--header[show the files header, too]' \
+                '*--header-only[show only the files header]' \
+                '*-I[show the extended header]' \
+                '*--show-info[show the extended header]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
-                '*-s+[call the functions of a program in Python for each sample]:value: ' \
-                '*--script=[call the functions of a program in Python for each sample]:value: ' \
-                '*--py=[call on_sample(batch) and on_record(record) of a program in Python, on columns]:file:_files' \
-                '*-g+[write a program to begin with  python, or FILE.py]:value: ' \
-                '*--gen-script=[write a program to begin with  python, or FILE.py]:value: ' \
+                '*-s+[call the functions of a Python program for each sample]:value: ' \
+                '*--script=[call the functions of a Python program for each sample]:value: ' \
+                '*--py=[call on_sample(batch) of a Python program, on columns]:file:_files' \
+                '*-g+[write a starter program  python, or FILE.py]:value: ' \
+                '*--gen-script=[write a starter program  python, or FILE.py]:value: ' \
                 '*-l[list the scripts of an installed perf]' \
                 '*--list[list the scripts of an installed perf]' \
-                '*-a[with script record NAME  on all CPUs]' \
-                '*--all-cpus[with script record NAME  on all CPUs]' \
+                '*-a[with script record NAME  record all CPUs]' \
+                '*--all-cpus[with script record NAME  record all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -585,36 +585,36 @@ _perfpy() {
             ;;
         list)
             _arguments -s -S \
-                '*-d[print extra event descriptions]' \
-                '*--desc[print extra event descriptions]' \
-                '*-j[JSON encode events and metrics]' \
-                '*--json[JSON encode events and metrics]' \
-                '*-o+[output file name]:file:_files' \
-                '*--output=[output file name]:file:_files' \
+                '*-d[print event descriptions]' \
+                '*--desc[print event descriptions]' \
+                '*-j[print JSON]' \
+                '*--json[print JSON]' \
+                '*-o+[write to this file]:file:_files' \
+                '*--output=[write to this file]:file:_files' \
                 '*-v[print longer event descriptions]' \
                 '*--long-desc[print longer event descriptions]' \
-                '*--details[print how events are encoded, and the expressions of metrics]' \
+                '*--details[print event encodings and metric expressions]' \
                 '*--deprecated[print deprecated events, too]' \
-                '*--unit=[limit PMU events to the PMUs of this name or pattern]:pmus: _perfpy_ask pmus' \
-                '*--cputype=[the same, of the kinds of CPU that the machine has]:pmus: _perfpy_ask pmus' \
-                '*--check[try to open each event, and say why not]' \
-                '*--event-files=[take named events from these JSON files, too]:directory: _files -/' \
-                '*--update-events=[take this CPUs events and metrics from its makers files, and keep them for all commands]:directory: _files -/' \
-                '*--debug[say where events were looked for]' \
-                '*--stdio[plain text in perfs layout, on a terminal too]' \
+                '*--unit=[only events of PMUs with this name or pattern]:pmus: _perfpy_ask pmus' \
+                '*--cputype=[only events of this kind of CPU]:pmus: _perfpy_ask pmus' \
+                '*--check[try to open each event, print the reason for failures]' \
+                '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
+                '*--update-events=[install this CPUs events from its vendors files]:directory: _files -/' \
+                '*--debug[show where perfpy looked for events]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
                 '*--help[show this text]' \
                 '*:event:{ compadd hw sw cache tracepoint pmu sdt metric metricgroup; _perfpy_ask events }'
             ;;
         evlist)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*-F[show the sampling frequency or period]' \
                 '*--freq[show the sampling frequency or period]' \
-                '*-g[show events that were counted together]' \
-                '*--group[show events that were counted together]' \
+                '*-g[show groups of events]' \
+                '*--group[show groups of events]' \
                 '*-v[show all fields of the events]' \
                 '*--verbose[show all fields of the events]' \
                 '*--trace-fields[show the fields of tracepoints]' \
@@ -623,103 +623,103 @@ _perfpy() {
             ;;
         buildid-list)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
-                '*-H[only files that samples hit]' \
-                '*--with-hits[only files that samples hit]' \
-                '*-k[the build-id of the kernel that runs]' \
-                '*--kernel[the build-id of the kernel that runs]' \
-                '*-m[build-ids of the kernel that runs and its modules, and where they are]' \
-                '*--kernel-maps[build-ids of the kernel that runs and its modules, and where they are]' \
-                '*-v[say more]' \
-                '*--verbose[say more]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-H[only files with samples]' \
+                '*--with-hits[only files with samples]' \
+                '*-k[print the running kernels build-id]' \
+                '*--kernel[print the running kernels build-id]' \
+                '*-m[print build-ids and addresses of the running kernel]' \
+                '*--kernel-maps[print build-ids and addresses of the running kernel]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         buildid-cache)
             _arguments -s -S \
-                '*-a+[files to add]:file:_files' \
-                '*--add=[files to add]:file:_files' \
-                '*-r+[files to remove]:file:_files' \
-                '*--remove=[files to remove]:file:_files' \
-                '*-p+[files to remove, with all older builds of them]:file:_files' \
-                '*--purge=[files to remove, with all older builds of them]:file:_files' \
+                '*-a+[add these files]:file:_files' \
+                '*--add=[add these files]:file:_files' \
+                '*-r+[remove these files]:file:_files' \
+                '*--remove=[remove these files]:file:_files' \
+                '*-p+[remove these files and all their older builds]:file:_files' \
+                '*--purge=[remove these files and all their older builds]:file:_files' \
                 '*-P[remove everything]' \
                 '*--purge-all[remove everything]' \
-                '*-u+[files to add where they are not there yet]:file:_files' \
-                '*--update=[files to add where they are not there yet]:file:_files' \
-                '*-M+[list what a recording needs and the cache lacks]:recording:_perfpy_recordings' \
-                '*--missing=[list what a recording needs and the cache lacks]:recording:_perfpy_recordings' \
-                '*-l[list what is kept and still is at its path]' \
-                '*--list[list what is kept and still is at its path]' \
-                '*-f[read a recording although somebody else owns it]' \
-                '*--force[read a recording although somebody else owns it]' \
-                '*-v[say what is done]' \
-                '*--verbose[say what is done]' \
+                '*-u+[add these files unless cached]:file:_files' \
+                '*--update=[add these files unless cached]:file:_files' \
+                '*-M+[list the files of a recording that the cache lacks]:recording:_perfpy_recordings' \
+                '*--missing=[list the files of a recording that the cache lacks]:recording:_perfpy_recordings' \
+                '*-l[list cached files that still exist at their path]' \
+                '*--list[list cached files that still exist at their path]' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-v[print each action]' \
+                '*--verbose[print each action]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         inject)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read the file although somebody else owns it]' \
-                '*--force[read the file although somebody else owns it]' \
-                '*-o+[output file name]:file:_files' \
-                '*--output=[output file name]:file:_files' \
-                '*-j[add what jitdump files say]' \
-                '*--jit[add what jitdump files say]' \
-                '*-b[add build-ids of the files that samples hit]' \
-                '*--build-ids[add build-ids of the files that samples hit]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-o+[write to this file]:file:_files' \
+                '*--output=[write to this file]:file:_files' \
+                '*-j[add code from jitdump files]' \
+                '*--jit[add code from jitdump files]' \
+                '*-b[add build-ids of sampled files]' \
+                '*--build-ids[add build-ids of sampled files]' \
                 '*--buildid-all[add build-ids of all files]' \
-                '*-B[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
-                '*--mmap2-buildids[put build-ids into the mappings of files that samples hit, drop all other mappings]' \
+                '*-B[put build-ids into mappings of sampled files, drop others]' \
+                '*--mmap2-buildids[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
-                '*--known-build-ids=[build-ids to believe  path id,..., or a file of such lines]:value: ' \
-                '*--convert-callchain[unwind copies of stacks into callchains, and leave them out]' \
-                '*--symfs=[look for the files that ran below this directory]:directory: _files -/' \
-                '*-v[say what was done]' \
-                '*--verbose[say what was done]' \
+                '*--known-build-ids=[trust these build-ids  path id,..., or @FILE]:value: ' \
+                '*--convert-callchain[unwind copies of stacks into callchains, drop the copies]' \
+                '*--symfs=[look for the recorded files below this directory]:directory: _files -/' \
+                '*-v[print each action]' \
+                '*--verbose[print each action]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         archive)
             _arguments -s -S \
-                '*--unpack[put an archives files into the build-id cache]' \
-                '*-f[read the recording although somebody else owns it]' \
-                '*--force[read the recording although somebody else owns it]' \
+                '*--unpack[unpack an archive into the build-id cache]' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         data)
             _arguments -s -S \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*--to-json=[write JSON into this file]:file:_files' \
-                '*-f[overwrite a file, and read a recording although somebody else owns it]' \
-                '*--force[overwrite a file, and read a recording although somebody else owns it]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*--to-json=[write JSON to this file]:file:_files' \
+                '*-f[overwrite the output, skip the file ownership check]' \
+                '*--force[overwrite the output, skip the file ownership check]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         export)
             _arguments -s -S \
-                '*--symfs=[look for files with symbols below this directory]:directory: _files -/' \
-                '*--kallsyms=[read the kernels symbols from this copy of /proc/kallsyms]:file:_files' \
-                '*-k+[read the kernels symbols from this ELF file]:file:_files' \
-                '*--vmlinux=[read the kernels symbols from this ELF file]:file:_files' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
-                '*--demangle-kernel[demangle the kernels names too]' \
-                '*--fold-interpreters[leave the frames of interpreters out where they named their functions]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--parquet=[add the recordings to the tables in this folder]:directory: _files -/' \
-                '*-i+[input file name]:recording:_perfpy_recordings' \
-                '*--input=[input file name]:recording:_perfpy_recordings' \
-                '*-f[read a file although somebody else owns it]' \
-                '*--force[read a file although somebody else owns it]' \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -727,21 +727,21 @@ _perfpy() {
             _arguments -s -S \
                 '*-l[show all settings]' \
                 '*--list[show all settings]' \
-                '*--system[of the systems file, /etc/perfconfig]' \
-                '*--user[of the users file, ~/.perfconfig]' \
+                '*--system[use the systems file, /etc/perfconfig]' \
+                '*--user[use the users file, ~/.perfconfig]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         check)
             _arguments -s -S \
-                '*-q[print nothing  the exit status tells]' \
-                '*--quiet[print nothing  the exit status tells]' \
+                '*-q[print nothing, only set the exit status]' \
+                '*--quiet[print nothing, only set the exit status]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         version)
             _arguments -s -S \
-                '*--build-options[show which of perfs features are there, and which libraries]' \
+                '*--build-options[show available features and libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
                 '*--help[show this text]' \

@@ -31,6 +31,8 @@ TOPIC_TEXTS = {path.stem: path.read_text() for path in sorted((CHECKOUT / "man" 
 COMPATIBILITY = TOPIC_TEXTS["compatibility"]
 #: the most lines of the front page
 FRONT_PAGE_LINES = 180
+#: the most characters of an option's help text
+HELP_WIDTH = 62
 
 
 def generator(folder: str) -> ModuleType:
@@ -88,6 +90,12 @@ def test_every_option_is_explained(name):
     command = load(name)
     assert command.help
     assert [option.spellings for option in command.options if not option.hidden and not option.help] == []
+
+
+def test_help_texts_are_short():
+    """A help text is one phrase; the manual page has the details."""
+    texts = {option.help for name in COMMANDS for option in load(name).options if not option.hidden and not option.kind.lacking}
+    assert [text for text in texts if len(text) > HELP_WIDTH or text.endswith(".")] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -27,8 +27,8 @@ _SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manuall
 class ArchiveCommandOptions(CommandOptions, lacks={"--all": "take the recording beside the archive, or record --self-contained"}):
     """What the command takes."""
 
-    unpack: bool = option("--unpack", Flag(), "put an archive's files into the build-id cache")
-    force: bool = option("-f,--force", Flag(), "read the recording although somebody else owns it")
+    unpack: bool = option("--unpack", Flag(), "unpack an archive into the build-id cache")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
     files: tuple[str, ...] = words("[<file>]")
 
 

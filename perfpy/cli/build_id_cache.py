@@ -32,15 +32,15 @@ _LACKING: Final = {
 class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
     """What the command takes."""
 
-    add: str = option("-a,--add", Value(default=""), "files to add", metavar="<file list>")
-    remove: str = option("-r,--remove", Value(default=""), "files to remove", metavar="<file list>")
-    purge: str = option("-p,--purge", Value(default=""), "files to remove, with all older builds of them", metavar="<file list>")
+    add: str = option("-a,--add", Value(default=""), "add these files", metavar="<file list>")
+    remove: str = option("-r,--remove", Value(default=""), "remove these files", metavar="<file list>")
+    purge: str = option("-p,--purge", Value(default=""), "remove these files and all their older builds", metavar="<file list>")
     purge_all: bool = option("-P,--purge-all", Flag(), "remove everything")
-    update: str = option("-u,--update", Value(default=""), "files to add where they are not there yet", metavar="<file list>")
-    missing: str = option("-M,--missing", Value(default=""), "list what a recording needs and the cache lacks", metavar="<file>")
-    list_files: bool = option("-l,--list", Flag(), "list what is kept and still is at its path")
-    force: bool = option("-f,--force", Flag(), "read a recording although somebody else owns it")
-    verbose: int = option("-v,--verbose", Counted(), "say what is done")
+    update: str = option("-u,--update", Value(default=""), "add these files unless cached", metavar="<file list>")
+    missing: str = option("-M,--missing", Value(default=""), "list the files of a recording that the cache lacks", metavar="<file>")
+    list_files: bool = option("-l,--list", Flag(), "list cached files that still exist at their path")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
+    verbose: int = option("-v,--verbose", Counted(), "print each action")
 
 
 def run(options: BuildIdCacheCommandOptions) -> int:

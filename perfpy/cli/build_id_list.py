@@ -24,10 +24,10 @@ _KERNEL = "[kernel.kallsyms]"
 class BuildIdListCommandOptions(InputOptions):
     """What the command takes."""
 
-    with_hits: bool = option("-H,--with-hits", Flag(), "only files that samples hit")
-    kernel: bool = option("-k,--kernel", Flag(), "the build-id of the kernel that runs")
-    kernel_maps: bool = option("-m,--kernel-maps", Flag(), "build-ids of the kernel that runs and its modules, and where they are")
-    verbose: int = option("-v,--verbose", Counted(), "say more")
+    with_hits: bool = option("-H,--with-hits", Flag(), "only files with samples")
+    kernel: bool = option("-k,--kernel", Flag(), "print the running kernel's build-id")
+    kernel_maps: bool = option("-m,--kernel-maps", Flag(), "print build-ids and addresses of the running kernel")
+    verbose: int = option("-v,--verbose", Counted(), "print more details")
 
 
 def run(options: BuildIdListCommandOptions) -> None:

@@ -15,7 +15,7 @@ _MISSING: Final = 1
 class CheckCommandOptions(CommandOptions):
     """What the command takes."""
 
-    quiet: bool = option("-q,--quiet", Flag(), "print nothing: the exit status tells")
+    quiet: bool = option("-q,--quiet", Flag(), "print nothing, only set the exit status")
     arguments_given: tuple[str, ...] = words("feature NAME[,NAME...]")
 
 

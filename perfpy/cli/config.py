@@ -25,8 +25,8 @@ class ConfigCommandOptions(CommandOptions):
     """What the command takes."""
 
     list: bool = option("-l,--list", Flag(), "show all settings")
-    system: bool = option("--system", Flag(), "of the system's file, /etc/perfconfig")
-    user: bool = option("--user", Flag(), "of the user's file, ~/.perfconfig")
+    system: bool = option("--system", Flag(), "use the system's file, /etc/perfconfig")
+    user: bool = option("--user", Flag(), "use the user's file, ~/.perfconfig")
     settings: tuple[str, ...] = words("[SECTION.NAME[=VALUE]]...")
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "CTF is what babeltrace's own library writes: --to-json is there"}):
     """What the command takes."""
 
-    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
-    to_json: str = option("--to-json", Value(default=""), "write JSON into this file (-: standard output)", metavar="<file>")
-    force: bool = option("-f,--force", Flag(), "overwrite a file, and read a recording although somebody else owns it")
+    input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
+    to_json: str = option("--to-json", Value(default=""), "write JSON to this file (-: standard output)", metavar="<file>")
+    force: bool = option("-f,--force", Flag(), "overwrite the output, skip the file ownership check")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
     tod: bool = option("--tod", Flag(), "for CTF only", hidden=True)
     all: bool = option("--all", Flag(), "for CTF only", hidden=True)
-    verbose: int = option("-v,--verbose", Counted(), "say more", hidden=True)
+    verbose: int = option("-v,--verbose", Counted(), "print more details", hidden=True)
     action: tuple[str, ...] = words("convert")
 
 

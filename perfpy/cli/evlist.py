@@ -15,7 +15,7 @@ class EvlistCommandOptions(InputOptions):
     """What the command takes."""
 
     freq: bool = option("-F,--freq", Flag(), "show the sampling frequency or period")
-    groups: bool = option("-g,--group", Flag(), "show events that were counted together")
+    groups: bool = option("-g,--group", Flag(), "show groups of events")
     verbose: bool = option("-v,--verbose", Flag(), "show all fields of the events")
     trace_fields: bool = option("--trace-fields", Flag(), "show the fields of tracepoints")
 

@@ -25,9 +25,9 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
 
     parquet: str = option("--parquet", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
     inputs: tuple[str, ...] = option(
-        "-i,--input", Listed(), "input file name; may be repeated (default: perf.data; - reads a pipe)", metavar="<file>"
+        "-i,--input", Listed(), "input file; repeatable (default: perf.data; -: standard input)", metavar="<file>"
     )
-    force: bool = option("-f,--force", Flag(), "read a file although somebody else owns it")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
     files: tuple[str, ...] = words("[<file>]...")
 
 

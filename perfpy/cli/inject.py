@@ -41,24 +41,22 @@ _LACKING: Final = {
 class InjectCommandOptions(InputOptions, lacks=_LACKING):
     """What the command takes."""
 
-    output: str = option("-o,--output", Value(default=""), "output file name (default: standard output, for a pipe)", metavar="<file>")
-    jit: bool = option("-j,--jit", Flag(), "add what jitdump files say (recorded with -k mono)")
-    build_ids: bool = option("-b,--build-ids", Flag(), "add build-ids of the files that samples hit")
+    output: str = option("-o,--output", Value(default=""), "write to this file (default: standard output, for a pipe)", metavar="<file>")
+    jit: bool = option("-j,--jit", Flag(), "add code from jitdump files (needs record -k mono)")
+    build_ids: bool = option("-b,--build-ids", Flag(), "add build-ids of sampled files")
     buildid_all: bool = option("--buildid-all", Flag(), "add build-ids of all files")
-    mmap2_buildids: bool = option(
-        "-B,--mmap2-buildids", Flag(), "put build-ids into the mappings of files that samples hit, drop all other mappings"
-    )
+    mmap2_buildids: bool = option("-B,--mmap2-buildids", Flag(), "put build-ids into mappings of sampled files, drop others")
     mmap2_buildid_all: bool = option("--mmap2-buildid-all", Flag(), "put build-ids into all mappings")
     known_build_ids: str = option(
-        "--known-build-ids", Value(default=""), "build-ids to believe: 'path id,...', or a file of such lines", metavar="<list or @file>"
+        "--known-build-ids", Value(default=""), "trust these build-ids: 'path id,...', or @FILE", metavar="<list or @file>"
     )
-    convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, and leave them out")
-    symfs: str = option("--symfs", Value(default=""), "look for the files that ran below this directory", metavar="<directory>")
+    convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, drop the copies")
+    symfs: str = option("--symfs", Value(default=""), "look for the recorded files below this directory", metavar="<directory>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     kallsyms: str = option("--kallsyms", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "symbols of the kernel are not needed here", hidden=True)
     unwind_style: str = option("--unwind-style", Value(default=""), "stacks are not unwound here", hidden=True)
-    verbose: int = option("-v,--verbose", Counted(), "say what was done")
+    verbose: int = option("-v,--verbose", Counted(), "print each action")
 
 
 def run(options: InjectCommandOptions) -> None:

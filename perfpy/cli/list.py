@@ -31,24 +31,24 @@ _DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
 class _EventListOptions(CommandOptions):
     """Which events, and what is said of them."""
 
-    descriptions: bool = option("-d,--desc", Flag(default=True), "print extra event descriptions (default)")
-    as_json: bool = option("-j,--json", Flag(), "JSON encode events and metrics")
-    output: str = option("-o,--output", Value(default=""), "output file name", metavar="<file>")
+    descriptions: bool = option("-d,--desc", Flag(default=True), "print event descriptions (default)")
+    as_json: bool = option("-j,--json", Flag(), "print JSON")
+    output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
     long_descriptions: bool = option("-v,--long-desc", Flag(), "print longer event descriptions")
-    details: bool = option("--details", Flag(), "print how events are encoded, and the expressions of metrics")
+    details: bool = option("--details", Flag(), "print event encodings and metric expressions")
     deprecated: bool = option("--deprecated", Flag(), "print deprecated events, too")
-    unit: str = option("--unit", Value(default=""), "limit PMU events to the PMUs of this name or pattern", metavar="<PMU>")
-    cputype: str = option("--cputype", Value(default=""), "the same, of the kinds of CPU that the machine has", metavar="<PMU>")
+    unit: str = option("--unit", Value(default=""), "only events of PMUs with this name or pattern", metavar="<PMU>")
+    cputype: str = option("--cputype", Value(default=""), "only events of this kind of CPU", metavar="<PMU>")
     raw_dump: bool = option("--raw-dump", Flag(), "print the names only, in one row", hidden=True)
-    check: bool = option("--check", Flag(), "try to open each event, and say why not")
-    event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
+    check: bool = option("--check", Flag(), "try to open each event, print the reason for failures")
+    event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     update_events: str = option(
         "--update-events",
         Value(default=""),
-        "take this CPU's events and metrics from its maker's files, and keep them for all commands",
+        "install this CPU's events from its vendor's files",
         metavar="<folder or address>",
     )
-    debug: bool = option("--debug", Flag(), "say where events were looked for")
+    debug: bool = option("--debug", Flag(), "show where perfpy looked for events")
 
 
 class ListCommandOptions(_EventListOptions, StdioOptions):

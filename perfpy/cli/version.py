@@ -9,7 +9,7 @@ from perfpy.cli.line.options import CommandOptions, PerfCommand, option
 class VersionCommandOptions(CommandOptions):
     """What the command takes."""
 
-    build_options: bool = option("--build-options", Flag(), "show which of perf's features are there, and which libraries")
+    build_options: bool = option("--build-options", Flag(), "show available features and libraries")
     verbose: int = option("-v,--verbose", Counted(), "the same as --build-options")
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class ViewPageOptions(CommandOptions):
     """What is in the page, and where it goes."""
 
-    output: str = option("-o,--output", Value(default=""), "write the page into this file (default: a temporary one)", metavar="<file>")
-    source: bool = option("--source", Flag(default=True), "the code of hot functions (default)")
-    browser: bool = option("--browser", Flag(default=True), "open the page in the browser where there is one (default)")
+    output: str = option("-o,--output", Value(default=""), "write the page to this file (default: a temporary one)", metavar="<file>")
+    source: bool = option("--source", Flag(default=True), "include the code of hot functions (default)")
+    browser: bool = option("--browser", Flag(default=True), "open the page in the browser (default)")
 
 
 class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, QuietOptions):

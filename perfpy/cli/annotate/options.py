@@ -24,16 +24,16 @@ _LACKING: Final = {
 class AnnotateCodeOptions(CommandOptions):
     """How code is read and shown."""
 
-    source: bool = option("--source", Flag(default=True), "lines of source code among the instructions (default)")
-    asm_raw: bool = option("--asm-raw", Flag(), "the bytes of each instruction, too")
+    source: bool = option("--source", Flag(default=True), "show source lines among the instructions (default)")
+    asm_raw: bool = option("--asm-raw", Flag(), "show the bytes of each instruction")
     disassembler_style: str = option(
-        "-M,--disassembler-style", Value(default=""), "how instructions are written, such as intel", metavar="<style>"
+        "-M,--disassembler-style", Value(default=""), "set the disassembler style, such as intel", metavar="<style>"
     )
-    print_line: bool = option("-l,--print-line", Flag(), "file and line of the instructions that matter, and a table of them")
-    full_paths: bool = option("-P,--full-paths", Flag(), "name files with their folders")
-    objdump: str = option("--objdump", Value(default=""), "the objdump to run", metavar="<path>")
-    prefix: str = option("--prefix", Value(default=""), "put this before the paths of source files", metavar="<prefix>")
-    prefix_strip: str = option("--prefix-strip", Value(default=""), "leave out so many of their folders", metavar="<n>")
+    print_line: bool = option("-l,--print-line", Flag(), "print source lines of hot instructions, and a summary")
+    full_paths: bool = option("-P,--full-paths", Flag(), "show full paths of files")
+    objdump: str = option("--objdump", Value(default=""), "run this objdump", metavar="<path>")
+    prefix: str = option("--prefix", Value(default=""), "add this prefix to the paths of source files", metavar="<prefix>")
+    prefix_strip: str = option("--prefix-strip", Value(default=""), "strip n leading folders from the paths of source files", metavar="<n>")
 
 
 class AnnotateFilterOptions(CommandOptions):
@@ -42,37 +42,37 @@ class AnnotateFilterOptions(CommandOptions):
     symbol: str = option("-s,--symbol", Value(default=""), "only this function", metavar="<symbol>")
     dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
-    percent_limit: float | None = option("--percent-limit", Value(float), "leave out functions below it", metavar="<percent>")
-    skip_missing: bool = option("--skip-missing", Flag(), "say nothing of functions whose code is not here")
-    group: bool | None = option("--group", Flag(default=None), "events of a group side by side (default)")
-    skip_empty: bool = option("--skip-empty", Flag(), "leave out the columns of events without samples")
+    percent_limit: float | None = option("--percent-limit", Value(float), "hide functions below this share", metavar="<percent>")
+    skip_missing: bool = option("--skip-missing", Flag(), "skip functions whose code is missing")
+    group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")
+    skip_empty: bool = option("--skip-empty", Flag(), "hide columns of events without samples")
 
 
 class AnnotateColumnOptions(CommandOptions):
     """What stands in front of instructions, and in which form all is shown."""
 
-    show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "numbers of samples in place of shares")
-    show_total_period: bool = option("--show-total-period", Flag(), "sums of periods in place of shares")
+    show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show numbers of samples instead of shares")
+    show_total_period: bool = option("--show-total-period", Flag(), "show sums of periods instead of shares")
     percent_type: str = option(
         "--percent-type",
         Value(Choice("local-period", "global-period", "local-hits", "global-hits"), default="local-period"),
-        "shares of the function or (global) of the event, by period or by number",
+        "shares of the function or (global) of the event",
         metavar="<type>",
     )
     stdio_color: str = option(
         "--stdio-color",
         Attached("always", Choice("always", "never", "auto"), default="auto", takes_word=True),
-        "colours in plain text: always, never or auto",
+        "colour plain text: always, never or auto",
         metavar="<mode>",
     )
-    by_line: bool = option("--by-line", Flag(), "lines of source files, with what they and the calls inlined there have")
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
+    by_line: bool = option("--by-line", Flag(), "show source files by line, inlined calls included")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text")
 
 
 class AnnotateModuleOptions(CommandOptions):
     """Which of the kernel's files have its symbols."""
 
-    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (they are, always)")
+    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
 

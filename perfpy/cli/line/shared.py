@@ -14,32 +14,32 @@ from perfpy.errors import UsageError
 class InputOptions(CommandOptions):
     """Which recording to read: "" where it is not given, and whether to read it although somebody else owns it."""
 
-    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
-    force: bool = option("-f,--force", Flag(), "read the file although somebody else owns it")
+    input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 
 
 class SymbolFileOptions(CommandOptions):
     """Where symbols come from, and how they are shown."""
 
-    symfs: str = option("--symfs", Value(default=""), "look for files with symbols below this directory", metavar="<directory>")
-    kallsyms: str = option("--kallsyms", Value(default=""), "read the kernel's symbols from this copy of /proc/kallsyms", metavar="<file>")
-    vmlinux: str = option("-k,--vmlinux", Value(default=""), "read the kernel's symbols from this ELF file", metavar="<file>")
+    symfs: str = option("--symfs", Value(default=""), "look for symbol files below this directory", metavar="<directory>")
+    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
+    vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
     demangle: bool = option("--demangle", Flag(default=True), "demangle C++ and Rust names (default)")
-    demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle the kernel's names too")
-    fold_interpreters: bool = option("--fold-interpreters", Flag(), "leave the frames of interpreters out where they named their functions")
+    demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
+    fold_interpreters: bool = option("--fold-interpreters", Flag(), "drop interpreter frames next to named functions")
 
 
 class HeaderOptions(CommandOptions):
     """What the recording says of itself."""
 
-    header: bool = option("--header", Flag(), "show what the file says about the recording, too")
-    header_only: bool = option("--header-only", Flag(), "show only what the file says about the recording")
+    header: bool = option("--header", Flag(), "show the file's header, too")
+    header_only: bool = option("--header-only", Flag(), "show only the file's header")
 
 
 class VerboseOptions(CommandOptions):
     """How much is said."""
 
-    verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
+    verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
 
 
 class QuietOptions(CommandOptions):
@@ -51,15 +51,13 @@ class QuietOptions(CommandOptions):
 class JobOptions(CommandOptions):
     """How many processes share the work."""
 
-    jobs: int = option(
-        "--jobs", Value(unsigned, default=0), "read large files with at most so many processes (default: all CPUs)", metavar="<n>"
-    )
+    jobs: int = option("--jobs", Value(unsigned, default=0), "read large files with at most n processes (default: CPUs)", metavar="<n>")
 
 
 class StdioOptions(CommandOptions):
     """Whether text is perf's on a terminal, too; see `perfpy.cli.line.terminal`."""
 
-    stdio: bool = option("--stdio", Flag(), "plain text in perf's layout, on a terminal too")
+    stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
 
 
 def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:

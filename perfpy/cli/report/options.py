@@ -49,29 +49,36 @@ class ReportColumnOptions(CommandOptions):
     """What the columns show."""
 
     sort: str | None = option(
-        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod ...", metavar="<key[,key2...]>"
+        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod, ..., metavar="<key[,key2...]>"
     )
-    fields: str | None = option("-F,--fields", Value(), "columns; + adds to the usual ones", metavar="<key[,keys...]>")
+    fields: str | None = option(
+        "-F,--fields", Value(), "choose the columns; a leading + adds to the default ones", metavar="<key[,keys...]>"
+    )
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
     show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
     show_cpu_utilization: bool = option("--show-cpu-utilization,--showcpuutilization", Flag(), "show shares of kernel and user code")
-    threads: bool = option("-T,--threads", Flag(), "show counts per thread (of recordings made with -s)")
+    threads: bool = option("-T,--threads", Flag(), "show counts per thread (needs record -s)")
 
 
 class ReportCallchainOptions(CommandOptions):
     """What is made of callchains, and which rows come of them."""
 
     call_graph: str | None = option(
-        "-g,--call-graph", Attached(_CALL_GRAPH, takes_word=True, negated="none"), "how to show callchains", metavar="<print_type,...>"
+        "-g,--call-graph",
+        Attached(_CALL_GRAPH, takes_word=True, negated="none"),
+        "choose how to show callchains",
+        metavar="<print_type,...>",
     )
-    children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default where there are callchains)")
-    latency: bool = option("--latency", Flag(), "sort by shares of the wall clock (of recordings with context switches)")
-    inverted: bool = option("-G,--inverted", Flag(), "call graphs from callers to callees")
-    hierarchy: bool = option("-H,--hierarchy", Flag(), "a level for each sort key")
-    max_stack: int = option("--max-stack", Value(unsigned, default=127), "look at this many frames of a callchain", metavar="<n>")
-    ignore_callees: str = option("--ignore-callees", Value(default=""), "forget what these functions call", metavar="<regex>")
-    parent: str = option("-p,--parent", Value(default=""), "what a parent is, for --sort parent", metavar="<regex>")
-    exclude_other: bool = option("-x,--exclude-other", Flag(), "only samples that have a parent")
+    children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default with callchains)")
+    latency: bool = option("--latency", Flag(), "sort by share of wall-clock time (needs context switches)")
+    inverted: bool = option("-G,--inverted", Flag(), "show call graphs from callers to callees")
+    hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+    ignore_callees: str = option(
+        "--ignore-callees", Value(default=""), "drop callees of these functions from callchains", metavar="<regex>"
+    )
+    parent: str = option("-p,--parent", Value(default=""), "regex that identifies the parent, for --sort parent", metavar="<regex>")
+    exclude_other: bool = option("-x,--exclude-other", Flag(), "only samples with a parent")
 
 
 class ReportFilterOptions(CommandOptions):
@@ -80,44 +87,40 @@ class ReportFilterOptions(CommandOptions):
     dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
     comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
     symbols: str = option("-S,--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
-    symbol_filter: str = option("--symbol-filter", Value(default=""), "only functions whose name has this part", metavar="<filter>")
+    symbol_filter: str = option("--symbol-filter", Value(default=""), "only functions with this part in their name", metavar="<filter>")
     pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
     tid: str = option("--tid", Value(default=""), "only these threads", metavar="<tid[,tid...]>")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
     socket_filter: int = option("--socket-filter", Value(int, default=-1), "only the CPUs of this socket", metavar="<n>")
     parallelism: str = option(
-        "--parallelism", Value(default=""), "only while so many threads ran (of recordings with context switches)", metavar="<n[,n-n...]>"
+        "--parallelism", Value(default=""), "only samples at this parallelism (needs context switches)", metavar="<n[,n-n...]>"
     )
     event: str = option("--event", Value(default=""), "only samples of this event", metavar="<event>")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
-    show_on_off_events: bool = option("--show-on-off-events", Flag(), "count the events of --switch-on and --switch-off, too")
-    percent_limit: float | None = option("--percent-limit", Value(float), "leave out rows below it", metavar="<percent>")
-    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "shares of what filters leave, or of all")
-    hide_unresolved: bool = option("-U,--hide-unresolved", Flag(), "leave out what has no symbol")
+    show_on_off_events: bool = option("--show-on-off-events", Flag(), "include the events of --switch-on and --switch-off")
+    percent_limit: float | None = option("--percent-limit", Value(float), "hide rows below this share", metavar="<percent>")
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
+    hide_unresolved: bool = option("-U,--hide-unresolved", Flag(), "hide entries without a symbol")
 
 
 class ReportTableOptions(CommandOptions):
     """What a table holds, and how it is set."""
 
-    group: bool | None = option("--group", Flag(default=None), "show events of a group side by side (default)")
+    group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")
     group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
-    field_separator: str | None = option("-t,--field-separator", Value(), "columns with this separator", metavar="<separator>")
-    column_widths: str = option("-w,--column-widths", Value(default=""), "use these widths", metavar="<width[,width...]>")
-    total_cycles: bool = option("--total-cycles", Flag(), "of recordings of branches: the blocks between them, most cycles first")
-    branch_stack: bool | None = option(
-        "-b,--branch-stack", Flag(default=None), "a row for each branch (default for recordings of branches)"
-    )
-    mem_mode: bool = option("--mem-mode", Flag(), "a row for each kind of memory access")
-    with_off_cpu: bool = option("--with-off-cpu", Flag(), "time on and off the CPU as one, in seconds (of record --off-cpu)")
+    field_separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
+    column_widths: str = option("-w,--column-widths", Value(default=""), "set the column widths", metavar="<width[,width...]>")
+    total_cycles: bool = option("--total-cycles", Flag(), "show blocks between branches, most cycles first")
+    branch_stack: bool | None = option("-b,--branch-stack", Flag(default=None), "show one row for each branch (default with branches)")
+    mem_mode: bool = option("--mem-mode", Flag(), "show one row for each kind of memory access")
+    with_off_cpu: bool = option("--with-off-cpu", Flag(), "merge on-CPU and off-CPU time (needs record --off-cpu)")
     ns: bool = option("--ns", Flag(), "show times in nanoseconds")
-    time_quantum: str = option(
-        "--time-quantum", Value(default="100ms"), "grain of times in --sort time and tod (tod: an hour)", metavar="<time>"
-    )
-    raw_trace: bool = option("--raw-trace", Flag(), "show tracepoints' fields, not their formatted text")
-    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
-    skip_empty: bool | None = option("--skip-empty", Flag(default=None), "leave out events without samples (default)")
+    time_quantum: str = option("--time-quantum", Value(default="100ms"), "quantum of --sort time and tod (tod: one hour)", metavar="<time>")
+    raw_trace: bool = option("--raw-trace", Flag(), "show raw fields of tracepoints")
+    full_source_path: bool = option("--full-source-path", Flag(), "show full paths of source files")
+    skip_empty: bool | None = option("--skip-empty", Flag(default=None), "hide events without samples (default)")
 
 
 class ReportOutputOptions(CommandOptions):
@@ -127,24 +130,22 @@ class ReportOutputOptions(CommandOptions):
     stdio_color: str = option(
         "--stdio-color",
         Attached("always", Choice("always", "never", "auto"), default="auto", takes_word=True),
-        "colours in plain text: always, never or auto",
+        "colour plain text: always, never or auto",
         metavar="<mode>",
     )
-    whole_names: bool = option("--whole-names", Flag(), "on screens, names of functions with all their arguments")
-    json: str | None = option("--json", Attached("-", takes_word=True), "the report as JSON", metavar="<file>")
+    whole_names: bool = option("--whole-names", Flag(), "show full function names on screens")
+    json: str | None = option("--json", Attached("-", takes_word=True), "write the report as JSON", metavar="<file>")
     flamegraph: str | None = option(
         "--flamegraph,--html",
         Attached("", takes_word=True),
-        "a page: flame graph, time line, tables, code; one HTML file",
+        "write one HTML page: flame graph, time line, tables, code",
         metavar="<file>",
     )
-    source: bool = option("--source", Flag(default=True), "the code of hot functions in a page (default)")
-    folded: str | None = option(
-        "--folded", Attached("-", takes_word=True), "stacks as lines for flamegraph.pl and others", metavar="<file>"
-    )
-    speedscope: str | None = option("--speedscope", Attached("", takes_word=True), "stacks for speedscope", metavar="<file>")
-    firefox: str | None = option("--firefox", Attached("", takes_word=True), "samples for the Firefox Profiler", metavar="<file>")
-    pprof: str | None = option("--pprof", Attached("", takes_word=True), "stacks for pprof", metavar="<file>")
+    source: bool = option("--source", Flag(default=True), "include the code of hot functions in a page (default)")
+    folded: str | None = option("--folded", Attached("-", takes_word=True), "write folded stacks, as for flamegraph.pl", metavar="<file>")
+    speedscope: str | None = option("--speedscope", Attached("", takes_word=True), "write stacks for speedscope", metavar="<file>")
+    firefox: str | None = option("--firefox", Attached("", takes_word=True), "write samples for the Firefox Profiler", metavar="<file>")
+    pprof: str | None = option("--pprof", Attached("", takes_word=True), "write stacks for pprof", metavar="<file>")
 
 
 class UnneededOptions(CommandOptions):
@@ -173,11 +174,11 @@ class UnneededOptions(CommandOptions):
 class ReportMetadataOptions(CommandOptions):
     """What is shown in place of samples, or with them."""
 
-    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
-    stats: bool = option("--stats", Flag(), "show how many records of each type there are")
-    tasks: bool = option("--tasks", Flag(), "show the tasks recorded")
-    mmaps: bool = option("--mmaps", Flag(), "show the tasks recorded with their mappings")
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
+    show_info: bool = option("-I,--show-info", Flag(), "show the extended header")
+    stats: bool = option("--stats", Flag(), "show the number of records by type")
+    tasks: bool = option("--tasks", Flag(), "show the recorded tasks")
+    mmaps: bool = option("--mmaps", Flag(), "show the recorded tasks with their mappings")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text")
 
 
 class ReportManyOptions(CommandOptions):
@@ -186,13 +187,13 @@ class ReportManyOptions(CommandOptions):
     weights: str = option(
         "--weights",
         Value(Choice("time", "samples", "equal"), default="time"),
-        "several recordings count by their events (time, the default), by their samples, or all the same (equal)",
+        "weigh recordings by time (default), samples or equally",
         metavar="<time|samples|equal>",
     )
     cluster: str = option(
         "--cluster",
         Value(default=""),
-        "let the workers of this Dask scheduler read the recordings (default: $PERFPY_CLUSTER; needs pip install perfpy[cluster])",
+        "read the recordings with this Dask cluster",
         metavar="<tcp://host:port>",
     )
 
@@ -200,7 +201,7 @@ class ReportManyOptions(CommandOptions):
 class ReportModuleOptions(CommandOptions):
     """Which of the kernel's files have its symbols."""
 
-    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (they are, always)")
+    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
 
 
@@ -225,7 +226,7 @@ class ReportCommandOptions(
 ):
     """What the command takes."""
 
-    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; in plain text: of unwound stacks)")
+    inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; plain text: unwound stacks)")
     part: str | None = word("[<symbol part>]")
 
     @property

@@ -36,40 +36,40 @@ class ScriptLineOptions(CommandOptions):
     """What a sample's line shows."""
 
     fields: tuple[str, ...] = option(
-        "-F,--fields", Listed(), "fields to print; +field and -field change the usual ones", metavar="<[type:]field,...>"
+        "-F,--fields", Listed(), "print these fields; +field and -field change the default", metavar="<[type:]field,...>"
     )
-    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and as text")
-    dump_unsorted_raw_trace: bool = option("--dump-unsorted-raw-trace", Flag(), "the same in the order of the file, not of time")
+    dump_raw_trace: bool = option("-D,--dump-raw-trace", Flag(), "print every record as bytes and text")
+    dump_unsorted_raw_trace: bool = option("--dump-unsorted-raw-trace", Flag(), "print every record in file order")
     time: str = option("--time", Value(default=""), "only this time: start,stop, 10%-20%, 10%/2", metavar="<str>")
-    latency: bool = option("-L,--Latency", Flag(), "shorter names of commands and CPUs")
-    debug_mode: bool = option("-d,--debug-mode", Flag(), "print no samples, count those that come out of order")
-    ns: bool = option("--ns", Flag(), "times with 9 decimal places")
-    reltime: bool = option("--reltime", Flag(), "times since the first sample")
-    deltatime: bool = option("--deltatime", Flag(), "times since the sample before")
-    hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "no callchains, only the sampled address")
-    max_stack: int = option("--max-stack", Value(unsigned, default=127), "this many frames of a callchain at most", metavar="<n>")
-    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: so many blocks at most", metavar="<n>")
+    latency: bool = option("-L,--Latency", Flag(), "shorten names of commands and CPUs")
+    debug_mode: bool = option("-d,--debug-mode", Flag(), "print no samples, count those out of order")
+    ns: bool = option("--ns", Flag(), "show times with 9 decimal places")
+    reltime: bool = option("--reltime", Flag(), "show times since the first sample")
+    deltatime: bool = option("--deltatime", Flag(), "show times since the previous sample")
+    hide_call_graph: bool = option("-G,--hide-call-graph", Flag(), "hide callchains, show only the sampled address")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "print at most n frames of a callchain", metavar="<n>")
+    max_blocks: int = option("--max-blocks", Value(unsigned, default=0), "with brstackinsn: print at most n blocks", metavar="<n>")
     stop_bt: str = option("--stop-bt", Value(default=""), "end callchains at these functions", metavar="<symbol[,symbol...]>")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
-    full_source_path: bool = option("--full-source-path", Flag(), "name source files with their folders")
+    full_source_path: bool = option("--full-source-path", Flag(), "show full paths of source files")
     merge_callchains: bool = option(
         "--merge-callchains", Flag(default=True), "join what was deferred of callchains to its samples", negatable=False, hidden=True
     )
-    show_kernel_path: bool = option("--show-kernel-path", Flag(), "the path of the kernel's symbols in place of [kernel.kallsyms]")
+    show_kernel_path: bool = option("--show-kernel-path", Flag(), "show the path of the kernel's symbol file")
 
 
 class ScriptSideBandOptions(CommandOptions):
     """Which records are shown among the samples."""
 
-    show_task_events: bool = option("--show-task-events", Flag(), "show task records among the samples")
-    show_mmap_events: bool = option("--show-mmap-events", Flag(), "show mmap records among the samples")
-    show_switch_events: bool = option("--show-switch-events", Flag(), "show switch records among the samples")
-    show_namespace_events: bool = option("--show-namespace-events", Flag(), "show namespace records among the samples")
-    show_cgroup_events: bool = option("--show-cgroup-events", Flag(), "show cgroup records among the samples")
-    show_lost_events: bool = option("--show-lost-events", Flag(), "show lost records among the samples")
-    show_bpf_events: bool = option("--show-bpf-events", Flag(), "show bpf records among the samples")
-    show_text_poke_events: bool = option("--show-text-poke-events", Flag(), "show text-poke records among the samples")
-    show_round_events: bool = option("--show-round-events", Flag(), "show round records among the samples")
+    show_task_events: bool = option("--show-task-events", Flag(), "print task records, too")
+    show_mmap_events: bool = option("--show-mmap-events", Flag(), "print mmap records, too")
+    show_switch_events: bool = option("--show-switch-events", Flag(), "print switch records, too")
+    show_namespace_events: bool = option("--show-namespace-events", Flag(), "print namespace records, too")
+    show_cgroup_events: bool = option("--show-cgroup-events", Flag(), "print cgroup records, too")
+    show_lost_events: bool = option("--show-lost-events", Flag(), "print lost records, too")
+    show_bpf_events: bool = option("--show-bpf-events", Flag(), "print bpf records, too")
+    show_text_poke_events: bool = option("--show-text-poke-events", Flag(), "print text-poke records, too")
+    show_round_events: bool = option("--show-round-events", Flag(), "print round records, too")
 
     @property
     def shown_records(self) -> frozenset[str]:
@@ -91,7 +91,7 @@ class ScriptSideBandOptions(CommandOptions):
 class ScriptFilterOptions(CommandOptions):
     """Where lines go, and which samples have one."""
 
-    per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to a file, INPUT.EVENT.dump")
+    per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to INPUT.EVENT.dump")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
     comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
     pid: str = option("--pid", Value(default=""), "only these processes", metavar="<pid[,pid...]>")
@@ -99,7 +99,7 @@ class ScriptFilterOptions(CommandOptions):
     symbols: str = option(
         "-S,--symbols", Value(default=""), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
     )
-    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: so many bytes after it, too", metavar="<n>")
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: also the n bytes after it", metavar="<n>")
     dsos: str = option("--dsos", Value(default=""), "only samples in these files", metavar="<dso[,dso...]>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
@@ -109,19 +109,17 @@ class ScriptFilterOptions(CommandOptions):
 class ScriptInfoOptions(CommandOptions):
     """What of the header is shown."""
 
-    show_info: bool = option("-I,--show-info", Flag(), "show more of the header")
+    show_info: bool = option("-I,--show-info", Flag(), "show the extended header")
 
 
 class ScriptProgramOptions(CommandOptions):
     """Programs that are called for every sample."""
 
-    script: str = option("-s,--script", Value(default=""), "call the functions of a program in Python for each sample", metavar="<name>")
-    py: str = option(
-        "--py", Value(default=""), "call on_sample(batch) and on_record(record) of a program in Python, on columns", metavar="<file>"
-    )
-    gen_script: str = option("-g,--gen-script", Value(default=""), "write a program to begin with: python, or FILE.py", metavar="<lang>")
+    script: str = option("-s,--script", Value(default=""), "call the functions of a Python program for each sample", metavar="<name>")
+    py: str = option("--py", Value(default=""), "call on_sample(batch) of a Python program, on columns", metavar="<file>")
+    gen_script: str = option("-g,--gen-script", Value(default=""), "write a starter program: python, or FILE.py", metavar="<lang>")
     list: bool = option("-l,--list", Flag(), "list the scripts of an installed perf", negatable=False)
-    all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: on all CPUs")
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "with script record NAME: record all CPUs")
 
 
 class ScriptCommandOptions(

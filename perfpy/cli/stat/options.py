@@ -24,43 +24,43 @@ _LACKING = {
 class PartOptions(CommandOptions):
     """By what parts of the machine counts are summed."""
 
-    per_socket: bool = option("--per-socket", Flag(), "a line for each socket")
-    per_die: bool = option("--per-die", Flag(), "a line for each die")
-    per_cluster: bool = option("--per-cluster", Flag(), "a line for each cluster")
-    per_cache: str | None = option("--per-cache", Attached(""), "a line for each cache (L1, L2 ...; default: the last)", metavar="<level>")
-    per_core: bool = option("--per-core", Flag(), "a line for each core")
-    per_thread: bool = option("--per-thread", Flag(), "a line for each thread")
-    per_node: bool = option("--per-node", Flag(), "a line for each NUMA node")
+    per_socket: bool = option("--per-socket", Flag(), "print one line for each socket")
+    per_die: bool = option("--per-die", Flag(), "print one line for each die")
+    per_cluster: bool = option("--per-cluster", Flag(), "print one line for each cluster")
+    per_cache: str | None = option(
+        "--per-cache", Attached(""), "print one line for each cache (default: the last level)", metavar="<level>"
+    )
+    per_core: bool = option("--per-core", Flag(), "print one line for each core")
+    per_thread: bool = option("--per-thread", Flag(), "print one line for each thread")
+    per_node: bool = option("--per-node", Flag(), "print one line for each NUMA node")
 
 
 class RunOptions(CommandOptions):
     """What is counted, how often, and where the counts go."""
 
-    event: tuple[str, ...] = option(
-        "-e,--event", Listed(), "event selector; perfpy list shows the events", metavar="<event>", negatable=False
-    )
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter of the tracepoints before it", metavar="<filter>", negatable=False)
-    event_files: str = option("--event-files", Value(default=""), "take named events from these JSON files, too", metavar="<folder>")
-    cputype: str = option("--cputype", Value(default=""), "count on this kind of cores only, where there are several", metavar="<PMU>")
-    pmu_filter: str = option("--pmu-filter", Value(default=""), "of several PMUs that an event means, count on this one", metavar="<PMU>")
-    no_inherit: bool = option("-i,--no-inherit", Flag(), "child tasks do not inherit counters")
-    pid: str = option("-p,--pid", Value(default=""), "count on these processes", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "count on these threads", metavar="<tid>")
+    event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the preceding tracepoints", metavar="<filter>", negatable=False)
+    event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
+    cputype: str = option("--cputype", Value(default=""), "count on this kind of core only, on hybrid machines", metavar="<PMU>")
+    pmu_filter: str = option("--pmu-filter", Value(default=""), "use this PMU if an event matches several", metavar="<PMU>")
+    no_inherit: bool = option("-i,--no-inherit", Flag(), "do not count child tasks")
+    pid: str = option("-p,--pid", Value(default=""), "count these processes", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "count these threads", metavar="<tid>")
     all_cpus: bool = option("-a,--all-cpus", Flag(), "count on all CPUs (default without a command)")
-    scale: bool = option("--scale", Flag(default=True), "estimate what multiplexed counters missed (default)")
-    verbose: int = option("-v,--verbose", Counted(), "say more; may be repeated")
-    repeat: int = option("-r,--repeat", Value(int, default=1), "run the command n times, print mean and spread; 0: for ever")
-    table: bool = option("--table", Flag(), "show each of the repeats")
-    null: bool = option("-n,--null", Flag(), "count nothing, only take the time")
+    scale: bool = option("--scale", Flag(default=True), "scale counts of multiplexed events (default)")
+    verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
+    repeat: int = option("-r,--repeat", Value(int, default=1), "run the command n times, print mean and spread; 0: forever")
+    table: bool = option("--table", Flag(), "print each repeat")
+    null: bool = option("-n,--null", Flag(), "count nothing, measure only the time")
     detailed: int = option("-d,--detailed", Counted(), "add cache events; -dd and -ddd add more")
     sync: bool = option("-S,--sync", Flag(), "sync file systems before each run")
-    big_num: bool | None = option("-B,--big-num", Flag(default=None), "thousands' separators (the locale's)")
+    big_num: bool | None = option("-B,--big-num", Flag(default=None), "group digits as the locale does")
     cpu: str = option("-C,--cpu", Value(default=""), "count on these CPUs, such as 0-2,5", metavar="<cpu>")
-    no_aggr: bool = option("-A,--no-aggr,--no-merge", Flag(), "a line for each CPU")
-    separator: str | None = option("-x,--field-separator", Value(), "fields with this separator", metavar="<separator>")
-    json: bool = option("-j,--json-output", Flag(), "JSON, an object a line")
-    cgroup: str = option("-G,--cgroup", Value(default=""), "a cgroup for each event before it", metavar="<name>", negatable=False)
-    for_each_cgroup: str = option("--for-each-cgroup", Value(default=""), "each event in each of these cgroups", metavar="<name>")
+    no_aggr: bool = option("-A,--no-aggr,--no-merge", Flag(), "print one line for each CPU")
+    separator: str | None = option("-x,--field-separator", Value(), "separate fields with this string", metavar="<separator>")
+    json: bool = option("-j,--json-output", Flag(), "print JSON, one object a line")
+    cgroup: str = option("-G,--cgroup", Value(default=""), "count the preceding event in this cgroup", metavar="<name>", negatable=False)
+    for_each_cgroup: str = option("--for-each-cgroup", Value(default=""), "count each event in each of these cgroups", metavar="<name>")
     output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
     append: bool = option("--append", Flag(), "append to the file of -o")
     log_fd: int = option("--log-fd", Value(int, default=0), "write to this file descriptor instead of stderr")
@@ -75,43 +75,43 @@ class RunOptions(CommandOptions):
 class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     """What the command takes; help shows it in this order."""
 
-    delay: int = option("-D,--delay", Value(int, default=0), "count from n ms after the start on (-1: until --control enables)")
+    delay: int = option("-D,--delay", Value(int, default=0), "start counting after n ms (-1: on --control's enable)")
     metrics: tuple[str, ...] = option(
-        "-M,--metrics", Listed(), "compute these metrics or groups of metrics", metavar="<metric>", negatable=False
+        "-M,--metrics", Listed(), "compute these metrics or metric groups", metavar="<metric>", negatable=False
     )
-    metric_no_group: bool = option("--metric-no-group", Flag(), "count the events of metrics one by one")
-    metric_no_merge: bool = option("--metric-no-merge", Flag(), "count an event of several metrics once for each")
-    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "count no events for thresholds of metrics (perfpy never does)")
-    topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (those of the group TopdownL1)")
-    td_level: int = option("--td-level", Value(int, default=1), "the level of --topdown")
+    metric_no_group: bool = option("--metric-no-group", Flag(), "do not group the events of a metric")
+    metric_no_merge: bool = option("--metric-no-merge", Flag(), "do not share events between metrics")
+    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "skip events for metric thresholds (always on)")
+    topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (group TopdownL1)")
+    td_level: int = option("--td-level", Value(int, default=1), "set the level of --topdown")
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
-    hide_zero_events: bool = option("--hide-zero-events", Flag(), "show no events that were counted and did not happen")
+    hide_zero_events: bool = option("--hide-zero-events", Flag(), "hide events with a count of zero")
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
     hybrid_merge: bool = option("--hybrid-merge", Flag(), "sum up what two kinds of cores count", hidden=True)
     percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
     all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
     all_user: bool = option("--all-user", Flag(), "count in user space only")
-    summary: bool = option("--summary", Flag(), "with -I: print the sums at the end")
-    no_csv_summary: bool | None = option("--no-csv-summary", Flag(default=None), "no 'summary' before the lines of --summary with -x")
+    summary: bool = option("--summary", Flag(), "with -I: print the totals at the end")
+    no_csv_summary: bool | None = option("--no-csv-summary", Flag(default=None), "omit the word 'summary' from --summary's lines with -x")
     quiet: bool = option("--quiet", Flag(), "print nothing (with record)")
     control: str = option(
-        "--control", Value(default=""), "take enable and disable from there, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
+        "--control", Value(default=""), "read enable and disable commands from here, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
     )
     compare: tuple[str, ...] = option(
         "--compare",
         Listed(),
-        "run this command, too, in turn with the other, and tell how it differs; more than once for more",
+        "compare with this command, run in turns; repeatable",
         metavar="<command>",
     )
-    warmup: int = option("--warmup", Value(int, default=1), "with --compare: runs of each before those that count")
+    warmup: int = option("--warmup", Value(int, default=1), "with --compare: run each command n times first, uncounted")
     min_change: float = option(
-        "--min-change", Value(float, default=1.0), "with --compare: differences below this are too small to matter", metavar="<percent>"
+        "--min-change", Value(float, default=1.0), "with --compare: ignore differences below this", metavar="<percent>"
     )
     fail_if_slower: float | None = option(
         "--fail-if-slower",
         Value(percent),
-        "with --compare: exit status 90 where a command takes longer by more",
+        "with --compare: exit with 90 if a command is slower by more",
         metavar="<percent>",
     )
-    ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: compare programs that fail, too")
+    ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: also compare failing runs")
     workload: tuple[str, ...] = program_to_run()

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class _FormOptions(CommandOptions):
     """Which files, and the form of the output; that is perfpy's own."""
 
-    input: str = option("-i,--input", Value(default=""), "input file name (default: perf.data; - reads a pipe)", metavar="<file>")
-    separator: str | None = option("-x,--field-separator", Value(), "fields with this separator", metavar="<separator>")
-    json: bool = option("-j,--json-output", Flag(), "JSON, an object a line")
+    input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
+    separator: str | None = option("-x,--field-separator", Value(), "separate fields with this string", metavar="<separator>")
+    json: bool = option("-j,--json-output", Flag(), "print JSON, one object a line")
     output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
     compare: str = option("--compare", Value(default=""), "tell how the counts of this file differ", metavar="<file>")
 
@@ -31,7 +31,7 @@ class _FormOptions(CommandOptions):
 class StatReportOptions(_FormOptions, PartOptions):
     """What the command takes."""
 
-    no_aggr: bool = option("-A,--no-aggr", Flag(), "a line for each CPU")
+    no_aggr: bool = option("-A,--no-aggr", Flag(), "print one line for each CPU")
 
     @property
     def form(self) -> OutputForm:

@@ -49,7 +49,7 @@ class ReportColumnOptions(CommandOptions):
     """What the columns show."""
 
     sort: str | None = option(
-        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod, ..., metavar="<key[,key2...]>"
+        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod", metavar="<key[,key2...]>"
     )
     fields: str | None = option(
         "-F,--fields", Value(), "choose the columns; a leading + adds to the default ones", metavar="<key[,keys...]>"

@@ -186,6 +186,7 @@ READERS = {
     "kernel/cpu_identity.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
+    "untrusted/process_root.py": "it is the door",
     "symbols/files/build_id_notes.py": "/sys and /proc/self",
     "symbols/files/build_id_cache.py": "a descriptor, and /proc/kallsyms",
     "symbols/providers/kernel_symbols.py": "/proc",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _WRITER_SECONDS = 5
+_MOST_LINKS = 8
+_PROC = "/proc/"
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -34,11 +36,22 @@ def trusted() -> tuple[int, int]:
     return 0, os.geteuid()
 
 
-def regular_fd(path: str, *, owners: Collection[int] | None = None) -> int:
-    """A file descriptor of a regular file. owners: user ids that may own it, and a symbolic link to it (None: all)."""
-    if owners is not None and (found := os.lstat(path)).st_uid not in owners and stat.S_ISLNK(found.st_mode):
-        raise Foreign(errno.EACCES, f"a link of user {found.st_uid}", path)
-    fd = os.open(path, _FLAGS)
+def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool = True, reader: int = 0) -> int:
+    """A file descriptor of a regular file. Raises OSError.
+
+    owners: user ids that may own it (None: all); a symbolic link to it must then be root's or ours.
+    follow: whether path may be a symbolic link at all.
+    reader: the pid of a process, whose user must be able to read the file while that runs.
+    A path below /proc/PID/root (untrusted.paths.in_process) is opened inside that process's root.
+    """
+    fd = _open(path, follow and owners is None, reader)
+    for _ in range(_MOST_LINKS if follow else 0):
+        if fd is not None:
+            break
+        path = _trusted_target(path)
+        fd = _open(path, False, reader)
+    if fd is None:
+        raise Foreign(errno.ELOOP, "a symbolic link", path)
     try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode):
@@ -51,9 +64,64 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None) -> int:
     return fd
 
 
-def open_regular(path: str, *, owners: Collection[int] | None = None, limit: int | None = None) -> BinaryIO:
-    """A regular file, to be read. limit: the most bytes that it may have. Raises OSError."""
-    fd = regular_fd(path, owners=owners)
+def state_of(path: str) -> os.stat_result:
+    """What os.stat says of a path, also of one below /proc/PID/root, whose links stay there. Raises OSError."""
+    if path.startswith(_PROC):
+        from perfpy.untrusted import process_root  # few reports need files of running processes
+
+        if inside := process_root.split(path):
+            with process_root.ProcessRoot(inside[0]) as root:
+                return root.status(inside[1])
+    return os.stat(path)
+
+
+def is_file(path: str) -> bool:
+    """Whether a path is that of a regular file: os.path.isfile, also below /proc/PID/root."""
+    try:
+        return stat.S_ISREG(state_of(path).st_mode)
+    except (OSError, ValueError):  # a NUL in a name
+        return False
+
+
+def _open(path: str, follow: bool, reader: int) -> int | None:
+    """Open for reading; None where path is a symbolic link that is not followed."""
+    flags = _FLAGS if follow else _FLAGS | os.O_NOFOLLOW
+    try:
+        if reader or path.startswith(_PROC):
+            from perfpy.untrusted import process_root
+
+            if inside := process_root.split(path):
+                return process_root.open_in_process(*inside, follow=follow)
+            if reader:
+                return process_root.run_as_user_of(reader, lambda: os.open(path, flags))
+        return os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            return None
+        if error.errno == errno.EISDIR:
+            raise NotRegular(errno.EINVAL, "not a regular file", path) from None
+        raise
+
+
+def _trusted_target(path: str) -> str:
+    """The path that a symbolic link of root's or ours leads to. Raises Foreign for a link of others."""
+    link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
+    try:
+        state = os.lstat(path) if link is None else os.fstat(link)
+        if state.st_uid not in trusted():
+            raise Foreign(errno.EACCES, f"a link of user {state.st_uid}", path)
+        text = os.readlink(path) if link is None else os.readlink("", dir_fd=link)
+    finally:
+        if link is not None:
+            os.close(link)
+    return text if text.startswith("/") else f"{os.path.dirname(path)}/{text}"
+
+
+def open_regular(
+    path: str, *, owners: Collection[int] | None = None, limit: int | None = None, follow: bool = True, reader: int = 0
+) -> BinaryIO:
+    """A regular file, to be read; see regular_fd. limit: the most bytes that it may have. Raises OSError."""
+    fd = regular_fd(path, owners=owners, follow=follow, reader=reader)
     if limit is not None and os.fstat(fd).st_size > limit:
         os.close(fd)
         raise _too_large(path, limit)

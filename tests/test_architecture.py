@@ -170,6 +170,13 @@ def test_imports_point_down():
     assert_none(wrong, "imports that MAY_IMPORT does not allow:")
 
 
+def test_analysis_stands_on_the_protocol_of_sources():
+    """Samples come from anything that is a SampleSource; analysis names neither the file nor its reader, not even as a type."""
+    naming = [name for name, path in MODULES.items() if room(name) == "analysis" and re.search(r"\bPerfData\b", path.read_text())]
+    reading = [name for name in MODULES if room(name) == "analysis" and "perfpy.perfdata.reader" in named_by(name)]
+    assert not naming + reading
+
+
 #: room -> rooms beside or above it whose types it names; nothing of theirs runs in it
 NAMES_TYPES_OF = {
     "perfpy": {"analysis", "perfdata", "symbols"},  # the signatures of the public functions

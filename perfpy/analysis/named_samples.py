@@ -1,6 +1,6 @@
 """All samples of a recording as columns, those included that give names: of the command, the file, the function, the line, the stack.
 
-What enters: a PerfData, which samples are wanted, and what names them. What
+What enters: a SampleSource, which samples are wanted, and what names them. What
 leaves: `NamedSamples`: numpy arrays over the samples wanted. Addresses become
 names all together, after the file was read, each different one once.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.sample_batch import SampleBatch
     from perfpy.analysis.sample_names import NameMaker, Naming
-    from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import FurtherColumns
+    from perfpy.perfdata.sample_source import SampleSource
 
 
 class NamedSamples(Samples):
@@ -46,7 +46,7 @@ class NamedSamples(Samples):
     and inlined calls included.
     """
 
-    def __init__(self, data: PerfData, wanted: SampleFilter | None, naming: Callable[[], Naming]) -> None:
+    def __init__(self, data: SampleSource, wanted: SampleFilter | None, naming: Callable[[], Naming]) -> None:
         super().__init__(data)
         self._wanted = wanted
         self._naming = naming
@@ -95,7 +95,7 @@ class NamedSamples(Samples):
         wanted, naming = self._wanted, self._naming() if self._wanted else None
         needed = fields if fields is None or wanted is None else {*fields, *wanted.all_fields()}
         for stored in self._data.batches(needed, more):
-            key = self._data.equal_times.settled(stored.key, stored.offset)
+            key = self._data.settled_keys(stored)
             batch = Batch(stored.columns, stored.event, key, stored.offset)
             if wanted is None or naming is None:
                 yield batch

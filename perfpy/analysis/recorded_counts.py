@@ -1,6 +1,6 @@
 """Counts of a file that `stat record` wrote -> tallies, as if they were counted now.
 
-What enters: a PerfData with STAT records. What leaves: the events, and round
+What enters: a source with STAT records. What leaves: the events, and round
 by round their cells, summed in any way; the topology is the recorded machine's.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perfpy.counts.aggregation import CountRow
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
 
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
 _ROUND_FINAL: Final = 1
@@ -38,7 +38,7 @@ class RecordedCounts:
     without counts.
     """
 
-    def __init__(self, data: PerfData) -> None:
+    def __init__(self, data: SampleSource) -> None:
         self._data = data
         self.events = [CountedEvent(event.name, event.attr) for event in data.events]
         for event, recorded in zip(self.events, data.events, strict=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.analysis.sample_names import MADE_OF, name_makers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.analysis.sample_names import Naming
     from perfpy.analysis.samples.sample_view import SampleView
@@ -24,7 +24,7 @@ class SampleBatch:
     batch["event"] indexes `events`, the events of the recording.
     """
 
-    def __init__(self, view: SampleView, events: list[FileEvent], naming: Naming, whole_chains: Callable[[], SampleView]) -> None:
+    def __init__(self, view: SampleView, events: Sequence[FileEvent], naming: Naming, whole_chains: Callable[[], SampleView]) -> None:
         """whole_chains: the same samples with whole callchains, where stacks were copied."""
         self._view = view
         self._naming = naming

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MergedProfile:
-    """A portable profile in the place of a recording's own (a FoldedSamples, and a PlannedRecording)."""
+    """A portable profile in the place of a recording's own (a FoldedSamples, and a SourceHeader)."""
 
     tracing = None
     is_pipe = False

@@ -25,10 +25,15 @@ from perfpy.perfdata.recording_folder import MAIN_FILE, main_file
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
     from types import TracebackType
     from typing import Any
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
     from perfpy.perfdata.records.delivery_spans import Span
@@ -234,6 +239,39 @@ class PerfData:
         """What the first pass over the file found: counts, times, raw side-band."""
         return self.records.survey
 
+    @property
+    def sample_counts(self) -> Counter[int]:
+        """The number of samples of each event, by index; -1: of no known event."""
+        return self.survey.events
+
+    @property
+    def sample_times(self) -> tuple[int, int]:
+        """The times of the first and the last sample as the header or else the samples say, in nanoseconds."""
+        said = self.features.get(key_of(Feature.SAMPLE_TIME)) or self.survey
+        return said.first, said.last
+
+    @property
+    def part_count(self) -> int:
+        """In how many parts `stored` can be read."""
+        return len(self.survey.turns)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of all columns that samples have."""
+        return self.records.column_names
+
+    def no_samples(self) -> Columns:
+        """Return the columns of no samples, each of its type."""
+        return self.records.no_samples()
+
+    def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
+        """Return the keys of samples, in front of the records of the same time that they stand in front of."""
+        return self.equal_times.settled(batch.key, batch.offset)
+
+    def share_read(self, batch: Batch) -> float:
+        """Return how much of the file is read after a batch, from 0 to 1."""
+        return int(batch.offset[-1]) / max(self.size, 1)
+
     @cached_property
     def equal_times(self) -> EqualTimes:
         """Puts samples in front of the records of the same time that they stand in front of."""
@@ -265,15 +303,15 @@ class PerfData:
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
-        self, fields: Collection[str] | None = None, turns: range | None = None, more: FurtherColumns | None = None
+        self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
         """All samples as they stand in the file: as batches(), for those who need no order, and cheaper.
 
-        turns: indexes of survey.turns: only these, a batch for each; what is before them in the file is not read
+        parts: indexes below part_count: only these, a batch for each; what is before them in the file is not read
         again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
         the next batch is asked for. more: as for batches.
         """
-        return self.records.stored(self._read(fields, more), turns, self._change(fields, more))
+        return self.records.stored(self._read(fields, more), parts, self._change(fields, more))
 
     def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
         """The fields that are read."""

@@ -1,6 +1,6 @@
 """All samples of a recording as one column for each field, for who has the memory.
 
-What enters: a PerfData. What leaves: numpy arrays over the whole file, and
+What enters: a SampleSource. What leaves: numpy arrays over the whole file, and
 tables of other libraries made of them.
 """
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
-    from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import Batch
+    from perfpy.perfdata.sample_source import SampleSource
 
 
 class Samples:
@@ -34,13 +34,13 @@ class Samples:
     Recording.unwinding() says how batches come with whole callchains.
     """
 
-    def __init__(self, data: PerfData) -> None:
+    def __init__(self, data: SampleSource) -> None:
         self._data = data
         self._columns: dict[str, Any] = {}
 
     def keys(self) -> list[str]:
         """The names of the columns that this recording has."""
-        return ["event", *self._data.records.column_names]
+        return ["event", *self._data.column_names]
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class Samples:
         from perfpy.abi.columns import Columns
 
         wanted = [name for name in names if name != "event"]
-        empty = self._data.records.no_samples()  # of an event that was never sampled, the others have not its columns
+        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
         parts, events = [Columns(0, {name: empty[name] for name in wanted})], [np.zeros(0, np.int32)]
         for batch in batches:
             parts.append(Columns(len(batch), {name: batch.columns[name] for name in wanted if name in batch.columns}))

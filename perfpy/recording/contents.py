@@ -132,8 +132,7 @@ class RecordingContents:
         """When the first and the last sample were taken, in ns, as the header or else the samples say."""
         from perfpy.analysis.filters.time_ranges import RecordedTimes
 
-        said = self.header.get("sample_time") or self.data.survey
-        return RecordedTimes(self.path, said.first, said.last)
+        return RecordedTimes(self.path, *self.data.sample_times)
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """The samples in order of delivery, some thousands at a time, as columns.
@@ -148,7 +147,7 @@ class RecordingContents:
         from perfpy.perfdata.records.batches import Batch
 
         for batch in self.data.batches(fields, more):
-            yield Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
+            yield Batch(batch.columns, batch.event, self.data.settled_keys(batch), batch.offset)
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
         """The samples of one part of the recording (see perfdata.records.delivery_spans), as from batches(); None where there are none."""
@@ -157,7 +156,7 @@ class RecordingContents:
         batch = self.data.batch_of(span, fields, more)
         if batch is None:
             return None
-        return Batch(batch.columns, batch.event, self.data.equal_times.settled(batch.key, batch.offset), batch.offset)
+        return Batch(batch.columns, batch.event, self.data.settled_keys(batch), batch.offset)
 
     def unwinding(self, symbols: SymbolOptions | None = None, *, max_stack: int = 127) -> UserCallchains | None:
         """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.

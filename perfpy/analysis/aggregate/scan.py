@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.partial import PartialProfile
     from perfpy.analysis.aggregate.profile import Recipe
     from perfpy.analysis.samples.lbr_callchains import CallStacks
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
@@ -78,7 +78,7 @@ class SampleScan:
     max_stack: frames of a callchain that are looked at; jobs: how many processes may share the work (0: as many as there are CPUs).
     """
 
-    data: PerfData
+    data: SampleSource
     timeline: TaskTimeline
     symbolizer: Symbolizer
     recipe: Recipe
@@ -91,7 +91,7 @@ class SampleScan:
 
     def profile(self) -> Profile:
         """Fold everything."""
-        memory = memory_for(self.data.survey.events.total())
+        memory = memory_for(self.data.sample_counts.total())
         profile = Profile(self.recipe, memory)
         if self._has_readings or self.recipe.sample_filter.switch is not None:
             for samples in self.delivered():
@@ -108,7 +108,7 @@ class SampleScan:
 
     def _take_in(self, profile: Profile, part: TurnsPart, found: FoldedPart) -> None:
         """Put what another process folded of the samples that come next to what was folded of those before."""
-        self.data.warnings += [text for text in found.last.warnings if text not in self.data.warnings]
+        self.data.warnings.extend([text for text in found.last.warnings if text not in self.data.warnings])
         maps = name_maps(found.last.names, self.symbolizer, self.timeline)
         for span in found.before:
             assert part.file is not None
@@ -118,10 +118,10 @@ class SampleScan:
             self.unwinding.add(found.stacks)
 
     def _ranges(self) -> list[range]:
-        """The turns of the survey, in one range for each process that reads some of them."""
-        turns = len(self.data.survey.turns)
+        """Divide the parts of the source into one range for each process that reads some of them."""
+        turns = self.data.part_count
         each = SAMPLES_EACH if self.unwinding is None else STACKS_EACH
-        jobs = 1 if self.jobs == 1 else min(jobs_for(self.jobs, self.data.survey.events.total(), each), max(turns, 1))
+        jobs = 1 if self.jobs == 1 else min(jobs_for(self.jobs, self.data.sample_counts.total(), each), max(turns, 1))
         borders = [turns * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
@@ -176,13 +176,13 @@ class SampleScan:
         return sorted(fields if self._callstacks is None else fields | {self._callstacks.field})
 
     def _stored(self, turns: range) -> Iterator[SampleView]:
-        """The samples of some turns of the survey that are wanted, in the order of the file."""
+        """Yield the wanted samples of some parts of the source, in its order."""
         ordinal = turns.start << _ORDINAL_BITS  # after those of the turns before
         for number, batch in enumerate(self.data.stored(self._fields(), turns, more=self.unwinding)):
             ordinals = np.arange(ordinal, ordinal + len(batch.event))
             ordinal += len(ordinals)
             if len(ordinals):
-                key = self.data.equal_times.settled(batch.key, batch.offset)
+                key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, batch.time, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
                 yield from self._selected(samples)
@@ -196,8 +196,8 @@ class SampleScan:
             ordinals = np.arange(ordinal, ordinal + len(batch))
             ordinal += len(batch)
             if len(batch):
-                self._tell(int(batch.offset[-1]) / max(self.data.size, 1))
-                key = self.data.equal_times.settled(batch.key, batch.offset)
+                self._tell(self.data.share_read(batch))
+                key = self.data.settled_keys(batch)
                 order = DeliveryOrder(key, key, ordinals)
                 samples = SampleView(batch.columns, batch.event, order, self._attrs, self.timeline, self.symbolizer)
                 yield from self._selected(samples)

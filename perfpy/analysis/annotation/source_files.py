@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import ChainSource, Folded
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
@@ -62,7 +62,9 @@ class SourceShares(NamedTuple):
     without_lines: dict[str, float]
 
 
-def make_source_shares(data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter) -> list[SourceShares]:
+def make_source_shares(
+    data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter
+) -> list[SourceShares]:
     """The lines of each event that has samples."""
     made = any(dso.made_code for dso in timeline.dso_table.dsos)
     chains = made and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Profile
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
 
 _ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
@@ -57,7 +57,7 @@ def _without_chain(profile: Profile, symbolizer: Symbolizer, known: NDArray[np.i
     return np.bincount(table.dso[frame[rows]] + 1, weights=folded.count[rows], minlength=count).astype(np.int64)
 
 
-def chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str:
+def chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
     """What to say of the callchains; nothing where they are worth something, or were not looked at."""
     if any(event.attr.branch_sample_type & BranchSample.CALL_STACK for event in data.events):
         return ""

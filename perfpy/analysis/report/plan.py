@@ -6,7 +6,7 @@ before a sample is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.startup import NamedTuple
@@ -16,37 +16,13 @@ from perfpy.analysis.report.layout import Layout, make_layout
 from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfpy.analysis.report.layout import Finder
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import SortKey
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.tracepoints.tracing_data import Tracing
-
-
-class PlannedRecording(Protocol):
-    """What a plan must know of a recording."""
-
-    @property
-    def events(self) -> Sequence[FileEvent]:
-        """The events."""
-
-    @property
-    def features(self) -> Mapping[str, Any]:
-        """The features of the file."""
-
-    @property
-    def tracing(self) -> Tracing | None:
-        """What it knows of its tracepoints."""
-
-    @property
-    def is_pipe(self) -> bool:
-        """Whether it was written to a pipe."""
-
-    @property
-    def endian(self) -> str:
-        """Its byte order."""
+    from perfpy.perfdata.sample_source import SourceHeader
 
 
 class ReportPlan(NamedTuple):
@@ -79,7 +55,7 @@ class ReportPlan(NamedTuple):
         return _needs_parents(self.options, self.layout)
 
 
-def plan_report(data: PlannedRecording, options: ReportOptions, fields: Finder | None = None) -> ReportPlan:
+def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | None = None) -> ReportPlan:
     """What the options mean for a recording; raises UsageError for keys that nobody knows.
 
     fields: finds tracepoints' fields, where the recording itself cannot.

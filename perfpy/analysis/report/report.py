@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
@@ -166,7 +166,7 @@ class Display(Protocol):
 
 
 def make_report(
-    data: PerfData,
+    data: SampleSource,
     timeline: TaskTimeline,
     symbolizer: Symbolizer,
     options: ReportOptions,
@@ -193,7 +193,7 @@ def make_report(
 
 
 def planned_scan(
-    plan: ReportPlan, data: PerfData, timeline: TaskTimeline, symbolizer: Symbolizer, progress: Progress | None = None, jobs: int = 1
+    plan: ReportPlan, data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, progress: Progress | None = None, jobs: int = 1
 ) -> tuple[SampleScan, MachineTexts]:
     """How the samples of a recording are read for a report, and what CPUs and cgroups are called there."""
     options, layout = plan.options, plan.layout
@@ -235,7 +235,7 @@ def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts
     return SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
 
 
-def _chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str:
+def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
     """What to say of the callchains, if they were looked at."""
     if profile.chains is None:
         return ""
@@ -244,7 +244,7 @@ def _chain_note(data: PerfData, profile: Profile, symbolizer: Symbolizer) -> str
     return chain_note(data, profile, symbolizer)
 
 
-def _followed_switches(data: PerfData, plan: ReportPlan) -> list[MoreColumns]:
+def _followed_switches(data: SampleSource, plan: ReportPlan) -> list[MoreColumns]:
     if not plan.follows_switches:
         return []
     from perfpy.analysis.samples.parallelism import Parallelism
@@ -252,30 +252,30 @@ def _followed_switches(data: PerfData, plan: ReportPlan) -> list[MoreColumns]:
     return [Parallelism.of(data)]
 
 
-def _cgroup_namespaces(data: PerfData) -> CgroupNamespaces:
+def _cgroup_namespaces(data: SampleSource) -> CgroupNamespaces:
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
 
     return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
 
 
-def losses(data: PerfData) -> tuple[int, int]:
+def losses(data: SampleSource) -> tuple[int, int]:
     """How many samples the kernel says it dropped, and how many records of any kind."""
     losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
     lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
     return lost, sum(record.lost for record in losses if isinstance(record, Lost))
 
 
-def _machine_names(data: PerfData, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
+def _machine_names(data: SampleSource, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
     """What CPUs and cgroups are called, as far as the columns need it."""
     cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
     numbered = namespaces.namespaces if namespaces is not None else ()
     return MachineTexts(_socket_finder(data), cgroup_name, numbered, [recording_text(data)])
 
 
-def recording_text(data: PerfData) -> RecordingText:
+def recording_text(data: SampleSource) -> RecordingText:
     """What a recording is called; a machine that has no name there is "?"."""
-    times = data.features.get("sample_time") or data.survey
-    seconds = max(times.last - times.first, 0) / 1e9
+    first, last = data.sample_times
+    seconds = max(last - first, 0) / 1e9
     return RecordingText(data.path, data.features.get("hostname") or "?", seconds)
 
 
@@ -285,18 +285,18 @@ def key_style(options: ReportOptions) -> KeyStyle:
     return KeyStyle(options.verbose, *times, options.unnamed_dso_width, options.wanted.raw_trace, options.clock_quantum)
 
 
-def cpus_of_socket(data: PerfData, socket: int) -> frozenset[int]:
+def cpus_of_socket(data: SampleSource, socket: int) -> frozenset[int]:
     """The CPUs that the recording says are in a socket."""
     topology = data.features.get("cpu_topology")
     return frozenset(number for number, cpu in enumerate(topology.cpus if topology is not None else ()) if cpu.socket == socket)
 
 
-def _socket_finder(data: PerfData) -> Callable[[int], int]:
+def _socket_finder(data: SampleSource) -> Callable[[int], int]:
     """CPU -> its socket; -1 where the recording does not say."""
     topology = data.features.get("cpu_topology")
     cpus = topology.cpus if topology is not None else ()
     return lambda cpu: cpus[cpu].socket if 0 <= cpu < len(cpus) else -1
 
 
-def _cgroup_names(data: PerfData) -> dict[int, str]:
+def _cgroup_names(data: SampleSource) -> dict[int, str]:
     return {side.record.id: side.record.path for side in data.side_band([RecordType.CGROUP]) if isinstance(side.record, Cgroup)}

@@ -13,14 +13,14 @@ from perfpy.abi.columns import distinct
 from perfpy.analysis.samples.callchains import frames_of
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.symbolizer import Symbolizer
 
 _FIELDS = frozenset({"ip", "pid", "cpumode"})
 
 
-def hit_dsos(data: PerfData, symbolizer: Symbolizer, *, chains: bool = False) -> list[Dso]:
+def hit_dsos(data: SampleSource, symbolizer: Symbolizer, *, chains: bool = False) -> list[Dso]:
     """The Dsos that samples hit, in the order in which they were first mapped. Loads no symbols."""
     for batch in data.batches(_FIELDS | {"callchain"} if chains else _FIELDS):
         columns = batch.columns

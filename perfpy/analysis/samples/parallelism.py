@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perfpy.analysis.samples.sample_view import SampleView
-    from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.sample_source import SampleSource
 
 #: what a period is multiplied by before it is parted, so that little is lost to rounding
 LATENCY_SCALE: Final = 1000
@@ -42,7 +42,7 @@ class Parallelism:
         self._running = count_running(kinds, cpus)
 
     @classmethod
-    def of(cls, data: PerfData) -> Parallelism:
+    def of(cls, data: SampleSource) -> Parallelism:
         """Of a recording. Raises PerfError for one that does not follow the switches of its threads."""
         records = list(data.side_band([RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.EXIT]))
         kinds = {type(side.record) for side in records}

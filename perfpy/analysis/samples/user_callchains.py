@@ -13,11 +13,11 @@ from perfpy.perfdata.container.features import Feature, key_of
 from perfpy.unwind.callchains import UserCallchains, has_user_stacks
 
 if TYPE_CHECKING:
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-def user_callchains(data: PerfData, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False) -> UserCallchains | None:
+def user_callchains(data: SampleSource, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False) -> UserCallchains | None:
     """What unwinds them. max_stack: frames of each part of a callchain that are looked at; apart: see UserCallchains."""
     attrs = [event.attr for event in data.events]
     if not any(map(has_user_stacks, attrs)):

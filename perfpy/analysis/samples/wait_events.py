@@ -15,8 +15,10 @@ from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
 
 #: of a period
 NANOSECONDS_A_SECOND: Final = 1e9
@@ -40,17 +42,17 @@ def is_time(event: FileEvent) -> bool:
     return event.in_time or is_clock(event) or is_off_cpu(event)
 
 
-def has_off_cpu(events: list[FileEvent]) -> bool:
+def has_off_cpu(events: Sequence[FileEvent]) -> bool:
     """Whether any event is time off the CPU."""
     return any(map(is_off_cpu, events))
 
 
-def says_why_it_waited(events: list[FileEvent]) -> bool:
+def says_why_it_waited(events: Sequence[FileEvent]) -> bool:
     """Whether the samples of time off the CPU have a state, which perf's own have not."""
     return any(event.attr.sample_type & SampleType.WEIGHT_STRUCT for event in events if is_off_cpu(event))
 
 
-def join_off_cpu(data: PerfData) -> None:
+def join_off_cpu(data: SampleSource) -> None:
     """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both.
 
     Time on the CPU is what a clock sampled; without one it is what each thread ran, shared among the samples of the first event.
@@ -86,7 +88,7 @@ def is_dummy(event: FileEvent) -> bool:
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
-def _running(data: PerfData, off: FileEvent) -> dict[int, int]:
+def _running(data: SampleSource, off: FileEvent) -> dict[int, int]:
     """How long each thread ran, in ns, as READ records of the event of waits say."""
     size = 3 * 8  # value, id, lost
     found: dict[int, int] = {}

@@ -12,7 +12,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from perfpy.analysis.samples.sample_view import SampleView
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
 
 NOT_SAID: Final = "it does not say what time of day it was: record with -k CLOCK_MONOTONIC"
 #: of the column, for samples of which it is not known
@@ -31,7 +31,7 @@ class WallClock:
         self._grain = np.uint64(_BETWEEN_ZONES if quantum % _BETWEEN_ZONES == 0 else max(quantum, 1))
 
     @classmethod
-    def of(cls, data: PerfData, quantum: int) -> WallClock:
+    def of(cls, data: SampleSource, quantum: int) -> WallClock:
         """Of a recording; one that does not say what time it was gets a warning."""
         clocks = data.features.get("clock_data")
         if clocks is None and NOT_SAID not in data.warnings:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.code_sites import CodeSites, SiteFinder
     from perfpy.analysis.stacks.single_samples import SampleColumns
     from perfpy.perfdata.container.events import FileEvent
-    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.cut_stacks import CutStacks
@@ -46,7 +46,7 @@ _LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where analysis.samples.callchains ha
 
 
 def make_stacks(
-    data: PerfData,
+    data: SampleSource,
     timeline: TaskTimeline,
     symbolizer: Symbolizer,
     sample_filter: SampleFilter,

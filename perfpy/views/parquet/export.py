@@ -81,7 +81,7 @@ class _Export:
     def run(self) -> Exported:
         written = self._tables.begin_samples(_folder_name(self._host), self._key)
         unwound = user_callchains(self._recording.data, self._symbolizer)
-        fields = {*self._recording.data.records.column_names, "cpumode"} - {*_NOT_KEPT}
+        fields = {*self._recording.data.column_names, "cpumode"} - {*_NOT_KEPT}
         for batch in filter(len, self._recording.batches(fields, unwound)):
             columns = self._columns(batch)
             for day in np.unique(columns["day"]).tolist():

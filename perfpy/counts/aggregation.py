@@ -1,8 +1,6 @@
-"""Counts of counters -> counts of events: aggregation over CPUs, threads and the aggregate ids they belong to.
+"""Aggregate the readings of single counters over CPUs, threads and parts of the topology.
 
-What enters: the readings of single counters (`CounterCell`: one event on one CPU and
-thread) and where those CPUs sit. What leaves: a `CountRow` an event and aggregate id.
-Live counting and files of recorded counts meet here; nothing is text yet.
+Live counting and recorded counts share this module. It produces numbers, not text.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Aggregation(Enum):
-    """Over what counts are summed. The values are those of STAT_CONFIG records (tools/perf/util/stat.h)."""
+    """The unit over which counts are summed. The values are those of STAT_CONFIG records (tools/perf/util/stat.h)."""
 
     NONE = 0
     GLOBAL = 1
@@ -34,14 +32,18 @@ class Aggregation(Enum):
 
 
 class CountedEvent:
-    """What arithmetic and texts need to know of an event whose counts they see.
+    """An event whose counts are aggregated.
 
-    unit and scale: a count times `scale` is in `unit`; pmu: the PMU's name in
-    sysfs or ""; tool: which of perf's own clocks it is ("duration_time", ...)
-    or ""; per_pkg: counted once a package; snapshot: the last reading counts,
-    not the difference; cpus: the CPUs that its PMU is to be counted on, None =
-    any; cgroup: its path or None; leader: the event that leads its group
-    (itself, when alone), group_size: the group's (see `count_members`).
+    Attributes:
+        unit, scale: a count times `scale` is in `unit`
+        pmu: the PMU's name in sysfs, or ""
+        tool: the name of perf's own clock ("duration_time", ...), or ""
+        per_pkg: whether the event counts once for each package
+        snapshot: whether the last reading is the count, instead of the difference of two readings
+        cpus: the CPUs that the PMU counts on; None means any
+        cgroup: the cgroup's path, or None
+        leader: the event that leads the group; a single event leads itself
+        group_size: the number of events in the group, set by `count_members`
     """
 
     __slots__ = (
@@ -67,7 +69,7 @@ class CountedEvent:
 
 
 def count_members(events: Sequence[CountedEvent]) -> None:
-    """Tell the leaders the sizes of their groups."""
+    """Set the group size of every group leader."""
     for event in events:
         event.group_size = 1
     for event in events:
@@ -76,10 +78,12 @@ def count_members(events: Sequence[CountedEvent]) -> None:
 
 
 class CountState(NamedTuple):
-    """How an event fared, as who opened and read its counters says.
+    """Whether an event could be opened and read.
 
-    supported: it could be opened; failed: a read failed, as of a pinned counter
-    that lost the PMU; why_not: the reason of either.
+    Attributes:
+        supported: the event could be opened
+        failed: a read failed, for example because a pinned counter lost the PMU
+        why_not: the reason for either failure
     """
 
     supported: bool = True
@@ -91,9 +95,11 @@ COUNTED: Final = CountState()
 
 
 class CounterCell:
-    """One counter's reading since it was enabled, or since the last round; times in ns.
+    """One counter's reading since it was enabled or since the last interval.
 
-    thread: index into the threads measured.
+    Attributes:
+        thread: index into the measured threads
+        enabled, running: nanoseconds
     """
 
     __slots__ = ("cpu", "enabled", "running", "thread", "value")
@@ -106,11 +112,11 @@ class CounterCell:
         self.running = running
 
     def since(self, last: CounterCell) -> CounterCell:
-        """What was counted after an earlier reading."""
+        """Return the difference to an earlier reading."""
         return CounterCell(self.cpu, self.thread, self.value - last.value, self.enabled - last.enabled, self.running - last.running)
 
     def scaled(self) -> int:
-        """The count, estimated for the time that the counter waited for the PMU."""
+        """Return the count, scaled up for the time that the counter waited for the PMU."""
         if self.running == 0:
             return 0
         if self.running < self.enabled:
@@ -119,9 +125,9 @@ class CounterCell:
 
 
 class AggregateId:
-    """What a count belongs to: all, one CPU, one thread, or one part of the topology.
+    """The owner of a count: the whole measurement, one CPU, one thread, or one part of the topology.
 
-    label: as perf names it ("S0-D0-C1", "CPU3"); "" for everything together.
+    `label` is perf's name for it ("S0-D0-C1", "CPU3"); "" for the whole measurement.
     """
 
     __slots__ = ("comm", "cpu", "label", "pid")
@@ -134,7 +140,7 @@ class AggregateId:
 
 
 class CountRow:
-    """An event's count at a aggregate id. cells: how many counters it is the sum of; state: how the event fared."""
+    """An event's count for one aggregate id, summed over `cells` counters."""
 
     __slots__ = ("aggregate_id", "cells", "enabled", "event", "running", "state", "value")
 
@@ -158,7 +164,7 @@ class CountRow:
 
     @property
     def counted(self) -> bool:
-        """Whether there is a count: it ran, and could be read."""
+        """Whether the event ran and could be read."""
         return self.enabled != 0 and self.running != 0 and not self.state.failed
 
     @property
@@ -171,10 +177,11 @@ EVERYWHERE = AggregateId()
 
 
 class Grouping:
-    """Which aggregate id each counter belongs to, for one way of aggregating.
+    """The mapping from counters to aggregate ids, for one aggregation mode.
 
-    aggregate ids: all of them, in the order of printing; index_of: from a cell to an
-    index into `aggregate ids`.
+    Attributes:
+        aggregate_ids: all of them, in printing order
+        index_of: maps a cell to an index into `aggregate_ids`
     """
 
     def __init__(self, mode: Aggregation, aggregate_ids: Sequence[AggregateId], index_of: Callable[[CounterCell], int]) -> None:
@@ -184,25 +191,25 @@ class Grouping:
 
     @classmethod
     def everything(cls) -> Grouping:
-        """All counters summed."""
+        """Sum all counters."""
         return cls(Aggregation.GLOBAL, (EVERYWHERE,), lambda _cell: 0)
 
     @classmethod
     def by_thread(cls, threads: Sequence[tuple[str, int]]) -> Grouping:
-        """threads: (comm, tid) in the order of the cells' thread index."""
+        """Group by thread. `threads` has (comm, tid) in the order of the cells' thread index."""
         aggregate_ids = [AggregateId(f"{comm}-{tid}", -1, comm, tid) for comm, tid in threads]
         return cls(Aggregation.THREAD, aggregate_ids, lambda cell: cell.thread)
 
     @classmethod
     def by_cpu(cls, cpus: Iterable[int]) -> Grouping:
-        """Each CPU for itself."""
+        """Group by CPU."""
         aggregate_ids = [AggregateId(f"CPU{cpu}", cpu) for cpu in cpus]
         index = {aggregate_id.cpu: i for i, aggregate_id in enumerate(aggregate_ids)}
         return cls(Aggregation.NONE, aggregate_ids, lambda cell: index[cell.cpu])
 
     @classmethod
     def by_part(cls, mode: Aggregation, parts: dict[int, tuple[int, ...]]) -> Grouping:
-        """parts: CPU -> the numbers that name its part of the topology (as topology.part_numbers gives them)."""
+        """Group by part of the topology. `parts` maps a CPU to its part's numbers, as topology.part_numbers returns them."""
         numbers = sorted(set(parts.values()))
         index = {number: i for i, number in enumerate(numbers)}
         aggregate_ids = [AggregateId(part_label(mode, number)) for number in numbers]
@@ -210,10 +217,9 @@ class Grouping:
 
 
 def part_label(mode: Aggregation, numbers: tuple[int, ...]) -> str:
-    """The name of a part of the topology: S0-D0-C1 for core 1 of die 0 of socket 0.
+    """Return the name of a part of the topology, such as S0-D0-C1 for core 1 of die 0 of socket 0.
 
-    numbers: socket, die, then what the mode adds (core: cluster and core;
-    cache: level and id); for a node its number alone.
+    `numbers` are socket and die, followed by cluster and core, or by a cache's level and id. A node has only its own number.
     """
     if mode is Aggregation.NODE:
         return f"N{numbers[0]}"
@@ -241,11 +247,10 @@ class _Sum:
 def aggregate(
     event: CountedEvent, cells: Iterable[CounterCell], grouping: Grouping, *, scale: bool = True, state: CountState = COUNTED
 ) -> list[CountRow]:
-    """An event's rows, one for each of the grouping's aggregate ids, in their order.
+    """Return an event's rows, one for each of the grouping's aggregate ids, in their order.
 
-    state: how the event fared. scale: estimate the counts of counters that had to share the PMU. Where
-    some counters of a part of the machine did not run at all, the part has no
-    count (a sum over the others would mislead).
+    With `scale`, the counts of multiplexed counters are scaled up. If some counters of a part of the machine did not run, that part has no
+    count, because a sum over the others would mislead.
     """
     totals = [_Sum() for _ in grouping.aggregate_ids]
     strict = grouping.mode not in (Aggregation.GLOBAL, Aggregation.THREAD)
@@ -266,17 +271,17 @@ def aggregate(
 
 
 def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int], int]) -> list[CounterCell]:
-    """For events that count per package: only the first CPU's cell of each, the others would count it again.
+    """Keep one cell for each package, for events that count per package: every other cell would count the package again.
 
-    A first cell that did not run does not stand for its package.
+    A cell that did not run does not represent its package.
     """
     seen: set[int] = set()
-    kept = []
+    first_cells = []
     for cell in cells:
         package = package_of(cell.cpu)
         if package in seen:
             continue
         if cell.enabled and cell.running:
             seen.add(package)
-        kept.append(cell)
-    return kept
+        first_cells.append(cell)
+    return first_cells

@@ -1,10 +1,7 @@
-"""Two sets of runs, counter by counter: how much B differs from A, and whether that means anything.
+"""Compare two sets of runs counter by counter, and judge each difference.
 
-What enters: two `Runs`, live or from files. What leaves: a `Comparison` of
-`ComparedCount`s in the order of the counters, elapsed time first.
-
-A verdict takes three things: chance does not explain the difference (over all
-counters together), it is large enough to matter, and the medians say the same.
+A verdict needs three things: chance does not explain the difference (over all counters together), the difference is large enough to
+matter, and the medians agree with it.
 """
 
 from __future__ import annotations
@@ -23,19 +20,21 @@ LOWER: Final = "B is lower"
 TOO_SMALL: Final = "too small to matter"
 UNCLEAR: Final = "no significant difference"
 TOO_FEW: Final = "too few runs to tell"
-#: the smallest change that matters unless one says otherwise, and the most events of difference that never do
+#: the default for the smallest change that matters, and the largest difference in events that never matters
 LEAST_CHANGE: Final = 0.01
 FEW_EVENTS: Final = 2
 _NS_PER_S: Final = 1e9
-#: fewer runs than this say nothing about outliers
+#: fewer runs cannot have outliers
 _RUNS_FOR_FENCES: Final = 5
 
 
 class Runs:
     """All runs of one side.
 
-    name: the command, or the file; amounts: counter -> (unit, one amount a
-    run). A counter that a run could not count is not among the amounts.
+    Attributes:
+        name: the command, or the file
+        amounts: counter -> (unit, one amount for each run), without counters that a run could not count
+        uncounted: counter -> the reason
     """
 
     def __init__(self, name: str) -> None:
@@ -44,22 +43,27 @@ class Runs:
         self.uncounted: dict[str, str] = {}
 
     def add(self, elapsed_ns: int, amounts: Mapping[str, tuple[str, float]]) -> None:
-        """One more run; amounts: counter -> (unit, amount)."""
+        """Add a run. `amounts` maps a counter to (unit, amount)."""
         for counter, (unit, amount) in {ELAPSED: ("s", elapsed_ns / _NS_PER_S), **amounts}.items():
             self.amounts.setdefault(counter, (unit, []))[1].append(amount)
 
     def cannot_count(self, counter: str, why: str) -> None:
-        """A counter without an amount, and why."""
+        """Note the reason why a counter has no amount."""
         self.uncounted[counter] = why
 
     @property
     def count(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.amounts[ELAPSED][1]) if ELAPSED in self.amounts else 0
 
 
 class ComparedCount(NamedTuple):
-    """One counter on both sides. verdict: one of those above; outliers: the runs (from 0) of A and of B far outside the others."""
+    """One counter on both sides.
+
+    Attributes:
+        verdict: one of the constants above
+        a_outliers, b_outliers: indexes of runs far outside the others
+    """
 
     name: str
     unit: str
@@ -73,14 +77,18 @@ class ComparedCount(NamedTuple):
     b_outliers: Sequence[int]
 
     def differs(self, verdict: str, by: float) -> bool:
-        """Whether this is the verdict, and the difference above a part of A."""
+        """Whether the verdict is this one and the difference exceeds `by`, a fraction of A."""
         return self.verdict == verdict and (self.change.estimate is None or abs(self.change.estimate) > by)
 
 
 class Comparison(NamedTuple):
-    """counts: what both sides counted; uncounted: counter -> why it is missing.
+    """The result of comparing two programs.
 
-    confidence: of all intervals together, 0 to 1; least_change: what matters, as a part of A.
+    Attributes:
+        counts: counters that both sides have
+        uncounted: counter -> why it is missing
+        confidence: of all intervals together, 0 to 1
+        least_change: the smallest change that matters, as a fraction of A
 
     >>> import perfpy
     >>> result = perfpy.compare(["true"], ["sleep", "0.1"], repeat=6)
@@ -97,11 +105,11 @@ class Comparison(NamedTuple):
 
     @property
     def elapsed(self) -> ComparedCount:
-        """The time that runs took."""
+        """The elapsed time."""
         return self.counter(ELAPSED)
 
     def counter(self, name: str) -> ComparedCount:
-        """One counter. Raises KeyError, with the reason where it could not be counted."""
+        """Return one counter. Raises KeyError, with the reason if it could not be counted."""
         for count in self.counts:
             if count.name == name:
                 return count
@@ -109,24 +117,24 @@ class Comparison(NamedTuple):
         raise KeyError(f"{name}: {why}")
 
     def higher(self, name: str, by: float = 0.0) -> bool:
-        """Whether B counts more than A, by more than chance and by more than `by` (a part of A: 0.03 is 3 %)."""
+        """Whether B counts more than A, beyond chance and by more than `by`, a fraction of A (0.03 means 3 %)."""
         return self.counter(name).differs(HIGHER, by)
 
     def lower(self, name: str, by: float = 0.0) -> bool:
-        """Whether B counts less than A, as for `higher`."""
+        """Whether B counts less than A; see `higher`."""
         return self.counter(name).differs(LOWER, by)
 
     def slower(self, by: float = 0.0) -> bool:
-        """Whether B takes longer than A, by more than chance and by more than `by` (a part of A's time)."""
+        """Whether B takes longer than A, beyond chance and by more than `by`, a fraction of A's time."""
         return self.higher(ELAPSED, by)
 
     def faster(self, by: float = 0.0) -> bool:
-        """Whether B takes less time than A, as for `slower`."""
+        """Whether B takes less time than A; see `slower`."""
         return self.lower(ELAPSED, by)
 
 
 def compare_runs(a: Runs, b: Runs, confidence: float = 0.95, *, least_change: float = LEAST_CHANGE) -> Comparison:
-    """Compare what both sides have counted. Raises ValueError when a side has no runs."""
+    """Compare the counters that both sides have. Raises ValueError if a side has no runs."""
     if not a.count or not b.count:
         raise ValueError(f"{(b if a.count else a).name}: no run to compare")
     both = [name for name in a.amounts if name in b.amounts]
@@ -148,7 +156,10 @@ def compare_amounts(
     least_change: float = LEAST_CHANGE,
     of: int = 1,
 ) -> ComparedCount:
-    """Compare one counter's amounts, an amount a run. of: how many counters are compared. Raises ValueError when a side has none."""
+    """Compare one counter's amounts, one for each run. Raises ValueError if a side has none.
+
+    `of` is the number of counters compared at the same time.
+    """
     sides = spread(a_values, confidence), spread(b_values, confidence)
     change = compare(a_values, b_values, confidence, of=of)
     verdict = _verdict(change, *sides, unit, least_change)
@@ -168,5 +179,5 @@ def _verdict(change: RelativeChange, a: Spread, b: Spread, unit: str, least_chan
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """The runs that lie far outside the others; none where there are too few to tell."""
+    """Return the indexes of runs far outside the others; none if there are too few runs."""
     return fences(values).outside(values) if len(values) >= _RUNS_FOR_FENCES else []

@@ -1,8 +1,6 @@
-r"""Formulas of metrics: text -> something that computes a number from counts.
+r"""Formulas of metrics: parse an expression of a metric file, and compute its value from counts.
 
-What enters: an expression in the language of metric files (perf's pmu-events,
-"MetricExpr"). What leaves: a Formula: the events that it names, and its value
-for given counts. The language, weakest binding first:
+The language is that of "MetricExpr" in perf's pmu-events, weakest binding first:
 
     a if c else b     a | b    a ^ b    a & b    a < b, a > b    a + b, a - b
     a * b, a / b, a % b    -a, !a    (a)    1.5e9
@@ -47,7 +45,7 @@ def _remainder(a: float, b: float) -> float:
 
 
 def _whole(combine: Callable[[int, int], int]) -> Callable[[float, float], float]:
-    """Bit operations look at the whole part; of what is no number nothing can be said."""
+    """Apply a bit operation to the integer parts; NaN if an operand is NaN."""
     return lambda a, b: math.nan if math.isnan(a + b) else float(combine(int(a), int(b)))
 
 
@@ -64,12 +62,13 @@ _ABOUT_EVENTS: Final = ("source_count", "has_event")
 
 
 class Formula:
-    """A parsed expression.
+    """A parsed expression. Raises EventSyntaxError with the column.
 
-    definitions: the expressions of names that are no events but formulas
-    themselves, by the names in small letters. events: the events' texts, in
-    the order in which they appear first; literals: the #names, in small letters. Raises
-    EventSyntaxError with the column.
+    Attributes:
+        events: texts of the events, in order of first appearance
+        literals: the #names, in lower case
+
+    `definitions` maps names in lower case to the expressions that they abbreviate.
     """
 
     def __init__(self, text: str, definitions: Mapping[str, str] | None = None) -> None:
@@ -80,15 +79,15 @@ class Formula:
         self.literals = tuple(parser.literals)
 
     def evaluate(self, values: Mapping[str, float]) -> float:
-        """The value; values: of the events and literals, NaN where there is none. NaN when nothing can be said."""
+        """Return the value for the given events and literals (NaN for a missing one); NaN if the value is undefined."""
         return self._value(values)
 
 
 class _FormulaParser:
-    """Recursive descent over the tokens; each rule makes a function of the values."""
+    """A recursive-descent parser whose rules return functions of the values."""
 
     def __init__(self, text: str, definitions: Mapping[str, str], within: tuple[str, ...] = ()) -> None:
-        """within: the names whose expressions are being read, the last of them by this parser."""
+        """Set up a parser. `within` names the definitions being expanded, this parser's own last."""
         self._text = text
         self._definitions = definitions
         self._within = within
@@ -98,7 +97,7 @@ class _FormulaParser:
         self.literals: dict[str, None] = {}
 
     def _scan(self, text: str) -> list[tuple[str, str, int]]:
-        found = []
+        tokens = []
         position = 0
         end = len(text.rstrip())
         while position < end:
@@ -106,9 +105,9 @@ class _FormulaParser:
             if token is None:
                 raise EventSyntaxError(text, position, f"'{text[position]}' does not belong into a formula")
             kind = token.lastgroup or ""
-            found.append((kind, token[kind], token.start(kind)))
+            tokens.append((kind, token[kind], token.start(kind)))
             position = token.end()
-        return [*found, ("end", "", len(text))]
+        return [*tokens, ("end", "", len(text))]
 
     def parse(self) -> _Node:
         value = self._choice()

@@ -1,8 +1,4 @@
-"""Metrics: formulas over the counts of one CPU, task or sum of these, shown as ratios beside the count of their first event.
-
-What enters: a formula, the events that its names stand for, facts about the
-machine. What leaves: a Ratio for each of these.
-"""
+"""Metrics: formulas over the counts of one CPU, task or aggregate, printed as ratios beside their first event."""
 
 from __future__ import annotations
 
@@ -23,10 +19,12 @@ _Key = TypeVar("_Key", bound="Hashable")
 
 
 class Metric:
-    """One metric as it is measured.
+    """One measured metric.
 
-    name; formula; events: name in the formula -> the event counted for it;
-    literals: #name -> value; scale and unit: the result times `scale` is in `unit`.
+    Args:
+        events: name in the formula -> the event counted for it
+        literals: #name -> value
+        scale, unit: the result times `scale` is in `unit`
     """
 
     def __init__(
@@ -47,13 +45,13 @@ class Metric:
         self._format = "%8.1f" if unit else "%8.2f"
 
     def of(self, counterparts: Mapping[Any, object]) -> Metric:
-        """The same metric of other events, which stand for its own."""
+        """Return this metric over the counterparts of its events."""
         other = copy(self)
-        other._events = {name: counterparts[event] for name, event in self._events.items()}  # noqa: SLF001  # its own kind
+        other._events = {name: counterparts[event] for name, event in self._events.items()}  # noqa: SLF001  # an instance of this class
         return other
 
     def ratio(self, near: Neighbours) -> Ratio:
-        """The metric of one CPU, task or sum; without a value where an event has no count."""
+        """Return the metric for one CPU, task or aggregate; without a value if an event has no count."""
         values = dict(self._literals)
         for name, event in self._events.items():
             values[name] = near.count(event)
@@ -62,5 +60,5 @@ class Metric:
 
 
 def of_counterparts(metrics: Mapping[Any, Sequence[Metric]], counterparts: Mapping[Any, _Key]) -> dict[_Key, list[Metric]]:
-    """Metrics by event -> the same of the events that stand for these; without those of events that nothing stands for."""
+    """Return the metrics of the events' counterparts, without events that have none."""
     return {counterparts[event]: [metric.of(counterparts) for metric in its] for event, its in metrics.items() if event in counterparts}

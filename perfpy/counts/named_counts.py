@@ -1,8 +1,4 @@
-"""Counts by the names of their events: what perfpy.stat() and perfpy.count() hand out.
-
-What enters: the rows of a measurement, one an event. What leaves: a mapping
-from event name to `Count`.
-"""
+"""Counts by event name, as perfpy.stat() and perfpy.count() return them."""
 
 from __future__ import annotations
 
@@ -18,17 +14,17 @@ _NEVER_ON: Final = "it was never on the hardware: other events had it all the ti
 
 
 class Count(NamedTuple):
-    """How often an event has occurred.
+    """The count of one event.
 
-    value: the count, estimated for the whole time where the event had to
-    share the hardware (clocks: ns); None when the machine cannot count the
-    event, or the event never got onto the hardware. amount: the same in
-    `unit` ("" for a plain number; task-clock: "msec"). enabled, running: ns that
-    the event was wanted, and really counted. spread: the relative standard
-    error over repeated runs in percent, or None. why_not: the reason where
-    value is None. own: the part of value that the task itself did, where that
-    was asked for. overhead: what measuring alone counts, which was left out of
-    value where that was asked for.
+    Attributes:
+        value: the count, scaled up if the event was multiplexed (clocks: ns); None if the machine cannot count it or it never ran
+        amount: the value in `unit`
+        unit: "" for a plain number, "msec" for task-clock
+        enabled, running: ns that the event was enabled, and counted
+        spread: relative standard error over repeated runs in percent, or None
+        why_not: the reason if value is None
+        own: the part of value that the task itself caused, if requested
+        overhead: what an empty block counts, already subtracted from value, if requested
 
     >>> import perfpy
     >>> count = perfpy.stat(["true"], events="page-faults:u")["page-faults:u"]
@@ -49,11 +45,11 @@ class Count(NamedTuple):
 
     @property
     def children(self) -> int | None:
-        """The part of value that children did; None where own is not known."""
+        """The part of value that children caused; None if own is unknown."""
         return None if self.value is None or self.own is None else self.value - self.own
 
     def __add__(self, other: object) -> Count:
-        """Both counts together; what either lacks is lacking."""
+        """Add two counts. Fields that one of them lacks are missing from the sum."""
         if not isinstance(other, Count):
             return NotImplemented
         enabled, running = self.enabled + other.enabled, self.running + other.running
@@ -65,11 +61,11 @@ class Count(NamedTuple):
         return Count(self.event, self.value + other.value, amount, self.unit, enabled, running, own=own, overhead=overhead)
 
     def beside(self, alone: Count) -> Count:
-        """This count with the task's own part, which was counted beside it."""
+        """Return this count with the task's own part, counted by `alone`."""
         return self if self.value is None or alone.value is None else self._replace(own=min(alone.value, self.value))
 
     def without(self, overhead: Count) -> Count:
-        """This count with what an empty block counts left out."""
+        """Return this count without the count of an empty block."""
         if self.value is None or overhead.value is None:
             return self
         value, per_event = max(self.value - overhead.value, 0), self.amount / self.value if self.amount and self.value else 0.0
@@ -78,7 +74,7 @@ class Count(NamedTuple):
         return self._replace(value=value, amount=amount, own=own, overhead=overhead.value)
 
     def __str__(self) -> str:
-        """A line as perfpy stat has it."""
+        """Return one line in the layout of perf stat."""
         if self.value is None:
             return f"{'<not counted>':>18}      {self.event:<25} # {self.why_not}"
         number = f"{self.value:,}" if not self.unit or self.amount is None else f"{self.amount:,.2f}"
@@ -87,11 +83,9 @@ class Count(NamedTuple):
 
 
 class Counts(Mapping[str, Count]):
-    """Event name -> Count, in the order in which the events were asked for.
+    """A mapping from event name to Count, in the order of the requested events.
 
-    An event is found by the name that it was asked for, and by the one that it
-    was counted under: where only user space may be looked at, "cycles" is
-    counted as "cycles:u".
+    A count is found by the requested name and by the counted one: where only user space may be measured, "cycles" is counted as "cycles:u".
 
     >>> import perfpy
     >>> counts = perfpy.stat(["true"], events="page-faults:u,task-clock:u")
@@ -99,22 +93,22 @@ class Counts(Mapping[str, Count]):
     (['page-faults:u', 'task-clock:u'], 'msec')
     """
 
-    def __init__(self, asked: Sequence[str] = (), counts: Sequence[Count] = ()) -> None:
+    def __init__(self, names: Sequence[str] = (), counts: Sequence[Count] = ()) -> None:
         self._counts: dict[str, Count] = {}
         self._also: dict[str, Count] = {}
-        self._fill(asked, counts)
+        self._fill(names, counts)
 
-    def _fill(self, asked: Sequence[str], counts: Sequence[Count]) -> None:
+    def _fill(self, names: Sequence[str], counts: Sequence[Count]) -> None:
         self._counts = {}
-        for name, count in zip(asked, counts, strict=True):
+        for name, count in zip(names, counts, strict=True):
             self._counts.setdefault(name, count)
         self._also = {count.event: count for count in counts}
 
     def __getitem__(self, name: str) -> Count:
-        found = self._counts.get(name) or self._also.get(name)
-        if found is None:
+        count = self._counts.get(name) or self._also.get(name)
+        if count is None:
             raise KeyError(f"{name}: not among the events counted: {', '.join(self._counts) or 'none'}")
-        return found
+        return count
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._counts)
@@ -126,20 +120,21 @@ class Counts(Mapping[str, Count]):
         return f"{type(self).__name__}({', '.join(f'{name}={count.value}' for name, count in self._counts.items())})"
 
     def __str__(self) -> str:
-        """A table: a line an event."""
+        """Return a table with one line for each event."""
         return "\n".join(map(str, self._counts.values()))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain values: event name -> the fields of its Count."""
+        """Return plain values: event name -> the fields of its Count."""
         return {name: count._asdict() for name, count in self._counts.items()}
 
 
 class ProgramCounts(Counts):
-    """The counts of perfpy.stat(), and how the program fared.
+    """The counts of perfpy.stat(), and how the program ended.
 
-    exit_code: its status, 128 + n when signal n killed it (0 without a
-    program); elapsed: wall-clock seconds of each run; user, system: CPU
-    seconds of a single run, None where there was no program or several runs.
+    Attributes:
+        exit_code: its status, 128 + n if signal n killed it; 0 without a program
+        elapsed: wall-clock seconds of each run
+        user, system: CPU seconds of a single run; None without a program or with several runs
 
     >>> import perfpy
     >>> counts = perfpy.stat(["false"], events="page-faults:u", repeat=2)
@@ -149,7 +144,7 @@ class ProgramCounts(Counts):
 
     def __init__(
         self,
-        asked: Sequence[str],
+        names: Sequence[str],
         counts: Sequence[Count],
         *,
         exit_code: int,
@@ -157,7 +152,7 @@ class ProgramCounts(Counts):
         user: float | None,
         system: float | None,
     ) -> None:
-        super().__init__(asked, counts)
+        super().__init__(names, counts)
         self.exit_code = exit_code
         self.elapsed = tuple(elapsed)
         self.user = user

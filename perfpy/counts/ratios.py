@@ -1,8 +1,6 @@
-"""The ratios that stand beside counts: CPUs utilized, GHz, insn per cycle, misses of all accesses, events a second.
+"""The ratios beside counts: CPUs utilized, GHz, insn per cycle, miss rates, events per second.
 
-What enters: a row and the rows of the other events on the same CPU, core, ... or task. What
-leaves: a `Ratio` with the format of its number. Which event is set against
-which, and the numbers' formats, are perf's.
+The pairs of events and the number formats are perf's.
 """
 
 from __future__ import annotations
@@ -22,8 +20,10 @@ if TYPE_CHECKING:
 class Ratio:
     """A number beside a count.
 
-    value: None when one of the two counts is missing or zero; unit: its name
-    (None: nothing is said about the event at all); format: of the number.
+    Attributes:
+        value: None if one of the two counts is missing or zero
+        unit: the ratio's name; None if the event has no ratio
+        format: printf format of the number
     """
 
     __slots__ = ("format", "unit", "value")
@@ -55,7 +55,7 @@ _CACHES: Final = {
     CacheId.DTLB: "dTLB",
     CacheId.ITLB: "iTLB",
 }
-#: kind of event -> kind it is a percentage of, and the name of that
+#: kind of event -> the kind that it is a percentage of, and the name of the ratio
 _SHARES: Final = {
     "stalled-front": ("cycles", "frontend cycles idle"),
     "stalled-back": ("cycles", "backend cycles idle"),
@@ -79,7 +79,7 @@ def is_clock(event: CountedEvent) -> bool:
 
 
 def kind(event: CountedEvent) -> str:
-    """What an event is to the ratios; "" when it has none but its rate."""
+    """Return an event's kind for the ratios; "" if it has only a rate."""
     attr = event.attr
     if event.tool:
         return ""
@@ -96,9 +96,9 @@ def kind(event: CountedEvent) -> str:
 
 
 class Neighbours:
-    """The rows of all events on one CPU, core, ... or task, in which the other half of each ratio is looked up.
+    """The rows of all events on one CPU, core or task, among which a ratio finds its other half.
 
-    wall_ns: the time that CPUs utilized is relative to.
+    `wall_ns` is the time that "CPUs utilized" is relative to.
     """
 
     def __init__(self, rows: Sequence[CountRow], wall_ns: float) -> None:
@@ -106,17 +106,16 @@ class Neighbours:
         self._rows = [(kind(row.event), row) for row in rows]
 
     def count(self, event: object) -> float:
-        """An event's own count, as formulas want it: unscaled, tool events in seconds; NaN where there is none."""
+        """Return an event's count for formulas: unscaled, tool events in seconds, NaN if there is none."""
         for _, row in self._rows:
             if row.event is event:
                 return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.counted else math.nan
         return math.nan
 
     def find(self, event: CountedEvent, wanted: str) -> float:
-        """The amount of the first event of a kind that may be set against `event`; 0.0 when there is none.
+        """Return the amount of the first event of a kind that may be compared with `event`; 0.0 if there is none.
 
-        Within a group only its own members count; modifiers, cgroup and
-        (unless it is a clock) the PMU must be the same.
+        A group's events are compared only within the group. Modifiers, cgroup and (except for clocks) the PMU must be equal.
         """
         for its_kind, row in self._rows:
             other = row.event
@@ -134,7 +133,7 @@ class Neighbours:
 
 
 def ratios(row: CountRow, near: Neighbours) -> list[Ratio]:
-    """What is said beside a row that has a count; at least one entry."""
+    """Return the ratios of a row with a count; at least one entry."""
     its_kind = kind(row.event)
     share = _SHARES.get(its_kind)
     if share:
@@ -162,11 +161,11 @@ def _cycles(row: CountRow, near: Neighbours) -> list[Ratio]:
 
 def _instructions(row: CountRow, near: Neighbours) -> list[Ratio]:
     cycles = near.find(row.event, "cycles")
-    found = [Ratio(row.amount / cycles if cycles else None, "insn per cycle", _PLAIN)]
+    row_ratios = [Ratio(row.amount / cycles if cycles else None, "insn per cycle", _PLAIN)]
     stalled = max(near.find(row.event, "stalled-front"), near.find(row.event, "stalled-back"))
     if stalled and row.amount:
-        found.append(Ratio(stalled / row.amount, "stalled cycles per insn", _PLAIN))
-    return found
+        row_ratios.append(Ratio(stalled / row.amount, "stalled cycles per insn", _PLAIN))
+    return row_ratios
 
 
 _SPECIAL: Final[dict[str, Callable[[CountRow, Neighbours], list[Ratio]]]] = {
@@ -177,7 +176,7 @@ _SPECIAL: Final[dict[str, Callable[[CountRow, Neighbours], list[Ratio]]]] = {
 
 
 def _with_prefix(value: float) -> tuple[float, str]:
-    """A number below 1000, with K, M or G for what was divided out."""
+    """Return a number below 1000 and its prefix: "", K, M or G."""
     for prefix in ("", "K", "M"):
         if value <= 1000.0:
             return value, prefix

@@ -1,14 +1,8 @@
-"""Is B different from A? The Mann-Whitney test and the interval that belongs to it.
+"""Tell whether B differs from A: the Mann-Whitney test and its confidence interval.
 
-What enters: two lists of numbers, one a run. What leaves: an estimate of the
-change with its confidence interval, the probability that chance alone would
-show such a difference, and how many runs it takes to see one.
-
-Why this test: times and counts of programs are skewed and have outliers (a
-run is disturbed, never helped), so that a test on means, which wants bell
-curves, sees differences that are not there and misses some that are. Ranks do
-not mind. The interval is the Hodges-Lehmann one: it comes from the same test,
-so that it excludes zero exactly when the test calls the change significant.
+Times and counts of programs are skewed and have outliers, because a disturbance only ever adds. A test on means assumes a normal
+distribution: it reports differences that do not exist and misses some that do. Ranks are robust. The Hodges-Lehmann interval comes from
+the same test, so it excludes zero exactly when the test calls the change significant.
 """
 
 from __future__ import annotations
@@ -22,18 +16,18 @@ from perfpy.counts.spread import deviation, mean, median, standard_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: up to this many pairs of runs the exact distribution is computed
+#: with at most this many pairs of runs, the exact distribution is computed
 _EXACT_PAIRS: Final = 900
 _BISECTIONS: Final = 60
 _POWER: Final = 0.8
-_NORMAL: Final = 10_000  # degrees of freedom that are as good as all
+_NORMAL: Final = 10_000  # degrees of freedom that approximate the normal distribution
 _RUNS_FOR_NOISE: Final = 4
-_LEAST_EDGE: Final = 1e-3  # of one side over the other, above a half: less takes a million runs
+_LEAST_EDGE: Final = 1e-3  # probability above one half; less would take a million runs
 _MOST_RUNS: Final = 100
 
 
 class Spread(NamedTuple):
-    """One side's runs: mean, standard deviation, the mean's confidence interval, and the median."""
+    """The runs of one side: mean, standard deviation, the mean's confidence interval, and the median."""
 
     runs: int
     mean: float
@@ -44,11 +38,13 @@ class Spread(NamedTuple):
 
 
 class RelativeChange(NamedTuple):
-    """B against A.
+    """The change from A to B.
 
-    estimate, low, high: the change relative to A (0.1 = B has 10 % more), None
-    where A is zero; p: the two-sided probability; significant: p below 1 -
-    confidence; enough: there are runs enough that it could be.
+    Attributes:
+        estimate, low, high: relative to A (0.1 means that B has 10 % more); None if A is zero
+        p: two-sided probability
+        significant: whether p is below 1 - confidence
+        enough: whether the number of runs allows a significant result
     """
 
     estimate: float | None
@@ -60,7 +56,7 @@ class RelativeChange(NamedTuple):
 
 
 def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
-    """A side's mean with Student's interval; raises ValueError for no values."""
+    """Return a side's mean with Student's interval. Raises ValueError for no values."""
     if not values:
         raise ValueError("no values")
     middle = mean(values)
@@ -69,10 +65,10 @@ def spread(values: Sequence[float], confidence: float = 0.95) -> Spread:
 
 
 def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> RelativeChange:
-    """How B differs from A; raises ValueError when one of them is empty.
+    """Compare B with A. Raises ValueError if one of them is empty.
 
-    of: how many comparisons are made at the same time. Who looks at twenty counters finds one that differs by chance at a
-    probability of 5 %: each gets its part of it (Bonferroni), so that all intervals together hold with `confidence`.
+    `of` is the number of simultaneous comparisons. Of twenty counters, one differs by chance at a probability of 5 %. Each comparison
+    therefore gets its part of that probability (Bonferroni), and all intervals together hold with `confidence`.
     """
     if not a or not b:
         raise ValueError("no values to compare")
@@ -84,7 +80,7 @@ def compare(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *,
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided probability that two samples of one population differ as much in their ranks as these."""
+    """Return the two-sided probability that two samples of one population differ this much in their ranks."""
     ranks, tie_sizes = _ranks([*a, *b])
     n, m = len(a), len(b)
     u = sum(ranks[:n]) - n * (n + 1) / 2
@@ -102,17 +98,17 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> int | None:
-    """How many runs of each side find a change of this size (0.05: 5 %) four times of five; None where the values cannot tell.
+    """Return how many runs of each side detect a change of this size (0.05: 5 %) in four of five cases; None if unknown.
 
-    Noether's formula (Sample size determination for some common nonparametric tests, 1987): what decides is how often a run
-    of the changed program is above one of the other. That is counted over all pairs of these runs, each as far from its
-    side's median as it was, so that long tails and disturbed runs count as what they are.
+    Noether's formula (Sample size determination for some common nonparametric tests, 1987) needs the probability that a run of the changed
+    program exceeds one of the other. It is estimated over all pairs of the given runs, each at its own distance from its side's median, which
+    accounts for long tails and disturbed runs.
     """
     if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_NOISE:
         return None
     noise = sorted(offset for side in (a, b) for offset in _offsets(side))
     shift = math.log1p(change)
-    lower = sum(bisect_left(noise, offset + shift) for offset in noise) - len(noise)  # none is compared with itself
+    lower = sum(bisect_left(noise, offset + shift) for offset in noise) - len(noise)  # no run is compared with itself
     same_or_lower = sum(bisect_right(noise, offset + shift) for offset in noise) - len(noise)
     above = (lower + same_or_lower) / 2 / (len(noise) * (len(noise) - 1))
     alpha = (1 - confidence) / of
@@ -122,14 +118,14 @@ def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidenc
 
 
 def _offsets(side: Sequence[float]) -> list[float]:
-    """How far runs are from their median, as logarithms; wider than they look, as the median is made of them."""
+    """Return the distances of runs from their median as logarithms, widened because the median comes from the same runs."""
     logs = [math.log(value) for value in side]
     middle, wider = median(logs), math.sqrt(len(logs) / (len(logs) - 1))
     return [(value - middle) * wider for value in logs]
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """The value that Student's t stays below with that probability (0.5 to 1), for `freedom` >= 1 degrees."""
+    """Return the quantile of Student's t for a probability of 0.5 to 1 and `freedom` >= 1 degrees."""
     low, high = 0.0, 1e4
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -141,7 +137,7 @@ def student_quantile(probability: float, freedom: int) -> float:
 
 
 def student_cdf(t: float, freedom: int) -> float:
-    """The finite series that holds for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    """Return the distribution function by the finite series for integer degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
     angle = math.atan(t / math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     odd = freedom % 2
@@ -154,7 +150,7 @@ def student_cdf(t: float, freedom: int) -> float:
 
 
 def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
-    """Each value's rank from 1, ties sharing their mean, and how many share each tie."""
+    """Return each value's rank from 1, where ties share their mean rank, and the size of each tie."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     tie_sizes = []
@@ -172,7 +168,7 @@ def _ranks(values: Sequence[float]) -> tuple[list[float], list[int]]:
 
 
 def _u_counts(n: int, m: int) -> list[int]:
-    """How many of the arrangements of n and m runs have U = 0, 1, 2, ... (a Gaussian binomial's coefficients)."""
+    """Return the number of arrangements of n and m runs with U = 0, 1, 2, ... (coefficients of a Gaussian binomial)."""
     size = n * m + 1
     counts = [1] + [0] * (size - 1)
     for i in range(1, n + 1):
@@ -184,7 +180,7 @@ def _u_counts(n: int, m: int) -> list[int]:
 
 
 def _interval_cut(n: int, m: int, alpha: float) -> int:
-    """How many of the ordered pairwise differences to leave out at each end; 0: all runs together cannot tell."""
+    """Return how many ordered pairwise differences to drop at each end; 0 if even all of them cannot reach significance."""
     if n * m <= _EXACT_PAIRS:
         allowed = alpha / 2 * math.comb(n + m, n)
         reached, cut = 0, 0
@@ -199,7 +195,7 @@ def _interval_cut(n: int, m: int, alpha: float) -> int:
 
 
 def _relative_shift(a: Sequence[float], b: Sequence[float], cut: int) -> tuple[float | None, float | None, float | None]:
-    """The median of all pairs' differences and the interval, relative to A (as ratios where nothing is zero)."""
+    """Return the median of all pairwise differences and its interval, relative to A; as ratios unless a value is zero."""
     if min(*a, *b) > 0:
         logs_a, logs_b = [math.log(x) for x in a], [math.log(y) for y in b]
         middle, low, high = _shift(logs_a, logs_b, cut)

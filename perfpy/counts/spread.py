@@ -1,7 +1,6 @@
-"""Statistics of repeated runs: mean, spread, their errors, outliers.
+"""Statistics of repeated runs: mean, deviation, standard error, outliers.
 
-What enters: a list of numbers, one a run. What leaves: numbers. Nothing here
-knows what was measured. No numpy: stat must start at once.
+Imports no numpy, because stat must start at once.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; 0.0 for no values."""
+    """Return the arithmetic mean; 0.0 for no values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def deviation(values: Sequence[float]) -> float:
-    """The standard deviation of the runs (of a sample: n - 1)."""
+    """Return the sample standard deviation (n - 1)."""
     if len(values) < 2:
         return 0.0
     middle = mean(values)
@@ -27,22 +26,22 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """The standard error of the mean: what perf stat -r prints after +-."""
+    """Return the standard error of the mean, which perf stat -r prints after +-."""
     return deviation(values) / math.sqrt(len(values)) if values else 0.0
 
 
 def relative_error(error: float, of: float) -> float:
-    """An error in percent of a mean; 0.0 where the mean is 0."""
+    """Return an error in percent of a mean; 0.0 if the mean is 0."""
     return 100.0 * error / of if of else 0.0
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value; raises ValueError for none."""
+    """Return the median. Raises ValueError for no values."""
     return quantile(sorted(values), 0.5)
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The value below which `part` (0 to 1) of the ordered values lie, interpolated between neighbours."""
+    """Return the value below which `part` (0 to 1) of the ordered values lie, interpolated between neighbours."""
     if not ordered:
         raise ValueError("no values")
     position = part * (len(ordered) - 1)
@@ -61,12 +60,12 @@ class Fences:
         self.high = high
 
     def outside(self, values: Sequence[float]) -> list[int]:
-        """The positions of the outliers."""
+        """Return the positions of the outliers."""
         return [i for i, value in enumerate(values) if not self.low <= value <= self.high]
 
 
 def fences(values: Sequence[float]) -> Fences:
-    """1.5 interquartile ranges beyond the quartiles; needs no assumption about the shape of the data."""
+    """Return fences 1.5 interquartile ranges beyond the quartiles, which assume no shape of the distribution."""
     ordered = sorted(values)
     low, high = quantile(ordered, 0.25), quantile(ordered, 0.75)
     reach = 1.5 * (high - low)

@@ -1,8 +1,4 @@
-"""One printing's worth of counts: rows, the ratios beside them, their noise, in the order in which they are shown.
-
-What enters: rows by event, the grouping they were made with, wall-clock
-times. What leaves: `TallyLine`s, which the views only have to write down.
-"""
+"""The rows of one printing, with the ratios beside them and their noise, in printing order."""
 
 from __future__ import annotations
 
@@ -20,11 +16,12 @@ _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)
 
 
 class TallyLine:
-    """One count as it is shown.
+    """One printed count.
 
-    name: the event's, with its PMU where names would be ambiguous; ratios:
-    never empty where there is a count; noise: the relative standard error
-    over the repeats in percent, None when there was one run.
+    Attributes:
+        name: the event's name, with its PMU where names would be ambiguous
+        ratios: empty only if there is no count
+        noise: relative standard error over the repeats, in percent; None for a single run
     """
 
     __slots__ = ("name", "noise", "ratios", "row")
@@ -37,7 +34,7 @@ class TallyLine:
 
 
 class RunTimes:
-    """A measurement's own times: each run's wall-clock time in ns, and user and system seconds of a single command."""
+    """Wall-clock time of each run in ns, and user and system seconds of a single command."""
 
     __slots__ = ("elapsed", "system", "user")
 
@@ -48,15 +45,19 @@ class RunTimes:
 
 
 class Tally:
-    """Everything that one printing shows.
+    """The contents of one printing.
 
-    rows: event -> its rows in the grouping's order; wall_ns: what "CPUs
-    utilized" is relative to; timestamp: ns since the start for an interval,
-    None for a result; summary: the result after intervals; noise: event ->
-    percent, for repeats; runs: how many; every_thread: all threads of the
-    system were watched (those that did nothing are left out); default_set:
-    the events are perf's own choice; hides_zeros: what did not happen has no
-    line; metrics: by the event they hang on.
+    Args:
+        rows: event -> its rows, in the grouping's order
+        wall_ns: the time that "CPUs utilized" is relative to
+        timestamp: ns since the start for an interval; None for a result
+        summary: whether this is the result after intervals
+        noise: event -> percent, for repeats
+        runs: number of runs
+        every_thread: whether all threads of the system were measured; idle ones are hidden
+        default_set: whether perf's default events were counted
+        hides_zeros: whether counts of zero have no line
+        metrics: metrics by the event that they are printed beside
     """
 
     def __init__(
@@ -94,16 +95,16 @@ class Tally:
 
     @property
     def mode(self) -> Aggregation:
-        """How counts are summed."""
+        """The aggregation mode."""
         return self.grouping.mode
 
     @property
     def unit_width(self) -> int:
-        """The width of the column of units."""
+        """The width of the unit column."""
         return max([len("unit"), *(len(event.unit) for event in self.events if all(row.state.supported for row in self.rows[event]))])
 
     def lines(self) -> Iterator[TallyLine]:
-        """The lines in perf's order: event by event, or aggregate id by aggregate id where a aggregate id is a part of the machine."""
+        """Yield the lines in perf's order: event by event, or aggregate id by aggregate id for parts of the topology."""
         indexes = range(len(self.grouping.aggregate_ids))
         if self.mode in _BY_EVENT:
             pairs = ((event, index) for event in self.events for index in indexes)
@@ -115,12 +116,12 @@ class Tally:
                 yield self._line(row, index)
 
     def lines_by_aggregate(self) -> Iterator[tuple[AggregateId, list[TallyLine]]]:
-        """All lines of each aggregate id together, zeros included."""
+        """Yield all lines of each aggregate id, zeros included."""
         for index, aggregate_id in enumerate(self.grouping.aggregate_ids):
             yield aggregate_id, [self._line(self.rows[event][index], index) for event in self.events]
 
     def _by_cgroup(self) -> list[list[CountedEvent]]:
-        """The events in stretches of the same cgroup (one stretch, where there are none)."""
+        """Split the events into runs with the same cgroup."""
         stretches: list[list[CountedEvent]] = []
         for event in self.events:
             if not stretches or stretches[-1][0].cgroup != event.cgroup:
@@ -133,19 +134,19 @@ class Tally:
         return TallyLine(row, self._name(row.event), self._ratios(row, index) if row.counted else (), noise)
 
     def near(self, index: int) -> Neighbours:
-        """The rows of all events at a aggregate id."""
+        """Return the rows of all events for an aggregate id."""
         if index not in self._near:
             self._near[index] = Neighbours([self.rows[event][index] for event in self.events], self.wall_ns)
         return self._near[index]
 
     def _ratios(self, row: CountRow, index: int) -> list[Ratio]:
         near = self.near(index)
-        found = ratios(row, near)
-        more = [metric.ratio(near) for metric in self.metrics.get(row.event, ())]
-        return more if more and found == [NO_RATIO] else found + more
+        row_ratios = ratios(row, near)
+        metric_ratios = [metric.ratio(near) for metric in self.metrics.get(row.event, ())]
+        return metric_ratios if metric_ratios and row_ratios == [NO_RATIO] else row_ratios + metric_ratios
 
     def _beside_the_point(self, event: CountedEvent, index: int) -> bool:
-        """Whether a zero says nothing: the event cannot count there, or too many threads did nothing."""
+        """Whether a zero carries no information: the event cannot count here, or most threads were idle."""
         if self._hides_zeros and self.rows[event][index].state.supported:
             return True
         if event in self.metrics:
@@ -163,17 +164,17 @@ class Tally:
             return -1
 
     def _name(self, event: CountedEvent) -> str:
-        """Where each CPU has its line, perf adds the PMU to names that do not start with it."""
+        """Return the printed name. With one line for each CPU, perf adds the PMU to names that do not start with it."""
         if self.mode is not Aggregation.NONE or self._default_set:
             return event.name
         return name_with_pmu(event)
 
 
 def name_with_pmu(event: CountedEvent) -> str:
-    """An event's name as perf has it where each CPU is told apart."""
+    """Return an event's name as perf prints it when each CPU has its own line."""
     pmu = event.pmu or _pmu_of_type(event)
-    told = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
-    return event.name if told else f"{event.name} [{pmu}]"
+    is_unambiguous = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
+    return event.name if is_unambiguous else f"{event.name} [{pmu}]"
 
 
 def _pmu_of_type(event: CountedEvent) -> str:

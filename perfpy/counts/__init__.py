@@ -1,5 +1,7 @@
 """The arithmetic of counting, shared by the measuring and the reading half. Imports no numpy.
 
+Modules:
+
 aggregation     readings of counters -> one row for each event and CPU, core, socket, thread
 tally           the rows of one printing, with their ratios and noise
 ratios          the number beside a count: CPUs utilized, insn per cycle, events per second

@@ -100,9 +100,9 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 def runs_to_see(change: float, a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, of: int = 1) -> int | None:
     """Return how many runs of each side detect a change of this size (0.05: 5 %) in four of five cases; None if unknown.
 
-    Noether's formula (Sample size determination for some common nonparametric tests, 1987) needs the probability that a run of the changed
-    program exceeds one of the other. It is estimated over all pairs of the given runs, each at its own distance from its side's median, which
-    accounts for long tails and disturbed runs.
+    Noether's formula (Sample size determination for some common nonparametric tests, 1987) needs the probability that a run of the
+    changed program exceeds one of the other. It is estimated over all pairs of the given runs, each at its own distance from its side's
+    median, which accounts for long tails and disturbed runs.
     """
     if min(*a, *b) <= 0 or min(len(a), len(b)) < _RUNS_FOR_NOISE:
         return None

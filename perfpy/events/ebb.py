@@ -58,7 +58,7 @@ def check(attr: EventAttr, pid: int, cpu: int, leader: EventAttr | None, event: 
 def _of_group(attr: EventAttr, leader: EventAttr | None) -> list[str]:
     if leader is None:
         needed = [name for name in ("pinned", "exclusive") if not getattr(attr, name)] if is_ebb(attr) else []
-        return [f"it must be {' and '.join(needed)}"] if needed else []
+        return [f"it must be {' and '.join(needed)} (Counter.open and CounterGroup.open: ebb=True sets both)"] if needed else []
     if is_ebb(attr) != is_ebb(leader):
         return ["all events of a group must have that bit, or none"]
     set_too = [name for name in ("pinned", "exclusive") if getattr(attr, name)]

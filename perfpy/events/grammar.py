@@ -40,6 +40,8 @@ _BLANK: Final = " \t\r\n"
 _WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _RAW: Final = re.compile(r"r(?:0[xX])?([0-9a-fA-F]{1,16})")
+_TOO_LONG_RAW: Final = re.compile(r"r(?:0[xX])?[0-9a-fA-F]{17,}")
+RAW_LIMIT: Final = ("a raw code of more than 64 bits", "at most 16 hexadecimal digits")  # what is wrong, what is expected
 _TERM_NAME: Final = re.compile(r"@?[A-Za-z0-9_*?][A-Za-z0-9_.:*?\-]*")
 _TERM_VALUE: Final = re.compile(r"[^\s,/'\"{}]+")
 _LETTERS: Final = re.compile(r"[A-Za-z]*")
@@ -70,6 +72,11 @@ def raw_config(word: str) -> int | None:
     """The config of a raw event `rNNN` (hexadecimal), None when the word is none."""
     match = _RAW.fullmatch(word)
     return int(match[1], 16) if match else None
+
+
+def is_too_long_raw(word: str) -> bool:
+    """Whether a word is a raw event with more digits than the config has room for."""
+    return _TOO_LONG_RAW.fullmatch(word) is not None
 
 
 class _EventParser:

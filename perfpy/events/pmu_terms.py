@@ -15,7 +15,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.errors import EventSyntaxError
 from perfpy.events.catalog import cache_event, generic_event
 from perfpy.events.event_terms import apply_event_term, is_event_term, term_names
-from perfpy.events.grammar import parse_terms, raw_config
+from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse_terms, raw_config
 
 if TYPE_CHECKING:
     from perfpy.events.draft import EventDraft
@@ -146,6 +146,8 @@ def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) 
 def _unknown_term(pmu: Pmu, term: Term, context: TermContext) -> EventSyntaxError:
     from perfpy.events.suggestions import nearest
 
+    if is_too_long_raw(term.name):
+        return context.error(term.column, *RAW_LIMIT)
     general = term_names(counting=context.counting)
     near = nearest(term.name, [*pmu.formats, *general, *context.machine.alias_names(pmu)])
     absent = "" if pmu.path else ", because this machine shows no PMU of its CPUs"

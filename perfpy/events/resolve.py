@@ -16,7 +16,7 @@ from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_eve
 from perfpy.events.draft import EventDraft, finished
 from perfpy.events.event import Event
 from perfpy.events.event_terms import apply_event_terms
-from perfpy.events.grammar import parse, raw_config
+from perfpy.events.grammar import RAW_LIMIT, is_too_long_raw, parse, raw_config
 from perfpy.events.grouping import join_group, regroup_by_pmu
 from perfpy.events.machine import Machine, this_machine
 from perfpy.events.modifiers import apply_modifiers
@@ -161,6 +161,8 @@ class _Resolver:
         raw = raw_config(name)
         if raw is not None:
             return [self.plain(spec.name, spec, PerfType.RAW, raw)]
+        if is_too_long_raw(name):
+            raise EventSyntaxError(self.text, spec.column, RAW_LIMIT[0], expected=RAW_LIMIT[1])
         cache = cache_event(name)
         if cache is not None:
             return self.cache_events(name, cache, spec)

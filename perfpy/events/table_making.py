@@ -41,6 +41,7 @@ _METRICS: Final = "_perf.json"
 _STEPPING: Final = "(-[0-9A-F]+)?"
 _CLASSES: Final = {"[:xdigit:]": "0-9A-Fa-f", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "0-9A-Za-z"}
 _IN_KERNEL: Final = "tools/perf/pmu-events/arch"
+_ORIGIN: Final = "Intel publishes its files in a public repository: git clone https://github.com/intel/perfmon"
 
 
 def update(identity: str, source: str) -> tuple[str, int, int]:
@@ -161,7 +162,7 @@ def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
             continue
         rows = csv.reader(line for line in text.decode("utf-8", "replace").splitlines() if line and not line.startswith("#"))
         return top, [row for row in rows if len(row) >= 4 and row[0] != "Family-model"]
-    raise UsageError(f"--update-events: there is no mapfile.csv in {files.path}, nor for {architecture} in arch/")
+    raise UsageError(f"--update-events: there is no mapfile.csv in {files.path}, nor for {architecture} in arch/; {_ORIGIN}")
 
 
 def _architecture() -> str:

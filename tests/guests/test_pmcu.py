@@ -35,11 +35,23 @@ def ran(boot: Callable[[str], Guest], tmp_path_factory: pytest.TempPathFactory) 
         [str(STANDIN / "build"), str(arm64.testbed), str(built)], capture_output=True, text=True, check=False, timeout=600
     )
     if done.returncode:
-        pytest.skip(f"the stand-in module cannot be built: {done.stderr.strip().splitlines()[-1:]}")
+        pytest.skip(f"the stand-in module cannot be built: {last_line(done.stderr)}")
     shutil.copy(built / "pmcu_standin.ko", arm64.folder)
     said = arm64.run((STANDIN / "session.sh").read_text())
     assert said.status == 0, said.text
     return arm64.folder, said
+
+
+def last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
+
+
+def test_a_missing_cross_compiler_is_named_with_its_package(tmp_path: Path) -> None:
+    """Needs no guest."""
+    line = [str(STANDIN / "build"), str(tmp_path), str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env={"PATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert last_line(done.stderr) == "no aarch64-linux-gnu-gcc on this machine (Debian: apt install gcc-aarch64-linux-gnu)"
 
 
 def trace_of(recording: perfpy.Recording) -> PmcuTrace:

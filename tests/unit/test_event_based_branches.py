@@ -55,6 +55,13 @@ def test_enabling_looks_whether_it_is_on_the_pmu() -> None:
             counter.read()
 
 
+def test_a_raw_event_alone_is_refused_with_the_argument_that_makes_it_one() -> None:
+    code, kernel = f"r{EBB | 0x1001E:x}", FakeKernel()
+    with pytest.raises(UsageError, match="ebb=True"):
+        Counter(EventAttr(type=PerfType.RAW, config=int(code[1:], 16)), event=code, kernel=kernel)
+    assert kernel.calls == []
+
+
 def test_a_read_makes_up_no_value() -> None:
     """The kernel says 0, or what was there before the branches began."""
     with Counter(GOOD, event="e", kernel=FakeKernel()) as counter, pytest.raises(UsageError, match="its count is in the PMC"):

@@ -9,7 +9,7 @@ import pytest
 from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
 from perfpy.events import Event, parse_events
 from perfpy.events.machine import Machine
-from tests.builders.sysfs_tree import software_only
+from tests.builders.sysfs_tree import power9, software_only
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -337,3 +337,11 @@ def test_a_config_word_without_a_value_is_one(term: str, machine: Machine) -> No
 )
 def test_a_number_without_a_value_is_one(text: str, field: str, machine: Machine) -> None:
     assert getattr(one(text, machine).terms, field) == 1
+
+
+@pytest.mark.parametrize("text", ["r12345678901234567", "cycles,r0x12345678901234567:u", "cpu/r12345678901234567/"])
+def test_a_raw_code_of_17_digits_is_told_to_have_more_than_64_bits(text: str, tmp_path: Path) -> None:
+    with pytest.raises(EventSyntaxError, match="a raw code of more than 64 bits") as caught:
+        parse_events(text, machine=power9(tmp_path).machine())
+    assert caught.value.column == text.index("r1" if "r1" in text else "r0")
+    assert caught.value.expected == "at most 16 hexadecimal digits"

@@ -22,7 +22,7 @@ from perfpy.views.report.text import report_lines
 from perfpy.views.stacks.exports import folded
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
-from tests.builders.own_corpus import RECORDINGS
+from tests.builders.own_corpus import HERE, RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.timeline import comm, mmap
 
@@ -39,6 +39,9 @@ ASKED = {
     "callees": ReportOptions(call_graph=CallGraph(order="callee"), wanted=Wanted(sort="comm,dso,sym,pid"), verbose=True),
     "lines": ReportOptions(call_graph=CALLERS, children=True, wanted=Wanted(sort="srcline")),
 }
+SYMBOLS = SymbolOptions(
+    symfs=str(HERE / "symfs"), inline=Inline.NONE, cache=False
+)  # has the recorded program; no file of this machine is taken for it
 INLINES = {"none": Inline.NONE, "as perf": Inline.UNWOUND_AS_PERF, "all": Inline.ALL}
 
 
@@ -72,18 +75,19 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 Shown = tuple[list[str], list[tuple[str, int]], list[str], list[str], "list[CutStacks]"]
 
 
-def shown(path: Path, options: ReportOptions, jobs: int, inline: Inline = Inline.NONE) -> Shown:
+def shown(path: Path, options: ReportOptions, jobs: int, symbols: SymbolOptions = SYMBOLS) -> Shown:
     """All that a report says: its text, what is missing, notes, warnings, and how stacks fared."""
     with Recording(path) as recording:
-        report = recording.report(options=options, jobs=jobs, symbols=SymbolOptions(inline=inline, cache=False))
+        report = recording.report(options=options, jobs=jobs, symbols=symbols)
         lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
         return lines, [(item.dso.name, item.samples) for item in report.missing], report.notes, recording.warnings, report.cut
 
 
 @pytest.mark.parametrize(("asked", "inline"), [*((asked, "none") for asked in ASKED), ("callers", "as perf"), ("lines", "all")])
 def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[int]):
-    together = shown(path, ASKED[asked], 3, INLINES[inline])
-    assert together == shown(path, ASKED[asked], 1, INLINES[inline])
+    symbols = SYMBOLS._replace(inline=INLINES[inline])
+    together = shown(path, ASKED[asked], 3, symbols)
+    assert together == shown(path, ASKED[asked], 1, symbols)
     assert any("--" in line for line in together[0]) == (ASKED[asked].call_graph is not None)
     assert 1 < parts[0] <= 3
     assert parts[1] == 1
@@ -93,10 +97,11 @@ def test_what_all_parts_say_of_their_stacks_is_added_up(tmp_path: Path, parts: l
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 2048)
     path = tmp_path / "cut.data"
     path.write_bytes(cut_stacks(tmp_path, 60))
-    found = shown(path, ASKED["callers"], 3)
+    symbols = SYMBOLS._replace(symfs="")
+    found = shown(path, ASKED["callers"], 3, symbols)
     (cut,) = found[-1]
     assert (cut.cut, cut.stacks, cut.size) == (60, 60, COPY)
-    assert found == shown(path, ASKED["callers"], 1)
+    assert found == shown(path, ASKED["callers"], 1, symbols)
     assert parts == [3, 1]
 
 
@@ -121,7 +126,7 @@ def cut_stacks(folder: Path, count: int) -> bytes:
 def test_folded_stacks_are_the_same(path: Path, parts: list[int]):
     def lines(jobs: int) -> list[list[str]]:
         with Recording(path) as recording:
-            return [list(folded(part)) for part in recording.stacks(SymbolOptions(cache=False), jobs=jobs)]
+            return [list(folded(part)) for part in recording.stacks(SYMBOLS._replace(inline=Inline.ALL), jobs=jobs)]
 
     assert lines(3) == lines(1)
     assert max(line.count(";") for line in lines(1)[0]) > 3

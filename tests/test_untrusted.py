@@ -206,6 +206,7 @@ READERS = {
     "cli/record/self_contained.py": "/proc/kallsyms",
     "cli/__init__.py": "/dev/null",
     "cli/build_id_list.py": "/proc",
+    "cli/topics.py": "files of the package",
     "cli/stat/output.py": "it writes, in a mode of which it knows",
     "cli/line/output_files.py": "it writes: a new file beside what an option names",
     "views/page/page.py": "files of the package",

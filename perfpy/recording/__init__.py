@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.parquet.export import Exported
-    from perfpy.views.script.payloads import PayloadTexts
+    from perfpy.views.tracepoints.payloads import PayloadTexts
 
 
 class Recording(RecordingContents):
@@ -330,7 +330,7 @@ class Recording(RecordingContents):
         tracing = self.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.script.payloads import PayloadTexts
+        from perfpy.views.tracepoints.payloads import PayloadTexts
 
         return PayloadTexts(tracing, symbolizer)
 

@@ -12,8 +12,8 @@ import pytest
 import perfpy
 from perfpy.perfdata.tracepoints.event_format import parse_format
 from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit, parse_print_fmt
-from perfpy.views.script.trace_text import TraceText
-from perfpy.views.script.trace_values import Runtime
+from perfpy.views.tracepoints.event_text import TraceText
+from perfpy.views.tracepoints.values import Runtime
 from tests.builders.syntax import syntax_of
 
 SYSTEM = "sys"

@@ -1,7 +1,7 @@
 """The expressions that the arguments of a tracepoint's print format are made of.
 
-Nothing is computed here: perfdata.printfmt builds the trees, views.script.traceprinter
-and tracenumbers compute them over many samples at once.
+Nothing is computed here: perfdata.tracepoints.print_format builds the trees, views.tracepoints.printer
+and views.tracepoints.number_columns compute them over many samples at once.
 """
 
 from __future__ import annotations

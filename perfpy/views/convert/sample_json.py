@@ -22,7 +22,7 @@ from perfpy.symbols.dso import short_name
 from perfpy.views.script.field_text import column, times
 from perfpy.views.script.fields import has_callchain
 from perfpy.views.script.lines import taken
-from perfpy.views.script.payloads import PayloadTexts
+from perfpy.views.tracepoints.payloads import PayloadTexts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.views.script.known_chains import KnownChains
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.source_code import SourceCode
-    from perfpy.views.script.trace_text import TraceSource
+    from perfpy.views.tracepoints.event_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
 #: columns that a field needs besides those named like it

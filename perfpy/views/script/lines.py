@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.time_text import RelativeTimes
-    from perfpy.views.script.trace_text import TraceSource
+    from perfpy.views.tracepoints.event_text import TraceSource
 
 _ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
 _TEXTS: Final = 1 << 12  # joined at a time: what is written has just been in the caches

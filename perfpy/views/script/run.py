@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
     from perfpy.views.script.source_code import SourceCode
-    from perfpy.views.script.trace_text import TraceSource
+    from perfpy.views.tracepoints.event_text import TraceSource
 
 # fields that say something of the samples before, or are found by other programs
 _NOT_DIVIDED: Final = frozenset(
@@ -298,8 +298,8 @@ class ScriptRun:
         tracing = self._recording.data.tracing
         if tracing is None:
             return None
-        from perfpy.views.script.trace_text import TraceSource
-        from perfpy.views.script.trace_values import Runtime
+        from perfpy.views.tracepoints.event_text import TraceSource
+        from perfpy.views.tracepoints.values import Runtime
 
         runtime = Runtime(tracing.endian, tracing.long_size, self._kernel_function, tracing.printk_formats, tracing.warn)
         return TraceSource(tracing.formats, runtime)

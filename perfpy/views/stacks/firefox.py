@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
-    from perfpy.views.script.payloads import PayloadTexts
+    from perfpy.views.tracepoints.payloads import PayloadTexts
 
 _VERSION: Final = 60
 _GECKO_VERSION: Final = 31

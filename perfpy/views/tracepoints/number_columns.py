@@ -25,7 +25,7 @@ from perfpy.perfdata.tracepoints.print_tree import (
     FieldValue,
     Operation,
 )
-from perfpy.views.script.trace_rows import NUMBER_SIZES, TraceRows
+from perfpy.views.tracepoints.rows import NUMBER_SIZES, TraceRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

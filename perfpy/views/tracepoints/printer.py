@@ -35,11 +35,11 @@ from perfpy.perfdata.tracepoints.print_tree import (
     Operation,
     Symbolic,
 )
-from perfpy.views.script import trace_values
-from perfpy.views.script.trace_conversions import Conversion, split, widest
-from perfpy.views.script.trace_numbers import NumberColumn, number_column, signed, unsigned
-from perfpy.views.script.trace_rows import TraceRows
-from perfpy.views.script.trace_values import Runtime, Words
+from perfpy.views.tracepoints import values as trace_values
+from perfpy.views.tracepoints.conversions import Conversion, split, widest
+from perfpy.views.tracepoints.number_columns import NumberColumn, number_column, signed, unsigned
+from perfpy.views.tracepoints.rows import TraceRows
+from perfpy.views.tracepoints.values import Runtime, Words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.perfdata.tracepoints.event_format import parse_format
-from perfpy.views.script import payloads as module
-from perfpy.views.script.payloads import PayloadTexts
-from perfpy.views.script.trace_text import TraceText
+from perfpy.views.tracepoints import payloads as module
+from perfpy.views.tracepoints.event_text import TraceText
+from perfpy.views.tracepoints.payloads import PayloadTexts
 
 if TYPE_CHECKING:
     import numpy as np

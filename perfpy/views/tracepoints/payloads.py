@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.script.trace_text import TraceText
+    from perfpy.views.tracepoints.event_text import TraceText
 
 _TYPE_BYTES = 2
 _ROWS_AT_ONCE = 1 << 12
@@ -29,8 +29,8 @@ class PayloadTexts:
     """Words payloads as perf script does; a payload that the recording has no format for is an empty text."""
 
     def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
-        from perfpy.views.script.trace_text import TraceSource
-        from perfpy.views.script.trace_values import Runtime
+        from perfpy.views.tracepoints.event_text import TraceSource
+        from perfpy.views.tracepoints.values import Runtime
 
         def function(address: int) -> tuple[str, int] | None:
             """The kernel's function at an address, and its start."""

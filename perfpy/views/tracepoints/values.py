@@ -107,7 +107,7 @@ class Runtime:
 
     def address(self, data: bytes, suffix: str) -> str:
         """%pI4, %pi4, %pI6, %pi6, %pI6c, %pIS and their letters"""
-        from perfpy.views.script.ip_address import internet_address
+        from perfpy.views.tracepoints.ip_address import internet_address
 
         return internet_address(data, suffix, self.endian)
 

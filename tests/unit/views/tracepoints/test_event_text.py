@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfpy.perfdata.tracepoints.event_format import parse_format
-from perfpy.views.script.trace_text import TraceSource, TraceText
-from perfpy.views.script.trace_values import Runtime
+from perfpy.views.tracepoints.event_text import TraceSource, TraceText
+from perfpy.views.tracepoints.values import Runtime
 
 FORMAT = """name: example
 ID: 9
@@ -142,6 +142,6 @@ def test_a_source_compiles_each_event_once() -> None:
     ],
 )
 def test_internet_addresses(data: bytes, letters: str, expected: str) -> None:
-    from perfpy.views.script.ip_address import internet_address
+    from perfpy.views.tracepoints.ip_address import internet_address
 
     assert internet_address(data, letters, "<") == expected

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.perfdata.tracepoints.print_format import PrintFormatError, PrintFormatLimit, parse_print_fmt
-from perfpy.views.script.trace_conversions import field_formats
-from perfpy.views.script.trace_printer import make_printer
-from perfpy.views.script.trace_rows import NUMBER_SIZES, TraceRows
-from perfpy.views.script.trace_values import latin
+from perfpy.views.tracepoints.conversions import field_formats
+from perfpy.views.tracepoints.printer import make_printer
+from perfpy.views.tracepoints.rows import NUMBER_SIZES, TraceRows
+from perfpy.views.tracepoints.values import latin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
     from perfpy.perfdata.tracepoints.print_format import PrintFormat
-    from perfpy.views.script.trace_printer import Printer
-    from perfpy.views.script.trace_values import Runtime
+    from perfpy.views.tracepoints.printer import Printer
+    from perfpy.views.tracepoints.values import Runtime
 
 _AT_ONCE: Final = 1 << 25  # characters: the texts of a batch beyond that are not shown
 _LONGEST: Final = 1 << 20  # characters of one sample's fields

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = CHECKOUT / "perfpy"
-LONGEST_FILE = 400
+LONGEST_FILE = 600  # of one story; 400 is the habit
 LONGEST_FUNCTION = 40
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "lib", "tools"}
 #: words that mean several things, or something in one place only

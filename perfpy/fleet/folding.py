@@ -22,7 +22,6 @@ from perfpy.analysis.sortkeys.key_texts import MachineTexts, TraceData
 from perfpy.analysis.stacks.stack_builder import WithSingleFrames
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
-from perfpy.fleet.many_contents import narrowed_by
 from perfpy.fleet.merging import Merging
 from perfpy.fleet.opening import opened
 from perfpy.fleet.own_values import OwnWords
@@ -32,14 +31,13 @@ from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.symbols.files.shared_files import SharedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.sortkeys.sort_key import Mode
-    from perfpy.fleet.many_contents import Conditions
     from perfpy.fleet.traced_values import ShownText
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -51,6 +49,27 @@ _ONE = 10**12
 
 #: the key that is known of every recording, and of those without tracepoints is none
 _TRACE_FIELDS = "trace_fields"
+
+
+class Conditions:
+    """hosts: machines that are wanted, None for all; of_samples: what Recording.where takes."""
+
+    def __init__(self, hosts: Collection[str] | None, of_samples: dict[str, Any]) -> None:
+        self.hosts = hosts
+        self.of_samples = of_samples
+
+
+def narrowed_by(recording: Recording, conditions: Sequence[Conditions]) -> Recording | None:
+    """A recording with the samples that are wanted; None where it is of another machine."""
+    from perfpy.analysis.report.report import recording_text
+
+    host = recording_text(recording.data).host
+    for wanted in conditions:
+        if wanted.hosts is not None and host not in wanted.hosts:
+            return None
+        if wanted.of_samples:
+            recording = recording.where(**wanted.of_samples)
+    return recording
 
 
 class WantedStacks(NamedTuple):

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import glob
 import os
+from contextlib import ExitStack
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from perfpy.analysis.filters.conditions import texts
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import report_of
 from perfpy.errors import BadPerfData, OutputFailed, PerfError, UsageError
-from perfpy.fleet.folding import FoldingRequest, WantedStacks, folded_group, merged_groups
+from perfpy.fleet.folding import Conditions, FoldingRequest, WantedStacks, folded_group, merged_groups, narrowed_by
 from perfpy.fleet.late_symbols import with_symbols_from_here
-from perfpy.fleet.many_contents import ManyContents, none_of
+from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
-from perfpy.fleet.opening import told_of_first
-from perfpy.fleet.remote import is_url, local_name, urls_named
+from perfpy.fleet.opening import opened, told_of_first
+from perfpy.fleet.portable import Unread
+from perfpy.fleet.remote import is_url, local_name, shown, urls_named
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.recording import TracepointSamples
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.workers.forked import ForkedWorkers, can_fork
@@ -30,6 +35,8 @@ from perfpy.workers.jobs import available_cores
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
+    from types import TracebackType
+    from typing import Self
 
     from perfpy.analysis.aggregate.scan import Progress
     from perfpy.analysis.annotation.annotation import Annotation
@@ -41,7 +48,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.fleet.folding import Asked, FoldedGroup
     from perfpy.fleet.portable import PortableProfile
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
+    from perfpy.views.parquet.export import Exported
 
 #: what names recordings: paths, patterns, folders
 Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -77,8 +86,8 @@ def recordings_named(names: Names) -> list[str]:
     return list(found)
 
 
-class Recordings(ManyContents):
-    """Many recordings, with the methods of one: reports, stacks, pages, columns are of all of them. See also ManyContents.
+class Recordings:
+    """Many recordings, with the methods of one: reports, stacks, pages, columns are of all of them. Each recording is opened when it comes.
 
     >>> import perfpy
     >>> recordings = perfpy.open_many(["perf.data", "perf.data"])
@@ -100,9 +109,82 @@ class Recordings(ManyContents):
     ) -> None:
         if weight not in WEIGHTS:
             raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
-        super().__init__(paths, symbols=symbols, check_owner=check_owner)
+        self.paths = list(paths)  #: those that were named
+        self.unread: list[Unread] = []  #: those that could not be read the last time, and why
+        self.warnings: list[Unread] = []  #: what could not be read of others
+        self._symbols = symbols
+        self._check_owner = check_owner
+        self.conditions: list[Conditions] = []  #: of where()
         self.weight, self._jobs = weight, jobs
         self._cluster, self._progress = cluster, progress
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing: each recording is open only while it is read."""
+
+    def __iter__(self) -> Iterator[Recording]:
+        """Each recording, open while it is looked at, for what is one machine's own (header, records); with what where() left of it."""
+        self.unread = []
+        for path in self.paths:
+            with ExitStack() as open_one:
+                try:
+                    recording = open_one.enter_context(opened(path, check_owner=self._check_owner, symbols=self._symbols))
+                except PerfError as error:
+                    self.unread.append(Unread.of(shown(path), error))
+                    continue
+                narrowed = narrowed_by(recording, self.conditions)
+                if narrowed is not None:
+                    yield narrowed
+
+    def where(self, *, host: str | Iterable[str] | None = None, **conditions: Any) -> Self:
+        """The same recordings, narrowed to some samples. host: of these machines; the rest as Recording.where takes it.
+
+        A recording that does not know an event that is named is left out.
+
+        >>> import perfpy
+        >>> recordings = perfpy.open_many("perf.data").where(host="here", comm="busy", time=(None, "50%"))
+        >>> len(recordings.samples["ip"])
+        5
+        """
+        narrowed = copy(self)
+        narrowed.conditions = [*self.conditions, Conditions(texts("host", host), conditions)]
+        return narrowed
+
+    @property
+    def events(self) -> list[FileEvent]:
+        """The events of all, each once: those of one meaning are one."""
+        return SharedEvents(self).events
+
+    @property
+    def samples(self) -> ManySamples:
+        """All samples as columns, as Recording.samples has them, and "host" and "recording"; one recording after the other."""
+        return ManySamples(self, self._none_read)
+
+    def tracepoint(self, name: str) -> TracepointSamples:
+        """The samples of a tracepoint, as Recording.tracepoint has them, of all recordings that have some. Raises UsageError."""
+        found, refused = [], None
+        for recording in self:
+            try:
+                samples, fields = recording.tracepoint(name)
+            except UsageError as error:
+                refused = error
+                continue
+            found.append(TracepointSamples({**samples, **own_columns(recording, len(samples["time"]))}, fields))
+        if not found:
+            raise refused or UsageError(f"no recording to look for {name} in")
+        return TracepointSamples(*(joined_columns([one[part] for one in found]) for part in range(2)))
+
+    def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> list[Exported]:
+        """Add the recordings to the tables in a folder: see Recording.to_parquet."""
+        return [recording.to_parquet(os.fspath(folder), symbols=symbols) for recording in self]
 
     @property
     def title(self) -> str:
@@ -263,7 +345,7 @@ class Recordings(ManyContents):
         if found.part is None:
             if found.refused:
                 raise UsageError(found.refused)
-            raise PerfError(none_of(self))
+            raise PerfError(self._none_read())
         self.warnings = found.part.warnings
         return with_symbols_from_here(found.part, symbols or SymbolOptions()) if self._cluster else found.part
 
@@ -285,6 +367,11 @@ class Recordings(ManyContents):
         if self._progress is not None:
             self._progress((number + 1) / count)
         return group
+
+    def _none_read(self) -> str:
+        """Word the error if no recording can be read."""
+        first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
+        return f"none of {len(self)} recordings can be read{first}"
 
 
 def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0, cluster: str = "") -> Recordings:

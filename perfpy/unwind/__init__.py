@@ -11,7 +11,7 @@ What leaves: the callchains of user space, innermost frame first. From the botto
     expressions         DWARF expressions, for many samples together
     memory              what of a process's memory is known: the copied stack, the mapped files
     code_rules          addresses -> rules
-    caller_rules        what rules say of many callers at once; saved_registers: where these keep their registers
+    saved_registers     where callers keep their registers, of many chains at once
     known_callers       callers that were found before; followed: the chains that go on as others did
     stepper             one step outwards for all samples together, as often as there are callers
     callchains          batches of samples with longer callchains; cut_stacks: what is said of copies that are too short

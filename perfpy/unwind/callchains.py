@@ -15,9 +15,8 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
 from perfpy.unwind.architectures import architecture
-from perfpy.unwind.caller_rules import UserStacks
 from perfpy.unwind.cut_stacks import CutStacks
-from perfpy.unwind.stepper import Stepper
+from perfpy.unwind.stepper import Stepper, UserStacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

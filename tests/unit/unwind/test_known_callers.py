@@ -13,9 +13,8 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.unwind import stepper
 from perfpy.unwind.architectures import architecture
-from perfpy.unwind.caller_rules import UserStacks
 from perfpy.unwind.known_callers import UNKNOWN, CallerWords, ChainState, KnownCallers
-from perfpy.unwind.stepper import Stepper, Unwound
+from perfpy.unwind.stepper import Stepper, Unwound, UserStacks
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 from tests.builders.timeline import mmap, timeline

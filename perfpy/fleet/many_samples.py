@@ -1,0 +1,129 @@
+"""The samples of many recordings as columns, and the events that they share.
+
+What enters: recordings, one after the other. What leaves: columns over all of them, with the host and the recording of each sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Ragged
+from perfpy.errors import PerfError
+from perfpy.fleet.merging import renumbered
+from perfpy.fleet.portable import event_keys
+from perfpy.perfdata.sample_columns import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from perfpy.analysis.sample_batch import SampleBatch
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.recording import Recording
+
+#: columns that tell recordings apart
+_OWN: Final = ("host", "recording")
+
+
+class SharedEvents:
+    """The events of several recordings, each once: those of one meaning are one."""
+
+    def __init__(self, recordings: Iterable[Recording]) -> None:
+        self.events: list[FileEvent] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+        for recording in recordings:
+            self.numbers(recording)
+
+    def numbers(self, recording: Recording) -> Any:
+        """The number of each event of a recording."""
+        found = []
+        for event, key in zip(recording.events, event_keys(recording.events), strict=True):
+            number = self._numbers.setdefault(key, len(self.events))
+            if number == len(self.events):
+                self.events.append(renumbered(event, number))
+            found.append(number)
+        return np.array(found, np.int32)
+
+
+class ManySamples(Samples):
+    """The samples of many recordings as columns, one recording after the other, in each in order of delivery.
+
+    "event" indexes the `events` of all; "time" is by each machine's own clock; "host" and "recording" tell whose samples they are.
+    Columns are those that every recording has.
+
+    >>> import perfpy
+    >>> samples = perfpy.open_many(["perf.data", "perf.data"]).samples
+    >>> samples["host"].tolist(), len(samples["ip"]), samples["symbol"][0]
+    (['here', 'here', 'here', 'here', 'here', 'here', 'here', 'here', 'here', 'here'], 10, '[unknown]')
+    """
+
+    def __init__(self, recordings: Iterable[Recording], none_read: Callable[[], str]) -> None:
+        """none_read: words the error if there is no recording."""
+        self._recordings = recordings
+        self._none_read = none_read
+        self._columns: dict[str, Any] = {}
+        self._known: tuple[list[str], list[str]] | None = None
+
+    def keys(self) -> list[str]:
+        """The columns of the kernel's fields."""
+        return self._shared()[0]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of names."""
+        return self._shared()[1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys() or name in self.names
+
+    def load(self, names: Collection[str]) -> None:
+        """Read several columns at once: one pass over each file. Raises KeyError for an unknown name."""
+        wanted = [name for name in names if name not in self._columns]
+        for name in wanted:
+            self.check(name)
+        if not wanted:
+            return
+        events, parts = SharedEvents(()), []
+        for recording in self._recordings:
+            own = recording.samples.to_dict(["event", *(name for name in wanted if name not in (*_OWN, "event"))])
+            numbers = own["event"]
+            parts.append({**own, "event": events.numbers(recording)[numbers], **own_columns(recording, len(numbers))})
+        self._columns.update({name: column for name, column in joined_columns(parts).items() if name in wanted})
+
+    def in_batches(self) -> Iterator[SampleBatch]:
+        """The samples some thousands at a time, as columns with names; batch["event"] indexes batch.events, those of its recording."""
+        for recording in self._recordings:
+            for batch in recording.samples.in_batches():
+                for name, column in own_columns(recording, len(batch)).items():
+                    batch.add(name, column)
+                yield batch
+
+    def _shared(self) -> tuple[list[str], list[str]]:
+        if self._known is None:
+            found = [(recording.samples.keys(), recording.samples.names) for recording in self._recordings]
+            if not found:
+                raise PerfError(self._none_read())
+            keys, names = ([name for name in lists[0] if all(name in one for one in lists)] for lists in zip(*found, strict=True))
+            self._known = keys, [*_OWN, *names]
+        return self._known
+
+
+def own_columns(recording: Recording, count: int) -> dict[str, Any]:
+    """Return the columns "host" and "recording" of `count` samples."""
+    from perfpy.analysis.report.report import recording_text
+
+    told = recording_text(recording.data)
+    return {"host": np.full(count, told.host, object), "recording": np.full(count, told.path, object)}
+
+
+def joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
+    """Concatenate the columns that all parts have."""
+    join: Callable[[list[Any]], Any]
+    found: dict[str, Any] = {}
+    for name in parts[0] if parts else ():
+        columns = [part[name] for part in parts if name in part]
+        if len(columns) == len(parts):
+            join = Ragged.concat if isinstance(columns[0], Ragged) else np.concatenate
+            found[name] = join(columns)
+    return found

@@ -41,6 +41,7 @@ class UserCallchains:
 
     attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
     part, and of the kernel's. symbolizer: knows what is mapped where; runtime_code: knows how code is unwound that runs now.
+    callers_first: chains are read from their outermost frame, so the kernel's part keeps its outermost frames.
     apart: whether the user's part is a column of its own, "user_frames": ids of the symbolizer's frames, LOST for what is not known.
     """
 
@@ -57,6 +58,7 @@ class UserCallchains:
         max_stack: int = 127,
         runtime_code: RuntimeCode | None = None,
         apart: bool = False,
+        callers_first: bool = False,
     ) -> None:
         self._attrs = attrs
         self._has = np.array([has_user_stacks(attr) for attr in attrs], bool)
@@ -66,6 +68,7 @@ class UserCallchains:
         self._max_stack = max_stack
         self._runtime_code = runtime_code
         self._apart = apart
+        self._callers_first = callers_first
         self._steppers: dict[int, Stepper | None] = {}
         self._counts: dict[int, list[int]] = {}
         self._left_out = 0
@@ -102,7 +105,7 @@ class UserCallchains:
         """The same samples, each with its whole callchain. key: the delivery keys."""
         if not all(name in columns for name in self.fields) or not columns.rows:
             return columns
-        chains = columns["callchain"].gathered()
+        chains = limited(columns["callchain"].gathered(), self._max_stack, callers_first=self._callers_first)
         users = Ragged.empty(columns.rows, np.int32)
         for rows, attr, abi in self._groups(columns, event):
             stepper = self._stepper(abi)
@@ -112,10 +115,9 @@ class UserCallchains:
                 found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
                 self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
                 if self._apart:
-                    chains = begun(chains, rows, self._max_stack)
                     users = placed(users, rows, Ragged(stepper.shown(found.frames, self._symbolizer), found.chains.offsets))
                 else:
-                    chains = joined(chains, rows, found.chains, self._max_stack)
+                    chains = joined(chains, rows, found.chains)
         added = {"callchain": chains, "user_frames": users} if self._apart else {"callchain": chains}
         return Columns(columns.rows, {**columns, **added}, columns.damaged)
 
@@ -172,10 +174,9 @@ def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int6
     return data, starts[:-1], lengths
 
 
-def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged, most: int) -> Ragged:
-    """Callchains, some of which (rows) go on with frames of the user; of these no more than `most` were the kernel's."""
-    kept = chains.lengths.copy()
-    kept[rows] = _recorded(chains.take(rows), most)
+def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged) -> Ragged:
+    """Append the user's frames to some of the callchains (rows)."""
+    kept = chains.lengths
     more = np.zeros(len(chains), np.int64)
     more[rows] = users.lengths + 1
     offsets = np.zeros(len(chains) + 1, np.int64)
@@ -186,16 +187,6 @@ def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged, most: int) ->
     values[after] = np.uint64(flags.CONTEXT_USER)
     values[slices_index(after + 1, users.lengths)[0]] = users.values
     return Ragged(values, offsets)
-
-
-def begun(chains: Ragged, rows: NDArray[np.int64], most: int) -> Ragged:
-    """Callchains; of those of some rows only the kernel's part, of no more than `most` frames."""
-    kept = chains.lengths.copy()
-    kept[rows] = _recorded(chains.take(rows), most)
-    if int(kept.sum()) == len(chains.values):
-        return chains
-    index, offsets = slices_index(chains.offsets[:-1], kept)
-    return Ragged(chains.values[index], offsets)
 
 
 def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
@@ -212,13 +203,21 @@ def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
     return Ragged(values, offsets)
 
 
-def _recorded(chains: Ragged, most: int) -> NDArray[np.int64]:
-    """How many entries of each chain are kept, that there be no more than `most` frames among them."""
+def limited(chains: Ragged, most: int, *, callers_first: bool = False) -> Ragged:
+    """Keep at most `most` frames of each recorded callchain: the innermost ones, or the outermost where callers come first.
+
+    Markers are no frames. Those before a frame that is kept stay, so that the frame's level is known.
+    """
     lengths = chains.lengths
     if not len(lengths) or int(lengths.max()) <= most:
-        return lengths
-    frames = np.concatenate([[0], np.cumsum(chains.values < _FIRST_MARKER)])
-    position = np.arange(len(chains.values))
+        return chains
+    is_frame = chains.values < _FIRST_MARKER
+    frames = np.concatenate([[0], np.cumsum(is_frame)])
     before = frames[:-1] - np.repeat(frames[chains.offsets[:-1]], lengths)
-    dropped = (before >= most) & (position >= np.repeat(chains.offsets[:-1], lengths))
-    return lengths - np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights=dropped, minlength=len(lengths)).astype(np.int64)
+    if callers_first:
+        total = np.diff(frames[chains.offsets])
+        kept = ~is_frame | (np.repeat(total, lengths) - before <= most)
+    else:
+        kept = before < most
+    offsets = np.concatenate([[0], np.cumsum(kept)])[chains.offsets]
+    return Ragged(chains.values[kept], offsets)

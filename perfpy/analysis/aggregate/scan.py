@@ -75,7 +75,8 @@ class SampleScan:
     """How the samples of a recording are read and folded.
 
     mode: what a row stands for; more: what adds columns to the samples first; grain: of times, if rows are made by them, in ns;
-    max_stack: frames of a callchain that are looked at; jobs: how many processes may share the work (0: as many as there are CPUs).
+    max_stack: frames of a callchain that are looked at; callers_first: from its outermost frame on;
+    jobs: how many processes may share the work (0: as many as there are CPUs).
     """
 
     data: SampleSource
@@ -87,6 +88,7 @@ class SampleScan:
     grain: int = 1
     progress: Progress | None = None
     max_stack: int = 127
+    callers_first: bool = False
     jobs: int = 1
 
     def profile(self) -> Profile:
@@ -163,7 +165,7 @@ class SampleScan:
         # most recordings have no copies of stacks
         from perfpy.analysis.samples.user_callchains import user_callchains
 
-        return user_callchains(self.data, self.symbolizer, self.max_stack)
+        return user_callchains(self.data, self.symbolizer, self.max_stack, callers_first=self.callers_first)
 
     @property
     def cut(self) -> list[CutStacks]:

@@ -44,6 +44,18 @@ class ReportPlan(NamedTuple):
         return "parallelism" in recipe.dimensions or LATENCY in recipe.measures or recipe.sample_filter.parallelism is not None
 
     @property
+    def most_frames(self) -> int:
+        """The largest number of frames of a callchain: of unwound ones the kernel's part and the user's have the limit each."""
+        parts = 2 if any(event.attr.sample_type & SampleType.STACK_USER for event in self.events) else 1
+        return parts * self.options.max_stack
+
+    @property
+    def callers_first(self) -> bool:
+        """Whether callchains are read from their outermost frame."""
+        graph = self.options.call_graph
+        return graph is not None and graph.order == "caller"
+
+    @property
     def needs_sources(self) -> bool:
         """Whether source lines are shown."""
         graph = self.options.call_graph
@@ -89,9 +101,7 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     if options.wanted.mode is Mode.BRANCH:
         graph = None  # perf gives branches no callchains
     wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
-    # of unwound chains, kernel and user have as many frames each
-    parts = 2 if any(event.attr.sample_type & SampleType.STACK_USER for event in events) else 1
-    return options._replace(call_graph=graph, children=children, wanted=wanted, max_stack=parts * options.max_stack)
+    return options._replace(call_graph=graph, children=children, wanted=wanted)
 
 
 #: keys that show source lines

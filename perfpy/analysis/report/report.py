@@ -201,7 +201,7 @@ def planned_scan(
     clock = WallClock.of(data, options.clock_quantum) if "wall" in plan.recipe.dimensions else None
     more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
     grain, most = options.time_quantum, options.max_stack
-    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, jobs)
+    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, plan.callers_first, jobs)
     return scan, _machine_names(data, layout, namespaces)
 
 
@@ -217,7 +217,7 @@ class SampleWords(NamedTuple):
 def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
     """The report of samples that are folded already. listed: files of the recording's build-id table."""
     options = plan.options
-    drawn = drawn_chains(profile, symbolizer, options)  # adds frames: before anybody looks at all of them
+    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames: before anybody looks at all of them
     locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))

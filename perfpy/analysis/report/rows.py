@@ -70,8 +70,8 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, opti
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
 
-def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions) -> DrawnChains | None:
-    """The distinct chains (frames, and where each begins) in the order in which trees are read, cut to the greatest depth.
+def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions, most_frames: int) -> DrawnChains | None:
+    """Return the distinct chains (frames, and where each begins) in the order in which trees are read, cut to `most_frames`.
 
     Inlined calls do not count as depth. They are new frames of the symbolizer.
     """
@@ -85,8 +85,8 @@ def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: Report
     if callers_first:
         frames = _reversed(frames, offsets)
     lengths = np.diff(offsets)
-    if len(lengths) and int(lengths.max()) > options.max_stack:
-        lengths = np.minimum(lengths, options.max_stack)
+    if len(lengths) and int(lengths.max()) > most_frames:
+        lengths = np.minimum(lengths, most_frames)
         frames = frames[slices_index(offsets[:-1], lengths)[0]]
     frames, lengths = symbolizer.expanded(frames, lengths, callers_first=callers_first)
     return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-def user_callchains(data: SampleSource, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False) -> UserCallchains | None:
-    """What unwinds them. max_stack: frames of each part of a callchain that are looked at; apart: see UserCallchains."""
+def user_callchains(
+    data: SampleSource, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False, callers_first: bool = False
+) -> UserCallchains | None:
+    """Return what unwinds the samples. max_stack: the limit of each part of a callchain; apart, callers_first: see UserCallchains."""
     attrs = [event.attr for event in data.events]
     if not any(map(has_user_stacks, attrs)):
         return None
     machine = data.features.get(key_of(Feature.ARCH)) or os.uname().machine
-    return UserCallchains(attrs, machine, symbolizer, endian=data.endian, max_stack=max_stack, apart=apart)
+    return UserCallchains(attrs, machine, symbolizer, endian=data.endian, max_stack=max_stack, apart=apart, callers_first=callers_first)

@@ -15,12 +15,12 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
 from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
 from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.unwind.callchains import UserCallchains, joined
+from perfpy.unwind.callchains import UserCallchains, joined, limited
 from perfpy.unwind.cut_stacks import CutStacks, larger, note
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
-from tests.builders.timeline import comm, mmap
+from tests.builders.timeline import comm, kernel_mmap, mmap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ LEAF, MIDDLE, OUTER = 0x1000, 0x1100, 0x1200
 TYPE = USUAL | SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
 REGISTERS = 1 << 6 | 1 << 7 | 1 << 8  # BP SP IP
 KERNEL = [CONTEXT_KERNEL, 0xFFFFFFFF81000010]
+K1, K2 = 0xFFFFFFFF81000100, 0xFFFFFFFF81000200
 CONTEXT_NOBODYS = CONTEXT_KERNEL - 5
 
 
@@ -161,11 +162,37 @@ def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
     assert "end early" not in err
 
 
-def test_the_kernels_part_keeps_as_many_frames_as_are_looked_at():
-    chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
+def test_the_users_frames_follow_the_kernels():
+    chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 9], np.uint64), np.array([0, 3, 4]))
     users = Ragged(np.array([7, 8], np.uint64), np.array([0, 2]))
-    found = joined(chains, np.array([0]), users, 2)
+    found = joined(chains, np.array([0]), users)
     assert [row.tolist() for row in found] == [[CONTEXT_KERNEL, 1, 2, CONTEXT_USER, 7, 8], [9]]
+
+
+@pytest.mark.parametrize(("callers_first", "kept"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
+def test_a_recorded_chain_keeps_the_frames_that_are_read_first(callers_first, kept):
+    chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
+    assert [row.tolist() for row in limited(chains, 2, callers_first=callers_first)] == [kept, [9]]
+
+
+@pytest.mark.parametrize(("order", "kernel"), [("callee", "k1"), ("caller", "k2")])
+def test_reports_and_scripts_show_as_many_frames_of_each_part_as_asked_for(tmp_path, capfd, order, kernel):
+    """perf 6.12: the user's part keeps its innermost frames, the kernel's those that are read first."""
+    attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
+    built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
+    built.record(kernel_mmap(K1 & ~0xFFF, 0x2000)).record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
+    values: dict[str, Any] = {"ip": K1, "misc": 1, "callchain": [CONTEXT_KERNEL, K1, K2], "user_regs": [0, STACK, CODE + LEAF]}
+    built.sample(time=100, pid=7, tid=7, period=1, user_regs_abi=2, user_stack=WHOLE, **values)
+    path, kallsyms = tmp_path / "perf.data", tmp_path / "kallsyms"
+    path.write_bytes(built.file())
+    kallsyms.write_text(f"{K1 & ~0xFFF:x} T _text\n{K1:x} T k1\n{K2:x} T k2\n{K2 + 0x100:x} T k3\n")
+    asked = ["-i", str(path), "--symfs", "/", "--kallsyms", str(kallsyms), "--max-stack", "1"]
+    assert cli.run(["report", *asked, "--stdio", "--no-children", "-g", f"folded,{order}", "-s", "comm"]) == 0
+    (line,) = [text for text in capfd.readouterr().out.splitlines() if ";" in text]
+    frames = line.split(" ", 1)[1].split(";")
+    assert sorted(frames) == sorted([kernel, "leaf"])
+    assert cli.run(["script", *asked, "-F", "ip,sym"]) == 0
+    assert [text.split()[1] for text in capfd.readouterr().out.splitlines() if text.strip()] == ["k1", "leaf"]
 
 
 def test_samples_without_the_columns_stay_as_they_are():

@@ -6,6 +6,9 @@ machine lacks it, the test is skipped and the summary says why. With
 PERFPY_LIVE=1 (or CI set) such a skip is a failure, so that a broken runner
 cannot pass (but for recordings from outside of the checkout). A test marked `particular` depends on more (a PMU, a setting) and
 may be skipped everywhere.
+
+Tests with these markers, or `slow`, take seconds a case. A run of the whole suite has one case of each; --cases=rest runs the others,
+--cases=all everything. A run that names files or tests has all their cases.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from tests.builders.case_choice import CHOICES, SLOW_MARKERS, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -91,6 +96,34 @@ def _no_perf_events(cpu: int = -1) -> str:
     except KernelRefused as error:
         return str(error)
     return ""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare --cases."""
+    parser.addoption("--cases", choices=CHOICES, help="which cases of slow tests run: one of each (some), the others (rest), or all")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the cases where the command line does not; workers of xdist are told the choice."""
+    if config.option.cases is None:
+        is_whole_suite = (
+            config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword and not config.option.markexpr
+        )
+        config.option.cases = "some" if is_whole_suite else "all"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what --cases does not choose."""
+    kept, left = chosen(items, config.option.cases, lambda item: item.nodeid, lambda item: any(map(item.get_closest_marker, SLOW_MARKERS)))
+    if left:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell how to run what was left out."""
+    if config.option.cases == "some":
+        terminalreporter.write_line("slow tests: one case of each ran; --cases=rest runs the others, --cases=all everything")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -75,6 +75,7 @@ def named() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("fault", PLANTED)
+@pytest.mark.slow
 def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
     assert named[fault].startswith(PLANTED[fault]) if fault else named[fault] == ""
 

@@ -24,6 +24,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.slow
 def test_a_damaged_recording_gives_text_or_one_line(name, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -155,6 +155,7 @@ MANY_EVENTS = pytest.mark.parametrize("command", [["report", "--stdio"], ["scrip
 
 
 @MANY_EVENTS
+@pytest.mark.slow
 def test_the_work_for_many_events_grows_as_their_number(tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """An event costs the same however many there are: nothing is looked through for each of them."""
     paths = [many_events(tmp_path / f"{count}.data", count) for count in (200, 200, 400, 800)]  # the first one loads modules

@@ -103,6 +103,7 @@ def size_is_small(data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_a_file_with_any_bytes_changed_is_read_or_refused(seed: int):
     data = program().build()
     dice = random.Random(seed)

@@ -205,7 +205,7 @@ class Counter:
         if reader is None or read_register is not None:
             return self._mapped(read_register, read_clock)
         if not data:
-            return reader.fallen_back()
+            return reader.read_by_syscall()
         words = unpack_signed(data)
         return _new(UserReading, words) if words[0] >= reader.least else reader.read()
 
@@ -290,7 +290,7 @@ class Counter:
 
             self._unmap()  # the kernel maps one size of a counter at a time
             self._ring = Ring.map(self.fd, pages, backward=bool(self.attr.write_backward))
-            self._ring.know_writers(lambda: {counter.id: counter.attr for counter in (self, *self._sharers)})
+            self._ring.set_writers(lambda: {counter.id: counter.attr for counter in (self, *self._sharers)})
         return self._ring
 
     def aux(self, pages: int = 64) -> AuxArea:

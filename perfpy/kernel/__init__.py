@@ -1,8 +1,24 @@
-"""The machine: the only package of perfpy that talks to the kernel.
+"""The machine: the only package of perfpy that makes system calls about perf events.
 
-`Kernel` is what the capture half needs of perf events. The module
-perfpy.kernel.syscalls is the real one (a module fits a protocol as an object
-does); tests bring one of their own, in memory.
+`Kernel` is the protocol that the measuring half uses. The module perfpy.kernel.syscalls implements it; tests bring an implementation in
+memory.
+
+Modules:
+
+    syscalls         perf_event_open(2), its ioctls and prctls
+    refusals         errno, request and settings -> KernelRefused with a cause and a remedy
+    ring             ring buffers and AUX areas
+    user_page        counts read from a counter's page, without a system call
+    user_code        the machine code for that
+    signals          signals of file descriptors
+    closed_kernel    the kernel of a closed counter
+    procfs           tasks, mappings, namespaces, kernel symbols of /proc
+    sysfs            PMUs: formats, aliases, CPUs
+    tracefs          tracepoints: systems, ids, formats
+    hwmon            sensors of hardware monitors
+    topology         socket, die, core, NUMA node and caches of a CPU
+    cpu_identity     the CPU's name in event tables
+    bpf              loaded BPF programs
 """
 
 from __future__ import annotations
@@ -15,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
 
     class Kernel(Protocol):
-        """perf_event_open(2) and what can be done with its file descriptors; see perfpy.kernel.syscalls for each."""
+        """perf_event_open(2) and the operations on its file descriptors; perfpy.kernel.syscalls documents each."""
 
         def perf_event_open(
             self, attr: EventAttr, pid: int, cpu: int, group_fd: int = ..., flags: int = ..., *, event: str = ...
@@ -55,7 +71,7 @@ if TYPE_CHECKING:
 
 
 def this_kernel() -> Kernel:
-    """The kernel that perfpy runs on."""
+    """Return the real kernel."""
     from perfpy.kernel import syscalls  # loads ctypes, which reading a file never needs
 
     return syscalls

@@ -1,9 +1,6 @@
-"""The loaded BPF programs, by bpf(2).
+"""Read the loaded BPF programs, and the BTF that names their functions, by bpf(2).
 
-What enters: nothing. What leaves: a BpfProgramInfo for each program whose
-kernel addresses this user may see; an empty list for users who may not ask;
-and the BTF that names their functions.
-Layout: union bpf_attr, struct bpf_prog_info and bpf_btf_info in include/uapi/linux/bpf.h.
+Users without the permission see no programs. Layout: union bpf_attr, struct bpf_prog_info and bpf_btf_info in include/uapi/linux/bpf.h.
 """
 
 from __future__ import annotations
@@ -37,10 +34,13 @@ _BTF_INFO: Final = struct.Struct("=QIIQII")  # struct bpf_btf_info: btf, btf_siz
 
 
 class _Array(NamedTuple):
-    """One array that struct bpf_prog_info counts and points to.
+    """An array that struct bpf_prog_info counts and points to.
 
-    bit: its number in perf's enum perf_bpil_array_types; count_at, pointer_at: where the struct has them;
-    size: of one element; size_at: where the struct has that, if the kernel decides.
+    Attributes:
+        bit: its number in perf's enum perf_bpil_array_types
+        count_at, pointer_at: offsets of count and pointer in the struct
+        size: bytes of an element; 0 if the kernel decides
+        size_at: offset of the element size in the struct, if the kernel decides
     """
 
     bit: int
@@ -57,14 +57,19 @@ _FUNCTION_TYPES: Final = _Array(5, 144, 136, size_at=132)  # func_info
 _LINES: Final = _Array(6, 148, 152, size_at=172)  # line_info
 _CODE_LINES: Final = _Array(7, 168, 160, size_at=176)  # jited_line_info
 _TAGS: Final = _Array(8, 180, 184, 8)  # prog_tags
-_ARRAYS: Final = (_CODE, _ADDRESSES, _LENGTHS, _FUNCTION_TYPES, _LINES, _CODE_LINES, _TAGS)  # those that perf records, in its order
+_ARRAYS: Final = (_CODE, _ADDRESSES, _LENGTHS, _FUNCTION_TYPES, _LINES, _CODE_LINES, _TAGS)  # the arrays that perf records, in its order
 
 
 class BpfProgramInfo(NamedTuple):
-    """One program: its name and tag, and where each of its functions stands as (address, length).
+    """One program.
 
-    tags: of its functions; info: the struct bpf_prog_info, with the pointers of whoever asked; arrays: what it points to, by bit;
-    btf_id: the BTF that names its functions, 0 without one; function_types: their types in there.
+    Attributes:
+        functions: (address, length) of each function
+        tags: the tag of each function
+        info: the struct bpf_prog_info, with this process's pointers
+        arrays: bit -> the array's bytes
+        btf_id: the BTF that names the functions; 0 without one
+        function_types: the functions' type ids in the BTF
     """
 
     id: int
@@ -78,9 +83,9 @@ class BpfProgramInfo(NamedTuple):
     function_types: tuple[int, ...] = ()
 
     def with_arrays(self) -> tuple[int, bytes, bytes]:
-        """The bits of its arrays, the struct with offsets instead of pointers, and the bytes that they point into.
+        """Return the bits of the arrays, the struct with offsets instead of pointers, and the bytes that the offsets refer to.
 
-        An array that the kernel did not give has no elements: perf reads what the struct counts.
+        An array that the kernel withheld gets a count of 0, because perf trusts the counts of the struct.
         """
         info = bytearray(self.info)
         bits, data = 0, b""
@@ -97,21 +102,21 @@ class BpfProgramInfo(NamedTuple):
 
 
 def loaded_programs() -> list[BpfProgramInfo]:
-    """The programs of this machine, by id."""
+    """Return the programs of this machine, by id."""
     number = _SYSCALL_NUMBERS.get(os.uname().machine)
     if number is None:
         return []
-    found = []
+    programs = []
     for ident, fd in _descriptors(number):
         try:
             info = _info(number, ident, fd)
-        except OSError:  # a kernel that tells less
+        except OSError:  # an older kernel that reports fewer fields
             continue
         finally:
             os.close(fd)
         if info:
-            found.append(info)
-    return found
+            programs.append(info)
+    return programs
 
 
 def _call(number: int, command: int, attr: ctypes.Array[ctypes.c_char]) -> int:
@@ -123,13 +128,13 @@ def _call(number: int, command: int, attr: ctypes.Array[ctypes.c_char]) -> int:
 
 
 def _descriptors(number: int) -> Iterator[tuple[int, int]]:
-    """(id, descriptor) of each program; the descriptors are the caller's to close."""
+    """Yield (id, descriptor) of each program. The caller closes the descriptors."""
     ident = 0
     while True:
         attr = ctypes.create_string_buffer(struct.pack("=I", ident), _ATTR_SIZE)
         try:
             _call(number, _PROG_GET_NEXT_ID, attr)
-        except OSError:  # the last one, or not allowed
+        except OSError:  # after the last program, or without permission
             return
         (ident,) = struct.unpack_from("=I", attr, 4)
         try:
@@ -141,16 +146,16 @@ def _descriptors(number: int) -> Iterator[tuple[int, int]]:
         yield ident, fd
 
 
-def _asked(number: int, fd: int, info: ctypes.Array[ctypes.c_char]) -> None:
-    """Have the kernel fill `info` with what it knows of a descriptor."""
+def _query_object(number: int, fd: int, info: ctypes.Array[ctypes.c_char]) -> None:
+    """Let the kernel fill `info` with the properties of a descriptor."""
     attr = struct.pack("=IIQ", fd, len(info), ctypes.addressof(info))
     _call(number, _OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(attr, _ATTR_SIZE))
 
 
 def _info(number: int, ident: int, fd: int) -> BpfProgramInfo | None:
-    """Ask twice: how many elements its arrays have, then for them."""
+    """Query a program twice: first the sizes of its arrays, then their contents."""
     info = ctypes.create_string_buffer(_INFO_SIZE)
-    _asked(number, fd, info)
+    _query_object(number, fd, info)
     shapes = {array: (_u32(info, array.count_at), array.size or _u32(info, array.size_at)) for array in _ARRAYS}
     if not shapes[_ADDRESSES][0]:
         return None
@@ -163,13 +168,13 @@ def _info(number: int, ident: int, fd: int) -> BpfProgramInfo | None:
             struct.pack_into("=Q", info, array.pointer_at, ctypes.addressof(buffers[array]))
             if array.size_at:
                 struct.pack_into("=I", info, array.size_at, size)
-    _asked(number, fd, info)
-    arrays = {array.bit: buffers[array].raw for array in buffers if _given(info, array, *shapes[array])}
+    _query_object(number, fd, info)
+    arrays = {array.bit: buffers[array].raw for array in buffers if _is_complete(info, array, *shapes[array])}
     return _program(ident, info.raw, arrays, shapes[_FUNCTION_TYPES][1])
 
 
-def _given(info: ctypes.Array[ctypes.c_char], array: _Array, count: int, size: int) -> bool:
-    """Whether the kernel filled an array whole; what it hides from this user it gives no address, or no elements."""
+def _is_complete(info: ctypes.Array[ctypes.c_char], array: _Array, count: int, size: int) -> bool:
+    """Whether the kernel filled an array completely. It hides an array from a user by a null pointer or a zero count."""
     (pointer,) = struct.unpack_from("=Q", info, array.pointer_at)
     return bool(pointer) and _u32(info, array.count_at) == count and (not array.size_at or _u32(info, array.size_at) == size)
 
@@ -198,25 +203,25 @@ def _u32(data: ctypes.Array[ctypes.c_char] | bytes, offset: int) -> int:
 
 
 def loaded_types(programs: Iterable[BpfProgramInfo]) -> dict[int, bytes]:
-    """The BTF of programs, by its id; what is gone, or not for this user, is left out."""
-    found: dict[int, bytes] = {}
+    """Return the BTF of programs by its id, without BTF that is gone or hidden from this user."""
+    types: dict[int, bytes] = {}
     for ident in sorted({program.btf_id for program in programs} - {0}):
         try:
-            found[ident] = _types(_SYSCALL_NUMBERS[os.uname().machine], ident)
+            types[ident] = _types(_SYSCALL_NUMBERS[os.uname().machine], ident)
         except OSError:
             continue
-    return found
+    return types
 
 
 def _types(number: int, ident: int) -> bytes:
     fd = _call(number, _BTF_GET_FD_BY_ID, ctypes.create_string_buffer(struct.pack("=I", ident), _ATTR_SIZE))
     try:
         info = ctypes.create_string_buffer(_BTF_INFO.size)
-        _asked(number, fd, info)
+        _query_object(number, fd, info)
         size = _BTF_INFO.unpack_from(info)[1]
         data = ctypes.create_string_buffer(size)
         info = ctypes.create_string_buffer(_BTF_INFO.pack(ctypes.addressof(data), size, 0, 0, 0, 0), _BTF_INFO.size)
-        _asked(number, fd, info)
+        _query_object(number, fd, info)
         return data.raw
     finally:
         os.close(fd)

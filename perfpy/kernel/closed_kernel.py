@@ -1,8 +1,4 @@
-"""Descriptors that are no counters, or none any more: what answers in the kernel's place, and how to tell.
-
-What enters: calls meant for the kernel, a descriptor's number. What leaves: a
-UsageError, or whether the descriptor is a perf event.
-"""
+"""The kernel of a closed counter, and a check whether a descriptor is a perf event."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _ClosedKernel:
-    """What a closed counter has for a kernel: whatever is asked of it is a mistake."""
+    """A kernel whose every call is an error."""
 
     def read(self, fd: int, size: int) -> bytes:
         raise UsageError("the counter is closed")
@@ -27,7 +23,7 @@ CLOSED: Any = _ClosedKernel()
 
 
 def is_perf_event(fd: int) -> bool:
-    """Whether an open descriptor is one of perf_event_open(2)."""
+    """Whether an open descriptor comes from perf_event_open(2)."""
     import os
 
     try:

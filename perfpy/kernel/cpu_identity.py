@@ -1,9 +1,7 @@
-"""What this machine's CPU is, in the words by which tables of events are found: perf's.
+"""Identify this machine's CPU in the form that perf's event tables use.
 
-What enters: roots of /proc and /sys. What leaves: vendor, family, model and
-stepping as `GenuineIntel-6-8F-4` on x86, the MIDR without variant and revision
-on arm64, the processor version on powerpc, vendor, architecture and
-implementation on riscv, maker, type, model and counter facility on s390x; "" where the machine does not tell.
+x86: vendor, family, model and stepping, as GenuineIntel-6-8F-4; arm64: the MIDR without variant and revision; powerpc: the processor
+version; riscv: vendor, architecture and implementation; s390x: manufacturer, type, model and counter facility.
 """
 
 from __future__ import annotations
@@ -21,19 +19,19 @@ _MIDR_REVISIONS: Final = 0xF0000F
 
 
 def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> str:
-    """The identity of the first CPU. machine: as uname has it, default this one's."""
+    """Return the identity of the first CPU, "" if the machine does not publish it. `machine` is uname's, by default this machine's."""
     machine = machine or os.uname().machine
     if machine == "aarch64":
         text = _read(f"{sys}/{_MIDR}").strip()
         return f"0x{int(text, 16) & ~_MIDR_REVISIONS:016x}" if text else ""
     if machine == "s390x":
         return _s390(_fields(_read(f"{proc}/sysinfo")), _read(f"{proc}/service_levels"))
-    tell = _BY_MACHINE.get(machine)
-    return tell(_fields(_read(f"{proc}/cpuinfo"))) if tell else ""
+    identify = _BY_MACHINE.get(machine)
+    return identify(_fields(_read(f"{proc}/cpuinfo"))) if identify else ""
 
 
 def nominal_frequency(proc: str = "/proc") -> float:
-    """The frequency in Hz that an x86 CPU's name has, at which its time stamp counter runs; NaN where it has none."""
+    """Return the frequency in Hz in an x86 CPU's name, which is that of its time stamp counter; NaN if the name has none."""
     named = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
     return float(named[1]) * 1e9 if named else math.nan
 
@@ -74,13 +72,13 @@ _BY_MACHINE: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 
 
 def _fields(text: str) -> dict[str, str]:
-    """The first value of each label."""
-    found: dict[str, str] = {}
+    """Return the first value of each label."""
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         label, colon, value = line.partition(":")
         if colon:
-            found.setdefault(label.strip(), value.strip())
-    return found
+            fields.setdefault(label.strip(), value.strip())
+    return fields
 
 
 def _read(path: str) -> str:

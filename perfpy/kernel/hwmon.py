@@ -1,7 +1,6 @@
-"""Sensors of the machine: temperatures, fans, voltages ... as the kernel's hardware monitors tell them.
+"""Sensors of hardware monitors: temperatures, fans, voltages and others in /sys/class/hwmon.
 
-What enters: /sys/class/hwmon (tests bring their own). What leaves: Sensor values; a reading is a small file.
-Units: Documentation/hwmon/sysfs-interface.rst, millidegrees, millivolts, milliamperes, microwatts, microjoules, thousandths of a percent.
+Units: Documentation/hwmon/sysfs-interface.rst (millidegrees, millivolts, milliamperes, microwatts, microjoules, thousandths of a percent).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _MONITORS: Final = "class/hwmon"
 _MILLI: Final = 1e-3
 _MICRO: Final = 1e-6
-#: how files begin -> what they tell, its unit, and what a reading times that is in
+#: prefix of a file name -> the quantity, its unit, and the factor from a reading to that unit
 _KINDS: Final = {
     "curr": ("Current", "A", _MILLI),
     "energy": ("Cumulative energy use", "J", _MICRO),
@@ -34,7 +33,13 @@ _INPUT: Final = "_input"
 
 
 class Sensor:
-    """folder, name: hwmon2, temp1; chip: what the folder's monitor is called; alias: its label as a name, or ""."""
+    """One sensor.
+
+    Attributes:
+        folder, name: such as hwmon2, temp1
+        chip: the monitor's name
+        alias: the sensor's label as an event name, or ""
+    """
 
     __slots__ = ("alias", "chip", "description", "folder", "name", "scale", "unit")
 
@@ -49,32 +54,32 @@ class Sensor:
 
     @property
     def pmu(self) -> str:
-        """The name by which perf knows the monitor."""
+        """The monitor's name in perf."""
         return f"hwmon_{self.chip}"
 
     @property
     def location(self) -> str:
-        """Which one it is."""
+        """The sensor's path below /sys/class/hwmon."""
         return f"{self.folder}/{self.name}/"
 
     def is_of(self, monitor: str) -> bool:
-        """Whether a PMU of that name is its monitor."""
+        """Whether `monitor` is a name of this sensor's monitor."""
         return monitor in (self.pmu, self.folder)
 
 
 def sensors(root: str = "/sys") -> list[Sensor]:
-    """All of a machine, in the order of monitors and names."""
+    """Return all sensors, by monitor and name."""
     monitors = os.path.join(root, _MONITORS)
     try:
         folders = os.listdir(monitors)
     except OSError:
         return []
-    found = [sensor for folder in folders for sensor in _of_monitor(monitors, folder)]
-    return sorted(found, key=lambda sensor: (sensor.pmu, sensor.alias or sensor.name, sensor.folder))
+    unsorted = [sensor for folder in folders for sensor in _of_monitor(monitors, folder)]
+    return sorted(unsorted, key=lambda sensor: (sensor.pmu, sensor.alias or sensor.name, sensor.folder))
 
 
 def reading(location: str, root: str = "/sys") -> int:
-    """What a sensor says; 0 where it says nothing."""
+    """Return a sensor's reading; 0 if it has none."""
     return _number(os.path.join(root, _MONITORS, location.rstrip("/") + _INPUT)) or 0
 
 
@@ -93,18 +98,18 @@ def _of_monitor(monitors: str, folder: str) -> Iterator[Sensor]:
 
 
 def _sensor(path: str, name: str, chip: str, kind: tuple[str, str, float]) -> Sensor:
-    what, unit, scale = kind
+    quantity, unit, scale = kind
     label = read_text(os.path.join(path, f"{name}_label")) or ""
     alias = f"{name.rstrip('0123456789')}_{_as_name(label)}" if label else ""
     bounds = [
         f"{bound}={value * scale:g}{unit}" for bound in _BOUNDS if (value := _number(os.path.join(path, f"{name}_{bound}"))) is not None
     ]
-    text = f"{what} in unit {chip} named {one_line(label or name)}."
+    text = f"{quantity} in unit {chip} named {one_line(label or name)}."
     return Sensor(os.path.basename(path), name, chip, alias, " ".join([text, *bounds]), unit, scale)
 
 
 def _as_name(text: str) -> str:
-    """A label in the letters of event names."""
+    """Return a label in the characters of event names."""
     return "".join(char.lower() if char.isascii() and char.isalnum() else "_" for char in text)
 
 

@@ -1,8 +1,6 @@
-"""What /proc tells: tasks, their maps and namespaces, the kernel's own addresses, limits.
+"""Read /proc: tasks, their mappings and namespaces, kernel symbols, limits.
 
-What enters: process and thread numbers. What leaves: plain values; a task
-that ended while it was looked at is None or an empty list, never an error.
-Layout: proc(5). Paths stay bytes-exact as strings with surrogate escapes.
+A task that ends during the read is None or an empty list, never an error. Layout: proc(5). Paths are strings with surrogate escapes.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _READ_SIZE: Final = 1 << 16
 
 
 class TaskStatus(NamedTuple):
-    """Who a task is. kernel_thread: it has no memory of its own."""
+    """The identity of a task. A kernel thread has no memory of its own."""
 
     comm: str
     tgid: int
@@ -36,7 +34,7 @@ class TaskStatus(NamedTuple):
 
 
 class ProcMapping(NamedTuple):
-    """One line of /proc/PID/maps; path is "" for anonymous memory."""
+    """One line of /proc/PID/maps; the path of anonymous memory is ""."""
 
     start: int
     end: int
@@ -64,15 +62,15 @@ class ProcFs:
         self.root = root
 
     def processes(self) -> list[int]:
-        """Every process (thread group), by number."""
+        """Return every process (thread group) by number."""
         return _numbers(self.root)
 
     def threads(self, pid: int) -> list[int]:
-        """The threads of a process, the main one first (later ones have lower numbers when these begin again); [] when it is gone."""
+        """Return the threads of a process, the main one first, because numbers wrap around; [] if the process is gone."""
         return sorted(_numbers(f"{self.root}/{pid}/task"), key=lambda tid: tid != pid)
 
     def status(self, tid: int) -> TaskStatus | None:
-        """Who a task is; None when it is gone."""
+        """Return a task's identity; None if it is gone."""
         data = self._read(f"{tid}/status", 4096)
         comm = _field(data, b"Name:\t")
         if not comm:
@@ -87,7 +85,7 @@ class ProcFs:
         )
 
     def command_line(self, pid: int) -> str:
-        """What a process was started as, its words parted by spaces; its name in brackets where it tells no words."""
+        """Return a process's command line, separated by spaces; its name in brackets if it has none."""
         words = os.fsdecode(self._read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")
         if words:
             return words
@@ -95,7 +93,7 @@ class ProcFs:
         return f"[{status.comm}]" if status else ""
 
     def maps(self, pid: int, *, data: bool = False) -> Iterator[ProcMapping]:
-        """The executable mappings of a process, with `data` those that can be read, too."""
+        """Yield the executable mappings of a process; with `data`, the readable ones, too."""
         for line in self._read(f"{pid}/maps").splitlines():
             # 559c86a4c000-559c86a51000 r-xp 00002000 fe:00 260958   /usr/bin/true
             fields = line.split(None, 5)
@@ -118,57 +116,57 @@ class ProcFs:
             )
 
     def namespaces(self, tid: int) -> tuple[tuple[int, int], ...]:
-        """(device, inode) of a task's namespaces in the order of NAMESPACES; (0, 0) where one cannot be seen."""
-        found = []
+        """Return (device, inode) of a task's namespaces in the order of NAMESPACES; (0, 0) for a hidden one."""
+        identities = []
         for name in NAMESPACES:
             try:
                 entry = os.stat(f"{self.root}/{tid}/ns/{name}")
-                found.append((entry.st_dev, entry.st_ino))
+                identities.append((entry.st_dev, entry.st_ino))
             except OSError:
-                found.append((0, 0))
-        return tuple(found)
+                identities.append((0, 0))
+        return tuple(identities)
 
     def kernel_symbols(self, names: Collection[str]) -> dict[str, int]:
-        """The addresses of some of the kernel's own symbols (not its modules'), from /proc/kallsyms.
+        """Return the addresses of some symbols of the kernel itself, without modules, from /proc/kallsyms.
 
-        Those that are hidden from this user (kptr_restrict) are left out, as are those that do not exist.
+        Symbols that do not exist or that kptr_restrict hides are missing.
         """
-        wanted = {b" " + name.encode() + b"\n": name for name in names}
-        found: dict[str, int] = {}
-        rest = b""
+        needles = {b" " + name.encode() + b"\n": name for name in names}
+        addresses: dict[str, int] = {}
+        remainder = b""
         try:
             with open(f"{self.root}/kallsyms", "rb", buffering=0) as file:
-                while len(found) < len(wanted) and (chunk := file.read(_READ_SIZE)):
-                    text = rest + chunk
-                    for needle, name in wanted.items():
-                        offset = -1 if name in found else text.find(needle)
+                while len(addresses) < len(needles) and (chunk := file.read(_READ_SIZE)):
+                    text = remainder + chunk
+                    for needle, name in needles.items():
+                        offset = -1 if name in addresses else text.find(needle)
                         if offset >= 0:
                             start = text.rfind(b"\n", 0, offset) + 1
-                            found[name] = int(text[start:offset].split()[0], 16)
-                    if b"\t[" in chunk:  # the modules' symbols come last
+                            addresses[name] = int(text[start:offset].split()[0], 16)
+                    if b"\t[" in chunk:  # symbols of modules come last
                         break
-                    rest = text[text.rfind(b"\n") + 1 :]
+                    remainder = text[text.rfind(b"\n") + 1 :]
         except OSError:
             return {}
-        return {name: address for name, address in found.items() if address}
+        return {name: address for name, address in addresses.items() if address}
 
     def modules(self) -> list[Module]:
-        """The loaded modules whose addresses this user may see."""
-        found = []
+        """Return the loaded modules whose addresses this user may see."""
+        modules = []
         for line in self._read("modules").decode().splitlines():
             # ext4 1130496 2 - Live 0xffffffffc0a41000
             fields = line.split()
             address = int(fields[5], 16) if len(fields) > 5 else 0
             if address:
-                found.append(Module(fields[0], int(fields[1]), address))
-        return found
+                modules.append(Module(fields[0], int(fields[1]), address))
+        return modules
 
     def boot_id(self) -> str:
-        """A text that changes with every boot; "" where the kernel does not tell one."""
+        """Return a text that changes with every boot; "" if the kernel has none."""
         return self._read("sys/kernel/random/boot_id").decode().strip()
 
     def setting(self, name: str) -> int | None:
-        """A number of /proc/sys, by its dotted name; None where there is none."""
+        """Return a number of /proc/sys by its dotted name; None if it does not exist."""
         data = self._read("sys/" + name.replace(".", "/"))
         try:
             return int(data)
@@ -179,7 +177,7 @@ class ProcFs:
         try:
             with open(f"{self.root}/{path}", "rb", buffering=0 if size > 0 else -1) as file:
                 return file.read(size) or b""
-        except OSError:  # gone, or somebody else's
+        except OSError:  # the task is gone, or belongs to another user
             return b""
 
 
@@ -191,14 +189,14 @@ def _numbers(folder: str) -> list[int]:
 
 
 def _field(data: bytes, label: bytes) -> bytes:
-    """The rest of the line that starts with `label`."""
-    _, found, rest = data.partition(label)
-    return rest.partition(b"\n")[0] if found else b""
+    """Return the remainder of the line that starts with `label`."""
+    _, separator, remainder = data.partition(label)
+    return remainder.partition(b"\n")[0] if separator else b""
 
 
 def raise_open_files_limit() -> bool:
-    """Allow this process as many open files as its hard limit; False when it has them already."""
-    import resource  # only needed when the soft limit was hit
+    """Raise this process's limit of open files to its hard limit. Return False if it is already there."""
+    import resource  # only needed after the soft limit was hit
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:

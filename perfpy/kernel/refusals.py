@@ -1,8 +1,6 @@
-"""Why the kernel said no: an errno, the request and the machine's settings -> KernelRefused.
+"""Explain why the kernel refused a call: find one cause and a remedy.
 
-What enters: the errno of a refused call and what was asked. What is looked
-at: /proc/sys/kernel/perf_event_*, /proc/self/status, the limits. What leaves:
-a KernelRefused with one cause and a remedy that fits it.
+The causes come from the errno, the request, /proc/sys/kernel/perf_event_*, /proc/self/status and the limits.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _STATUS: Final = "/proc/self/status"
 
 
 def paranoid_level(path: str = _PARANOID) -> int | None:
-    """The sysctl kernel.perf_event_paranoid; None where the kernel has no perf events."""
+    """Return the sysctl kernel.perf_event_paranoid; None if the kernel has no perf events."""
     try:
         with open(path) as file:
             return int(file.read())
@@ -39,7 +37,7 @@ def paranoid_level(path: str = _PARANOID) -> int | None:
 
 
 def own_status(path: str = _STATUS) -> tuple[int, int]:
-    """The effective capabilities of this process as a bit mask, and its seccomp mode."""
+    """Return the effective capabilities of this process as a bit mask, and its seccomp mode."""
     capabilities = seccomp = 0
     try:
         with open(path) as file:
@@ -55,13 +53,13 @@ def own_status(path: str = _STATUS) -> tuple[int, int]:
 
 
 def may_count_cpus() -> bool:
-    """Whether this user may count what all tasks do."""
+    """Whether this user may count all tasks of a CPU."""
     trusted = own_status()[0] & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN)
     return bool(trusted) or (paranoid_level() or 0) <= 0
 
 
 def kernel_addresses_hidden(restriction: int, paranoid: int, capabilities: int) -> bool:
-    """Whether /proc/kallsyms shows this user no addresses: kernel/ksyms_common.c, by kernel.kptr_restrict and perf_event_paranoid."""
+    """Whether /proc/kallsyms hides addresses from this user, by kernel.kptr_restrict and perf_event_paranoid (kernel/ksyms_common.c)."""
     if capabilities & 1 << _CAP_SYSLOG:
         return restriction >= 2
     return restriction > 0 or paranoid > 1
@@ -77,11 +75,11 @@ def open_refused(
     cgroup: bool = False,
     known_size: int = 0,
 ) -> KernelRefused:
-    """The error for a refused perf_event_open; known_size: what the kernel wrote into attr.size."""
+    """Return the error for a refused perf_event_open. `known_size` is the size that the kernel wrote into attr.size."""
     if code in (errno.EACCES, errno.EPERM):
         cause, remedy = _no_permission(code, attr, pid, cgroup)
     elif code == errno.E2BIG:
-        cause, remedy = _attr_too_new(attr, known_size), "leave out what this kernel is too old for"
+        cause, remedy = _attr_too_new(attr, known_size), "drop the options that this kernel is too old for"
     elif code == errno.EINVAL or (code == errno.EOPNOTSUPP and attr.branch_sample_type):
         cause, remedy = _invalid(attr, cpu)
     else:
@@ -90,7 +88,7 @@ def open_refused(
 
 
 def ioctl_refused(action: str, code: int) -> KernelRefused:
-    """The error for a refused ioctl; action: what it should have done, in words."""
+    """Return the error for a refused ioctl. `action` is its purpose in words."""
     cause = os.strerror(code)
     remedy = ""
     if action.startswith("set the filter") and code == errno.EINVAL:
@@ -109,19 +107,19 @@ def _no_permission(code: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[
             return reason
     if seccomp == _SECCOMP_FILTER and (trusted or code == errno.EPERM):
         return (
-            "a seccomp filter forbids perf_event_open here, as in most containers",
+            "a seccomp filter forbids perf_event_open here, as most containers do",
             "start the container with a seccomp profile that allows perf_event_open",
         )
     if pid > 0 and not capabilities & 1 << _CAP_SYS_PTRACE:
-        return f"process {pid} belongs to somebody else", "run as its user, or with CAP_PERFMON or CAP_SYS_PTRACE"
+        return f"process {pid} belongs to another user", "run as its user, or with CAP_PERFMON or CAP_SYS_PTRACE"
     return "the kernel does not permit it", "run as root, or with CAP_PERFMON (a security module may forbid it, too)"
 
 
 def _paranoid_reason(level: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str] | None:
-    """Which rule of perf_event_paranoid forbids this request to a user without capabilities."""
+    """Return the cause and remedy if perf_event_paranoid forbids this request to a user without capabilities."""
     setting = f"kernel.perf_event_paranoid is {level}"
     if level > 2:
-        return f"{setting}: nothing is open to users", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2"
+        return f"{setting}: users may not measure anything", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=2"
     if level > 0 and (pid == -1 or cgroup):
         return (
             f"{setting}: users may not count whole CPUs",
@@ -129,11 +127,11 @@ def _paranoid_reason(level: int, attr: EventAttr, pid: int, cgroup: bool) -> tup
         )
     if level > 1 and not attr.exclude_kernel:
         return (
-            f"{setting}: users may not look into the kernel",
+            f"{setting}: users may not measure the kernel",
             "count user space only (modifier :u), run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=1",
         )
     if level > -1 and attr.type == PerfType.TRACEPOINT:
-        return f"{setting}: tracepoints need more", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=-1"
+        return f"{setting}: users may not open tracepoints", "run with CAP_PERFMON, or sysctl kernel.perf_event_paranoid=-1"
     return None
 
 
@@ -148,12 +146,12 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
     if cpu >= 0 and not os.path.exists(f"/sys/devices/system/cpu/cpu{cpu}"):
         return f"there is no CPU {cpu}", "choose CPUs of /sys/devices/system/cpu/online"
     if attr.branch_sample_type:
-        return "the PMU cannot sample branches", "leave out -b and branch filters"
+        return "the PMU cannot sample branches", "drop -b and the branch filters"
     if attr.precise_ip:
         return f"the PMU cannot sample with precision {attr.precise_ip}", "use fewer p modifiers"
     if attr.type == PerfType.BREAKPOINT:
         return "the CPU cannot watch that address with that length and access", "align the address to its length"
-    return "the kernel takes an argument for invalid", "check the event's terms and modifiers (perfpy list)"
+    return "the kernel rejects an argument", "check the event's terms and modifiers (perfpy list)"
 
 
 def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
@@ -162,17 +160,17 @@ def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]
     where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
     if (code == errno.ENOENT and hardware) or (code in (errno.ENXIO, errno.EOPNOTSUPP) and hardware):
         return no_pmu, "count a software event such as cpu-clock or task-clock"
-    known: dict[int, tuple[str, str]] = {
-        errno.ENOENT: ("the kernel does not know this event", "perfpy list shows those that it knows"),
+    causes: dict[int, tuple[str, str]] = {
+        errno.ENOENT: ("the kernel does not know this event", "perfpy list shows the available events"),
         errno.EOPNOTSUPP: ("the PMU cannot do this", "count instead of sampling, or use a software event"),
-        errno.ENXIO: ("the kernel does not know this event's PMU", "perfpy list shows those that it knows"),
-        errno.ESRCH: (f"there is no process or thread {pid}", "perhaps it has ended"),
+        errno.ENXIO: ("the kernel does not have this event's PMU", "perfpy list shows the available events"),
+        errno.ESRCH: (f"there is no process or thread {pid}", "it may have ended"),
         errno.ENODEV: (f"{where} is offline, or has no PMU for it", "choose CPUs of /sys/devices/system/cpu/online"),
         errno.ENFILE: ("the whole system has too many open files", "raise sysctl fs.file-max"),
-        errno.EBUSY: ("another user holds the PMU for itself", "stop it, or leave out exclusive events"),
+        errno.EBUSY: ("another user has exclusive use of the PMU", "stop that measurement, or drop exclusive events"),
         errno.ENOSPC: ("no free slot", "breakpoints have few (often 4): watch fewer addresses"),
-        errno.ENOMEM: ("the kernel has no memory for it", "count fewer events or CPUs"),
+        errno.ENOMEM: ("the kernel is out of memory for counters", "count fewer events or CPUs"),
         errno.ENOSYS: ("this kernel has no perf events", "CONFIG_PERF_EVENTS is off, or a sandbox hides it"),
-        errno.EOVERFLOW: ("too many callchain entries asked for", "see sysctl kernel.perf_event_max_stack"),
+        errno.EOVERFLOW: ("too many callchain entries requested", "see sysctl kernel.perf_event_max_stack"),
     }
-    return known.get(code, ("", ""))
+    return causes.get(code, ("", ""))

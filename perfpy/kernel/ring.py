@@ -1,14 +1,9 @@
-"""The mmap ring of a sampling counter: one control page, then 2^n pages of records.
+"""The ring buffer of a sampling counter: one control page, then 2^n pages of records.
 
-What enters: a counter's file descriptor and a size, or any buffer with the
-same layout. What leaves: memoryview slices of the records that the kernel has
-written, without a copy.
-Layout: struct perf_event_mmap_page in include/uapi/linux/perf_event.h.
+Records are handed out as memoryview slices, without a copy. Layout: struct perf_event_mmap_page in include/uapi/linux/perf_event.h.
 
-A forward ring is read from tail to head, and the kernel stops writing where
-it meets the tail (it counts what is lost). A backward ring (attr.write_backward,
-mapped read-only) is never full: the kernel writes each record in front of the
-last one and runs over the oldest.
+A forward ring is read from tail to head. The kernel stops writing at the tail and counts the lost records. A backward ring
+(attr.write_backward, mapped read-only) is never full: the kernel writes each record in front of the last one and overwrites the oldest.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ _AUX_OFFSET: Final = 1072
 
 
 def capability(number: int) -> int:
-    """A bit of the capabilities; C compilers lay bit fields out from the most significant bit on big-endian machines."""
+    """Return a bit of the capabilities. C compilers start bit fields at the most significant bit on big-endian machines."""
     return 1 << (number if sys.byteorder == "little" else 63 - number)
 
 
@@ -62,7 +57,7 @@ _MLOCK_SETTING: Final = "/proc/sys/kernel/perf_event_mlock_kb"
 
 
 class Clock(NamedTuple):
-    """How the CPU's cycle counter becomes perf's time, as the control page tells it."""
+    """The conversion from the CPU's cycle counter to perf's time, from the control page."""
 
     time_shift: int
     time_mult: int
@@ -76,11 +71,12 @@ class Clock(NamedTuple):
 class Ring:
     """The records of one mapped counter.
 
-    buffer: the mapping, control page first; its length is (1 + 2^n) pages.
-    backward: whether the counter was opened with write_backward. control: the
-    control page. Iterating takes the records out one by one, decoded (those
-    that are there, newest first where backward); who wants their bytes, without
-    a copy, calls pending() and consume().
+    Args:
+        buffer: the mapping, control page first; its length is (1 + 2^n) pages
+        backward: whether the counter was opened with write_backward
+
+    Iterating takes the available records out one by one, decoded; newest first if backward. pending() and consume() give their bytes
+    without a copy.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u", sample_period=1, sample_type=perfpy.SampleType.ADDR) as counter:
@@ -102,12 +98,12 @@ class Ring:
         self._tail = self.control[_DATA_TAIL : _DATA_TAIL + 8].cast("Q")
         self._mask = len(self._data) - 1
         self.backward = backward
-        self._seen = 0  # the head when it was last read
+        self._seen = 0  # the head at the last read
         self._writers: Callable[[], Mapping[int, EventAttr]] | None = None
         self._taken: deque[KernelRecord | RingSample] = deque()
 
     def __iter__(self) -> Iterator[KernelRecord | RingSample]:
-        """The records that are there now; what a loop that is left has not had comes the next time."""
+        """Yield the available records. A loop that breaks leaves its remaining records for the next one."""
         if not self._taken:
             self._take()
         while self._taken:
@@ -117,22 +113,21 @@ class Ring:
         data = b"".join(self.pending())
         self.consume()
         if data:
-            from perfpy.abi.ring_records import RingDecoder  # numpy: for those who do not write it out as it is
+            from perfpy.abi.ring_records import RingDecoder  # numpy, only for users who want decoded records
 
             if self._writers is None:
-                raise UsageError("this ring does not know what its records hold: iterate what Counter.ring() returns")
+                raise UsageError("this ring has no attrs for its records; iterate over the result of Counter.ring()")
             self._taken.extend(RingDecoder(self._writers(), "<" if sys.byteorder == "little" else ">").decode(data))
 
-    def know_writers(self, writers: Callable[[], Mapping[int, EventAttr]]) -> None:
-        """Whose records there will be: a function that tells the attrs of the counters that write here, by their ids."""
+    def set_writers(self, writers: Callable[[], Mapping[int, EventAttr]]) -> None:
+        """Set the function that returns the attrs of the counters writing here, by id."""
         self._writers = writers
 
     @classmethod
     def map(cls, fd: int, pages: int, *, backward: bool = False) -> Ring:
         """Map the ring of counter `fd` with `pages` pages of data (a power of two).
 
-        Raises KernelRefused with perf_event_mlock_kb as the remedy when it is
-        more locked memory than the user may have.
+        Raises KernelRefused, with perf_event_mlock_kb as the remedy if the user may not lock this much memory.
         """
         prot = mmap.PROT_READ if backward else mmap.PROT_READ | mmap.PROT_WRITE
         try:
@@ -142,30 +137,29 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes of data."""
+        """The size of the data in bytes."""
         return self._mask + 1
 
     def pending(self) -> tuple[memoryview, ...]:
-        """The unread records as one slice, or two where they wrap; () when there are none.
+        """Return the unread records as one slice, or two if they wrap around; () if there are none.
 
-        The slices stay valid until consume(). Each is in the ring itself:
-        write it out or copy it.
+        The slices point into the ring and stay valid until consume(): write or copy them before.
         """
         if self.backward:
             return self._pending_backward()
-        # The load of the head is ordered before the loads of the data by the
-        # system call (or the interpreter's own loop) that stands between them.
+        # The system call (or the interpreter's own loop) before this line orders the
+        # load of the head before the loads of the data.
         start, end = self._tail[0], self._head[0]
         self._seen = end
         return _slices(self._data, start, end) if start != end else ()
 
     def consume(self) -> None:
-        """Give the space of what the last pending() has handed out back to the kernel."""
+        """Return the space of the last pending() to the kernel."""
         if not self.backward:
             self._tail[0] = self._seen
 
     def _pending_backward(self) -> tuple[memoryview, ...]:
-        """From the newest record (at the head) back to the oldest that is whole and was not handed out before."""
+        """Return the records from the newest (at the head) back to the oldest complete one not yet handed out."""
         head = self._head[0]
         if head == self._seen:
             return ()
@@ -173,7 +167,7 @@ class Ring:
         end = 0
         while end < limit:
             size = self._u16((head + end + _RECORD_SIZE_AT) & self._mask)
-            if not size or end + size > limit:  # never written, or half run over
+            if not size or end + size > limit:  # never written, or partly overwritten
                 break
             end += size
         self._seen = head
@@ -183,7 +177,7 @@ class Ring:
         return int.from_bytes(self._data[offset : offset + 2], sys.byteorder)
 
     def clock(self) -> Clock:
-        """The time conversion that the control page holds."""
+        """Return the time conversion in the control page."""
         (capabilities,) = struct.unpack_from("=Q", self.control, _CAPABILITIES)
         shift, mult, _, zero = _CLOCK.unpack_from(self.control, _CLOCK_AT)
         cycles, mask = _CYCLES.unpack_from(self.control, _CYCLES_AT)
@@ -198,7 +192,7 @@ class Ring:
         )
 
     def close(self) -> None:
-        """Unmap, or leave that to the last slice that somebody still holds."""
+        """Unmap the ring, or leave that to the last slice still in use."""
         with contextlib.suppress(BufferError):
             for view in (self._head, self._tail, self.control, self._data):
                 view.release()
@@ -209,7 +203,7 @@ class Ring:
 class AuxArea:
     """The AUX area of a counter: bytes that hardware writes, read between aux_tail and aux_head.
 
-    ring: the counter's data ring, whose control page says where the area is.
+    `ring` is the counter's data ring, whose control page holds the positions.
     """
 
     def __init__(self, ring: Ring, buffer: mmap.mmap | bytearray) -> None:
@@ -222,7 +216,7 @@ class AuxArea:
 
     @classmethod
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
-        """Map `pages` pages (a power of two) after the data ring; raises KernelRefused, and UsageError for a backward ring."""
+        """Map `pages` pages (a power of two) after the data ring. Raises KernelRefused, and UsageError for a backward ring."""
         if ring.backward:
             raise UsageError("a backward ring has no AUX area: its control page is only read")
         offset = ring.size + PAGE_SIZE
@@ -235,21 +229,21 @@ class AuxArea:
 
     @property
     def position(self) -> int:
-        """How much of the trace has been read, in all."""
+        """The number of bytes read so far."""
         return self._tail[0]
 
     def pending(self) -> tuple[memoryview, ...]:
-        """The unread trace as one slice, or two where it wraps; () when there is none."""
+        """Return the unread trace as one slice, or two if it wraps around; () if there is none."""
         start, end = self._tail[0], self._head[0]
         self._seen = end
         return _slices(self._data, start, end) if start != end else ()
 
     def consume(self) -> None:
-        """Give the space of what the last pending() has handed out back to the kernel."""
+        """Return the space of the last pending() to the kernel."""
         self._tail[0] = self._seen
 
     def close(self) -> None:
-        """Unmap."""
+        """Unmap the area."""
         for view in (self._head, self._tail, self._data):
             view.release()
         if isinstance(self._buffer, mmap.mmap):
@@ -257,7 +251,7 @@ class AuxArea:
 
 
 def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
-    """The bytes from counter `start` to counter `end` of a ring whose size is a power of two."""
+    """Return the bytes from counter `start` to counter `end` of a ring whose size is a power of two."""
     mask = len(data) - 1
     first, last = start & mask, end & mask
     if first < last:
@@ -266,7 +260,7 @@ def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
 
 
 def _refused(errno: int, pages: int) -> KernelRefused:
-    """Why a ring could not be mapped: for users, mostly the limit on locked memory."""
+    """Return the reason why a ring could not be mapped; for users, mostly the limit on locked memory."""
     if errno in (EPERM, ENOMEM):
         try:
             with open(_MLOCK_SETTING) as file:
@@ -280,7 +274,7 @@ def _refused(errno: int, pages: int) -> KernelRefused:
             remedy="use fewer pages (-m), raise sysctl kernel.perf_event_mlock_kb, or run with CAP_IPC_LOCK",
         )
     if errno == EOPNOTSUPP:
-        remedy = "events of intel_pt, arm_spe, cs_etm and their like do"
+        remedy = "use an event of intel_pt, arm_spe, cs_etm or a similar PMU"
         return KernelRefused("mmap", errno, cause="the PMU of this event writes no AUX data", remedy=remedy)
     if errno == EINVAL:
         return KernelRefused("mmap", errno, cause=f"the kernel does not map a ring of {pages} pages", remedy="use a power of two")

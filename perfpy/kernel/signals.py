@@ -1,7 +1,5 @@
-"""Signals of file descriptors, as values: who sends them to which thread, and what they say.
+"""Signals of file descriptors, sent to one thread and read as values.
 
-What enters: a descriptor whose events become signals, a thread, signal
-numbers. What leaves: `FdSignal` values, read where the signals are blocked.
 Layouts and numbers: signalfd(2), fcntl(2), include/uapi/asm-generic/{fcntl,siginfo}.h.
 """
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 SI_TKILL: Final = -6  # sent to this thread by a thread, not by a descriptor
-POLL_HUP: Final = 6  # of a counter: the last overflow that refresh() allowed, after which it stands still
+POLL_HUP: Final = 6  # of a counter: the last overflow that refresh() allowed, after which it stops
 
 _F_SETSIG: Final = 10
 _F_GETSIG: Final = 11
@@ -34,7 +32,7 @@ _LONG_BITS: Final = 8 * ctypes.sizeof(ctypes.c_ulong)
 
 
 class FdSignal(NamedTuple):
-    """One signal: its number, why it was sent (si_code), and of which descriptor."""
+    """One signal: its number, its si_code, and its descriptor."""
 
     signum: int
     code: int
@@ -42,17 +40,14 @@ class FdSignal(NamedTuple):
 
 
 class SignalFile:
-    """Reads signals that are pending for the calling thread and blocked there, instead of being interrupted by them.
-
-    Raises KernelRefused where there is no signalfd(2).
-    """
+    """A signalfd: reads the pending, blocked signals of the calling thread. Raises KernelRefused without signalfd(2)."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = -1
 
     def listen(self, signums: Collection[int]) -> None:
-        """Read these from now on; a read() under way hears them, too."""
+        """Read these signals from now on, also in a read() under way."""
         words = (ctypes.c_ulong * (_SIGSET_BITS // _LONG_BITS))()
         for signum in signums:
             words[(signum - 1) // _LONG_BITS] |= 1 << (signum - 1) % _LONG_BITS
@@ -62,20 +57,20 @@ class SignalFile:
         self._fd = fd
 
     def read(self) -> list[FdSignal]:
-        """Wait for signals; in the order in which they were sent, those of a lower number first."""
+        """Wait for signals. They come in the order of sending; of pending ones, the lowest number first."""
         data = os.read(self._fd, _AT_ONCE * _SIGINFO_SIZE)
-        found = (_SIGINFO.unpack_from(data, start) for start in range(0, len(data), _SIGINFO_SIZE))
-        return [FdSignal(signum, code, fd) for signum, _, code, _, _, fd in found]
+        infos = (_SIGINFO.unpack_from(data, start) for start in range(0, len(data), _SIGINFO_SIZE))
+        return [FdSignal(signum, code, fd) for signum, _, code, _, _, fd in infos]
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the descriptor."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def send_to_thread(fd: int, signum: int, tid: int) -> int:
-    """Let a descriptor's events become signals to one thread; returns the signal that it was before (0: SIGIO)."""
+    """Send a descriptor's events as signals to one thread. Return the previous signal (0 means SIGIO)."""
     before = fcntl.fcntl(fd, _F_GETSIG)
     fcntl.fcntl(fd, _F_SETSIG, signum)
     fcntl.fcntl(fd, _F_SETOWN_EX, struct.pack("=ii", _F_OWNER_TID, tid))
@@ -84,6 +79,6 @@ def send_to_thread(fd: int, signum: int, tid: int) -> int:
 
 
 def send_no_more(fd: int, before: int) -> None:
-    """The descriptor's events are no signals any more; `before`: what send_to_thread() returned."""
+    """Stop sending a descriptor's events as signals. `before` is the result of send_to_thread()."""
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_ASYNC)
     fcntl.fcntl(fd, _F_SETSIG, before)

@@ -1,10 +1,7 @@
 """perf_event_open(2), its ioctls and its prctls: the only code that calls them.
 
-What enters: an EventAttr, numbers and file descriptors. What leaves: file
-descriptors and numbers, or a KernelRefused that says why. Numbers of the
-calls: the kernel's unistd tables and include/uapi/linux/perf_event.h.
-
-The functions of this module together are the `Kernel` of perfpy.kernel.
+The functions of this module implement the protocol `Kernel` of perfpy.kernel. Numbers: the kernel's unistd tables and
+include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ _SYSCALL_NUMBERS: Final = {
     "alpha": (493, 0),
 }
 
-# ioctl numbers are direction | size | '$' | number; a few architectures have other direction bits
+# ioctl numbers are direction | size | '$' | number; a few architectures use other direction bits
 _OTHER_DIRECTIONS: Final = ("ppc", "mips", "sparc", "alpha")
 _POINTER: Final = struct.calcsize("P")
 _IOC_NONE, _IOC_READ, _IOC_WRITE = (1, 2, 4) if os.uname().machine.startswith(_OTHER_DIRECTIONS) else (0, 2, 1)
@@ -86,26 +83,27 @@ def _syscall_number() -> int:
 
 
 def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = FLAG_FD_CLOEXEC, *, event: str = "") -> int:
-    """Open one counter.
+    """Open one counter, and return its file descriptor.
 
-    attr: what to count; an older kernel that knows fewer fields gets the
-    shorter struct, as long as the rest is zero. pid: a task, 0 for the caller
-    itself, -1 for all (with FLAG_PID_CGROUP: the fd of a cgroup's folder);
-    cpu: its number, or -1 for any; group_fd: the group's leader or -1;
-    flags: FLAG_*; event: the name for messages. Programs that are executed
-    never inherit the descriptor, with or without FLAG_FD_CLOEXEC (which
-    kernels before 3.14 do not know).
+    An older kernel that knows fewer fields gets a shorter attr if the remaining fields are zero. Executed programs never inherit the
+    descriptor, with or without FLAG_FD_CLOEXEC, which kernels before 3.14 do not know.
 
-    Returns the file descriptor. Raises KernelRefused, and UsageError for
-    pid -1 with cpu -1, which the kernel has no meaning for.
+    Args:
+        pid: a task, 0 for the caller, -1 for all; with FLAG_PID_CGROUP, the descriptor of a cgroup's folder
+        cpu: a CPU, or -1 for any
+        group_fd: the group's leader, or -1
+        flags: FLAG_*
+        event: the name in messages
+
+    Raises KernelRefused, and UsageError for pid -1 with cpu -1, which the kernel does not define.
     """
     if pid == -1 and cpu == -1:
         raise UsageError("a counter for all tasks needs a CPU: pid -1 with cpu -1 is not valid")
     size = attr.size
     while True:
         buffer = ctypes.create_string_buffer(attr.pack(_ENDIAN, size), max(size, ATTR_SIZE_VER0))
-        where = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(group_fd)
-        fd: int = _libc.syscall(_syscall_number(), ctypes.byref(buffer), *where, ctypes.c_ulong(flags))
+        target = ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(group_fd)
+        fd: int = _libc.syscall(_syscall_number(), ctypes.byref(buffer), *target, ctypes.c_ulong(flags))
         if fd >= 0:
             if not flags & FLAG_FD_CLOEXEC:
                 os.set_inheritable(fd, False)
@@ -113,19 +111,19 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
         error = ctypes.get_errno()
         if error == EINTR:
             continue
-        known = struct.unpack_from("=I", buffer, 4)[0]
-        if error == E2BIG and ATTR_SIZE_VER0 <= known < size and not any(attr.pack(_ENDIAN, size)[known:]):
-            size = known
+        kernel_size = struct.unpack_from("=I", buffer, 4)[0]
+        if error == E2BIG and ATTR_SIZE_VER0 <= kernel_size < size and not any(attr.pack(_ENDIAN, size)[kernel_size:]):
+            size = kernel_size
             continue
         if error == EMFILE:
             raise _no_file_left(event)
-        from perfpy.kernel.refusals import open_refused  # only a failure has to pay for its diagnosis
+        from perfpy.kernel.refusals import open_refused  # only a failure pays for its diagnosis
 
-        raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=known)
+        raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=kernel_size)
 
 
 def _no_file_left(event: str) -> KernelRefused:
-    """The one refusal that is explained here: no further module can be loaded without a file descriptor."""
+    """Return the only refusal explained in this module: without a free descriptor, no other module can be loaded."""
     allowed = os.sysconf("SC_OPEN_MAX")
     cause = f"too many open files ({allowed} are allowed)"
     return KernelRefused("perf_event_open", EMFILE, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
@@ -141,35 +139,35 @@ def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray =
 
 
 def enable(fd: int, *, group: bool = False) -> None:
-    """Let a counter count (with `group`: all of the group that it leads)."""
+    """Start a counter; with `group`, the group that it leads."""
     _ioctl("enable", fd, _ENABLE, _FLAG_GROUP if group else 0)
 
 
 def disable(fd: int, *, group: bool = False) -> None:
-    """Stop a counter (with `group`: all of the group that it leads)."""
+    """Stop a counter; with `group`, the group that it leads."""
     _ioctl("disable", fd, _DISABLE, _FLAG_GROUP if group else 0)
 
 
 def reset(fd: int, *, group: bool = False) -> None:
-    """Set a count to 0; its times go on (with `group`: the whole group's)."""
+    """Set a count to 0, or with `group` the whole group's. The times continue."""
     _ioctl("reset", fd, _RESET, _FLAG_GROUP if group else 0)
 
 
 def refresh(fd: int, overflows: int) -> None:
-    """Enable a sampling counter for that many overflows more."""
+    """Enable a sampling counter for `overflows` more overflows."""
     _ioctl("refresh", fd, _REFRESH, overflows)
 
 
 def set_period(fd: int, period: int) -> None:
-    """Change the sampling period (events, or Hz where the attr says freq)."""
+    """Change the sampling period (events, or Hz if the attr has freq)."""
     _ioctl("set the period", fd, _PERIOD, struct.pack("=Q", period))
 
 
 def set_output(fd: int, target_fd: int) -> None:
-    """Send the records of `fd` to the ring of `target_fd` (-1: to its own again)."""
+    """Send the records of `fd` to the ring of `target_fd` (-1: back to its own)."""
     if target_fd >= 0:
         _ioctl("set the output", fd, _SET_OUTPUT, target_fd)
-    elif _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_SET_OUTPUT), ctypes.c_long(target_fd)):  # a whole word of ones: fcntl passes half
+    elif _libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(_SET_OUTPUT), ctypes.c_long(target_fd)):  # fcntl would pass only half of the word
         from perfpy.kernel.refusals import ioctl_refused
 
         raise ioctl_refused("set the output", ctypes.get_errno())
@@ -181,7 +179,7 @@ def set_filter(fd: int, text: str) -> None:
 
 
 def event_id(fd: int) -> int:
-    """The counter's id, as it stands in samples and group reads."""
+    """Return the counter's id in samples and group reads."""
     answer = bytearray(8)
     _ioctl("ask for the id", fd, _ID, answer)
     return int(struct.unpack("=Q", answer)[0])
@@ -193,12 +191,12 @@ def set_bpf(fd: int, program_fd: int) -> None:
 
 
 def pause_output(fd: int, paused: bool) -> None:
-    """Stop (or go on) writing to the counter's ring."""
+    """Stop or resume writing to the counter's ring."""
     _ioctl("pause the output", fd, _PAUSE_OUTPUT, int(paused))
 
 
 def modify_attributes(fd: int, attr: EventAttr) -> None:
-    """Change the attr of an open counter; the kernel allows it for breakpoints only."""
+    """Change the attr of an open counter; the kernel allows it only for breakpoints."""
     _ioctl("modify the attributes", fd, _MODIFY_ATTRIBUTES, bytearray(attr.pack(_ENDIAN)))
 
 
@@ -208,7 +206,7 @@ def _prctl(option: int) -> None:
 
 
 def enable_all() -> None:
-    """Enable every counter that the calling task has opened (not those of others on it)."""
+    """Enable every counter that the calling task has opened, but none that others opened on it."""
     _prctl(_PR_TASK_PERF_EVENTS_ENABLE)
 
 
@@ -217,17 +215,16 @@ def disable_all() -> None:
     _prctl(_PR_TASK_PERF_EVENTS_DISABLE)
 
 
-#: up to so many bytes of a counter's value in its read format; b"" when a pinned counter has lost the PMU. Raises OSError.
-read: Final = os.read  # itself: counters are read a million times
+#: read a counter's value in its read format; b"" if a pinned counter lost the PMU. Raises OSError.
+read: Final = os.read  # no wrapper, because counters are read millions of times
 
 
 def map_page(fd: int) -> mmap.mmap:
-    """The counter's control page, read-only (see perfpy.kernel.user_page). Raises KernelRefused.
+    """Map a counter's control page read-only (see perfpy.kernel.user_page). Raises KernelRefused.
 
-    The kernel maps nothing of a counter that children on any CPU inherit, and
-    no page alone where a ring is mapped.
+    The kernel refuses counters that children inherit on any CPU, and a single page of a counter with a mapped ring.
     """
-    import mmap  # only who reads counters without system calls needs it
+    import mmap  # only needed to read counters without system calls
 
     try:
         return mmap.mmap(fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -236,5 +233,5 @@ def map_page(fd: int) -> mmap.mmap:
 
 
 def close(fd: int) -> None:
-    """Give the counter back."""
+    """Close the counter."""
     os.close(fd)

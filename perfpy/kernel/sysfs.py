@@ -1,8 +1,6 @@
-"""PMUs as sysfs describes them: type numbers, format fields, named events, the CPUs to open them on.
+"""PMUs in sysfs: type numbers, format fields, named events, the CPUs to open them on.
 
-What enters: the path where sysfs is mounted (tests bring trees of their own).
-What leaves: `Sysfs` and `Pmu`, which read a file when it is first asked for.
-Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
+Each file is read on first use. Layout: Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _ALIAS_FILES: Final = (".scale", ".unit", ".per-pkg", ".snapshot")
 
 
 class Format:
-    """Where the value of a format term goes: bits `ranges` (low, high; lowest first) of the attr field `field`."""
+    """The place of a format term's value: bits `ranges` (low, high; lowest first) of the attr field `field`."""
 
     __slots__ = ("field", "ranges")
 
@@ -36,7 +34,7 @@ class Format:
         return sum(high - low + 1 for low, high in self.ranges)
 
     def spread(self, value: int) -> int:
-        """The value's bits where the field has them; a value wider than `width` loses its high bits."""
+        """Return the value's bits at their places in the field. A value wider than `width` loses its high bits."""
         word = 0
         for low, high in self.ranges:
             bits = high - low + 1
@@ -46,7 +44,7 @@ class Format:
 
 
 class Alias:
-    """A named event of a PMU: its terms as text, and how its count is to be read."""
+    """A named event of a PMU: its terms as text, and the unit of its count."""
 
     __slots__ = ("deprecated", "description", "long_description", "name", "per_pkg", "scale", "snapshot", "terms", "topic", "unit")
 
@@ -76,7 +74,7 @@ class Alias:
 
 
 def parse_format(text: str) -> Format:
-    """One file of format/: "config1:0-7,32-35"; raises ValueError."""
+    """Parse one file of format/, such as "config1:0-7,32-35". Raises ValueError."""
     field, _, bits = text.strip().partition(":")
     if field not in ("config", "config1", "config2", "config3", "config4"):
         raise ValueError(f"format in the unknown field '{field}'")
@@ -88,7 +86,7 @@ def parse_format(text: str) -> Format:
 
 
 def read_text(path: str) -> str | None:
-    """A small file's text without the newline at its end, None when it is not there or not readable."""
+    """Return a small file's text without its final newline; None if it is missing or unreadable."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().rstrip("\n")
@@ -97,7 +95,7 @@ def read_text(path: str) -> str | None:
 
 
 def module_text(name: str, root: str = "/sys") -> int:
-    """Where a kernel module's .text is loaded; 0 where the kernel does not tell."""
+    """Return the load address of a kernel module's .text; 0 if the kernel hides it."""
     try:
         return int(read_text(f"{root}/module/{name}/sections/.text") or "", 16)
     except ValueError:
@@ -112,10 +110,7 @@ def _names(folder: str) -> list[str]:
 
 
 class Pmu:
-    """One folder of /sys/bus/event_source/devices.
-
-    name; type: perf_event_attr.type, None when sysfs does not tell.
-    """
+    """One folder of /sys/bus/event_source/devices. `type` is perf_event_attr.type; None if sysfs lacks it."""
 
     def __init__(self, name: str, path: str, type_number: int | None = None) -> None:
         self.name = name
@@ -134,14 +129,14 @@ class Pmu:
 
     @cached_property
     def formats(self) -> dict[str, Format]:
-        """The terms of its events by name; files that make no sense are left out."""
-        found = {}
+        """The format terms by name, without malformed files."""
+        formats = {}
         for name in _names(f"{self.path}/format"):
             try:
-                found[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
+                formats[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
             except ValueError:
                 continue
-        return found
+        return formats
 
     @cached_property
     def alias_names(self) -> list[str]:
@@ -149,7 +144,7 @@ class Pmu:
         return [name for name in _names(f"{self.path}/events") if not name.endswith(_ALIAS_FILES)]
 
     def alias(self, name: str) -> Alias | None:
-        """The named event, None when sysfs has none of that name."""
+        """Return the named event; None if sysfs does not have it."""
         if name not in self.alias_names:
             return None
         base = f"{self.path}/events/{name}"
@@ -171,7 +166,7 @@ class Pmu:
 
     @cached_property
     def cpus(self) -> tuple[int, ...] | None:
-        """The CPUs that its events are opened on: `cpumask` of an uncore PMU, `cpus` of a core PMU; None = any."""
+        """The CPUs to open its events on: `cpumask` of an uncore PMU, `cpus` of a core PMU; None means any."""
         for name in ("cpumask", "cpus"):
             text = read_text(f"{self.path}/{name}")
             if text:
@@ -183,12 +178,12 @@ class Pmu:
 
     @cached_property
     def is_core(self) -> bool:
-        """True for a CPU's own PMU: what counts cycles (hybrid machines have several)."""
+        """Whether this is a CPU's own PMU, which counts cycles; hybrid machines have several."""
         return self.name in _CORE_NAMES or os.path.exists(f"{self.path}/cpus")
 
     @property
     def address_filters(self) -> int:
-        """How many address filters it takes (hardware tracers), 0 for none."""
+        """The number of address filters (hardware tracers); 0 for none."""
         text = read_text(f"{self.path}/nr_addr_filters") or "0"
         return int(text) if text.isdigit() else 0
 
@@ -204,7 +199,7 @@ class Sysfs:
 
     @cached_property
     def pmus(self) -> list[Pmu]:
-        """All PMUs: the CPUs' own first, then by name, numbered ones in the order of their numbers."""
+        """All PMUs: core PMUs first, then by name; numbered ones by number."""
         folder = os.path.join(self.root, _DEVICES)
         pmus = [Pmu(name, os.path.join(folder, name)) for name in _names(folder)]
         return sorted(pmus, key=lambda pmu: (not pmu.is_core, *split_number(pmu.name)))
@@ -215,7 +210,7 @@ class Sysfs:
         return [pmu for pmu in self.pmus if pmu.is_core]
 
     def pmu(self, name: str) -> Pmu | None:
-        """The PMU of that very name."""
+        """Return the PMU of exactly this name."""
         for pmu in self.pmus:
             if pmu.name == name:
                 return pmu
@@ -223,7 +218,7 @@ class Sysfs:
 
 
 def split_number(name: str) -> tuple[str, int]:
-    """A PMU's name without the number of its instance, and the number: uncore_imc_3 -> (uncore_imc, 3); -1 = none."""
+    """Split a PMU's name into base and instance number: uncore_imc_3 -> (uncore_imc, 3); -1 without a number."""
     base, underscore, suffix = name.rpartition("_")
     if underscore and suffix.isdigit():
         return base, int(suffix)

@@ -1,8 +1,6 @@
-"""Where a CPU sits: socket, die, cluster, core, NUMA node, caches.
+"""The position of a CPU: socket, die, cluster, core, NUMA node, caches.
 
-What enters: a CPU's number, and where sysfs is mounted. What leaves: numbers;
-what the machine does not tell is 0. Layout: Documentation/admin-guide/cputopology.rst,
-/sys/devices/system/node.
+A number that the machine does not publish is 0. Layout: Documentation/admin-guide/cputopology.rst, /sys/devices/system/node.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from perfpy.kernel.sysfs import read_text
 
 
 class Topology:
-    """The CPUs of one machine; each file is read once."""
+    """The CPUs of one machine. Each file is read once."""
 
     def __init__(self, root: str = "/sys") -> None:
         self.root = root
@@ -30,60 +28,60 @@ class Topology:
         return max(number, 0)
 
     def socket(self, cpu: int) -> int:
-        """The package that the CPU is in."""
+        """Return the CPU's package."""
         return self._number(cpu, "physical_package_id")
 
     def die(self, cpu: int) -> int:
-        """The die within the package."""
+        """Return the die within the package."""
         return self._number(cpu, "die_id")
 
     def cluster(self, cpu: int) -> int:
-        """The cluster within the die; 65535 is what machines without clusters say."""
+        """Return the cluster within the die; machines without clusters have 65535."""
         return self._number(cpu, "cluster_id")
 
     def core(self, cpu: int) -> int:
-        """The core within the die."""
+        """Return the core within the die."""
         return self._number(cpu, "core_id")
 
     def node(self, cpu: int) -> int:
-        """The NUMA node; 0 on machines without."""
+        """Return the NUMA node; 0 on machines without NUMA."""
         if self._nodes is None:
             self._nodes = self._read_nodes()
         return self._nodes.get(cpu, 0)
 
     def _read_nodes(self) -> dict[int, int]:
         folder = f"{self.root}/devices/system/node"
-        found: dict[int, int] = {}
+        nodes: dict[int, int] = {}
         if not os.path.isdir(folder):
-            return found
+            return nodes
         for name in os.listdir(folder):
             if name.startswith("node") and name[4:].isdigit():
                 cpus = parse_cpu_list(read_text(f"{folder}/{name}/cpulist") or "")
-                found.update(dict.fromkeys(cpus, int(name[4:])))
-        return found
+                nodes.update(dict.fromkeys(cpus, int(name[4:])))
+        return nodes
 
     def cache(self, cpu: int, level: int | None = None) -> tuple[int, int]:
-        """(level, id) of the cache of that level (None: the last) that the CPU uses; the id is its first CPU.
+        """Return (level, id) of the CPU's cache at a level (None: the last); the id is the first CPU that shares it.
 
-        (level or 0, -1) where there is no such cache.
+        Return (level or 0, -1) if there is no such cache.
         """
-        found = (level or 0, -1)
+        best = (level or 0, -1)
         folder = f"{self.root}/devices/system/cpu/cpu{cpu}/cache"
         for index in range(16):
             text = read_text(f"{folder}/index{index}/level")
             if text is None:
                 break
-            its_level = int(text)
-            if its_level == level or (level is None and its_level > found[0]):
+            cache_level = int(text)
+            if cache_level == level or (level is None and cache_level > best[0]):
                 shared = parse_cpu_list(read_text(f"{folder}/index{index}/shared_cpu_list") or "")
-                found = (its_level, min(shared, default=cpu))
-        return found
+                best = (cache_level, min(shared, default=cpu))
+        return best
 
     def part(self, kind: str, cpu: int, cache_level: int | None = None) -> tuple[int, ...]:
-        """The numbers that name the part of the machine that a CPU belongs to.
+        """Return the numbers that identify a CPU's part of the topology.
 
-        kind: SOCKET (socket), DIE (socket, die), CLUSTER (+ cluster), CORE
-        (+ cluster, core), CACHE (socket, die, level, id) or NODE (node).
+        `kind` is SOCKET (socket), DIE (socket, die), CLUSTER (+ cluster), CORE (+ cluster, core), CACHE (socket, die, level, id) or NODE
+        (node).
         """
         if kind == "NODE":
             return (self.node(cpu),)

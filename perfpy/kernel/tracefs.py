@@ -1,9 +1,6 @@
-"""Tracepoints as tracefs describes them: systems, events, their ids and formats.
+"""Tracepoints in tracefs: systems, events, ids and formats.
 
-What enters: where tracefs may be mounted. What leaves: names, numbers and
-format texts; a KernelRefused when the folder exists and may not be read,
-which is something else than a tracepoint that does not exist.
-Layout: Documentation/trace/events.rst.
+An existing but unreadable folder raises KernelRefused; a missing tracepoint does not. Layout: Documentation/trace/events.rst.
 """
 
 from __future__ import annotations
@@ -19,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final
 
-#: where tracefs is mounted, the better path first
+#: the mount points of tracefs, the preferred one first
 MOUNT_POINTS: Final = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
-#: where this process mounted it
+#: the mount points that this process mounted
 mounted_here: Final[list[str]] = []
 
 
 def mount_as_root(path: str) -> None:
-    """Mount tracefs, as perf does for root; others leave things as they are. Raises OSError."""
+    """Mount tracefs if this process is root's, as perf does. Raises OSError."""
     if os.geteuid():
         return
-    import ctypes  # hardly any machine needs it
+    import ctypes  # few machines need it
 
     if ctypes.CDLL(None, use_errno=True).mount(b"nodev", os.fsencode(path), b"tracefs", 0, None):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -39,10 +36,11 @@ def mount_as_root(path: str) -> None:
 
 
 class Tracefs:
-    """The tracepoints of one machine; `mount_points`: the paths to look at, the first with events/ is taken.
+    """The tracepoints of one machine.
 
-    mount: called with the first of them where nobody has mounted tracefs, as on a machine that has just started;
-    None leaves it.
+    Args:
+        mount_points: paths to try; the first with events/ is used
+        mount: called with the first path if tracefs is not mounted, as on a machine that has just started
     """
 
     def __init__(self, mount_points: Sequence[str] = MOUNT_POINTS, mount: Callable[[str], None] | None = None) -> None:
@@ -51,7 +49,7 @@ class Tracefs:
 
     @cached_property
     def root(self) -> str:
-        """Where tracefs is mounted; raises KernelRefused when it is not, or may not be entered."""
+        """The mount point of tracefs. Raises KernelRefused if it is not mounted or may not be entered."""
         refused = None
         for path in self.mount_points:
             try:
@@ -73,29 +71,29 @@ class Tracefs:
         )
 
     def _mounts(self) -> bool:
-        """Whether it could be mounted now."""
+        """Mount tracefs if possible, and return whether it is mounted now."""
         if self._mount is None or not os.path.isdir(self.mount_points[0]):
             return False
         try:
             self._mount(self.mount_points[0])
-        except OSError:  # a container has no right to
+        except OSError:  # a container lacks the permission
             return False
         return os.path.isdir(f"{self.mount_points[0]}/events")
 
     @cached_property
     def systems(self) -> list[str]:
-        """The systems (sched, block, syscalls ...) in the kernel's order; raises KernelRefused."""
+        """The systems (sched, block, syscalls ...) in the kernel's order. Raises KernelRefused."""
         return self._folders(f"{self.root}/events")
 
     def events(self, system: str) -> list[str]:
-        """The names of a system's tracepoints in the kernel's order; [] when there is no such system; raises KernelRefused."""
+        """Return a system's tracepoints in the kernel's order; [] for an unknown system. Raises KernelRefused."""
         try:
             return self._folders(f"{self.root}/events/{system}")
         except FileNotFoundError:
             return []
 
     def event_id(self, system: str, event: str) -> int | None:
-        """The tracepoint's id (attr.config), None when there is no such tracepoint; raises KernelRefused."""
+        """Return the tracepoint's id (attr.config); None for an unknown tracepoint. Raises KernelRefused."""
         text = self._read(f"{self.root}/events/{system}/{event}/id")
         try:
             return None if text is None else int(text)
@@ -103,12 +101,12 @@ class Tracefs:
             return None
 
     def format(self, system: str, event: str) -> str | None:
-        """The text of the tracepoint's format file, None when there is no such tracepoint; raises KernelRefused."""
+        """Return the text of the tracepoint's format file; None for an unknown tracepoint. Raises KernelRefused."""
         return self._read(f"{self.root}/events/{system}/{event}/format")
 
     def _read(self, path: str) -> str | None:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a list reads thousands: open() would take 3 times as long
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # perfpy list reads thousands, and open() would take 3 times as long
         except PermissionError:
             raise _no_permission(path) from None
         except OSError:

@@ -1,10 +1,8 @@
-"""Machine code that reads a counter of the calling thread from its mapped page: what Python has no words for.
+"""Machine code that reads a counter of the calling thread from its mapped page, which pure Python cannot do.
 
-What enters: a counter's page. What leaves: a function without arguments that
-returns its count and times as read(2) would, as bytes; a builtin function to the interpreter, and as
-quick as those. The code follows the protocol of
-struct perf_event_mmap_page in include/uapi/linux/perf_event.h; its source is
-in tests/builders/user_code, where a test assembles it again.
+To the interpreter it is a builtin function without arguments, which returns count and times as bytes, as read(2) does. The code follows the
+protocol of struct perf_event_mmap_page in include/uapi/linux/perf_event.h. Its source is in tests/builders/user_code, where a test
+assembles it again.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _MAKE_BYTES: Final = b"\x33" * 8
 _METH_NOARGS: Final = 4
 _LOCK, _WHY_NOT, _THREAD = 3, 4, 5
 _POINTER_SIZE: Final = 8
-_PY_BUFFER_WORDS: Final = 16  # more than struct Py_buffer has; its first is the address
+_PY_BUFFER_WORDS: Final = 16  # larger than struct Py_buffer, whose first word is the address
 
 CODE: Final = {
     "x86_64": bytes.fromhex(
@@ -53,22 +51,22 @@ CODE: Final = {
 
 
 class NoMachineCode(Exception):
-    """There is none for this machine, or it may not run; its text says why."""
+    """There is no code for this machine, or it may not run; the text has the reason."""
 
 
 class _MethodDefinition(ctypes.Structure):
-    """What the interpreter knows a builtin function by: struct PyMethodDef."""
+    """struct PyMethodDef, the interpreter's description of a builtin function."""
 
     _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 class PageCode:
-    """The code for one page.
+    """The code for one page. Raises NoMachineCode.
 
-    buffer: the page, held as long as this lives, or until close(). read: the
-    call: count (signed), enabled and running; b"" where the page does not tell,
-    and why_not says which of the reasons in the source it was. It reads on one
-    thread alone: that which calls it first. Raises NoMachineCode.
+    Attributes:
+        buffer: the page, held until close()
+        read: returns count (signed), enabled and running; b"" if the page cannot be used, and why_not has the reason. The first thread
+            that calls it is the only one that may.
     """
 
     def __init__(self, buffer: object, code: bytes = b"") -> None:
@@ -87,20 +85,20 @@ class PageCode:
 
     @property
     def lock(self) -> int:
-        """The page's lock when it was last read."""
+        """The page's lock at the last read."""
         return self._found[_LOCK]
 
     @property
     def why_not(self) -> int:
-        """Why the last call that found nothing did not."""
+        """The reason why the last call returned nothing, as a number of the source."""
         return self._found[_WHY_NOT]
 
     def leave(self) -> None:
-        """After a fork, in the child: the page is not mapped there, and nobody may read it."""
+        """Forbid reading in the child of a fork, where the page is not mapped."""
         self._found[_THREAD] = 1
 
     def close(self) -> None:
-        """Let go of the page, and of the code: nobody may call what read was."""
+        """Release the page and the code; `read` must not be called any more."""
         self.read = bytes
         self._buffer.release()
         self._memory.release()
@@ -113,7 +111,7 @@ _new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctyp
 
 
 class _HeldBuffer:
-    """The address of a buffer, which lives and stays where it is until it is released."""
+    """A buffer held at its address until release()."""
 
     def __init__(self, buffer: object) -> None:
         self._view = (ctypes.c_void_p * _PY_BUFFER_WORDS)()
@@ -121,11 +119,11 @@ class _HeldBuffer:
         self.address: int = self._view[0] or 0
 
     def release(self) -> None:
-        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._view))  # more than once does no harm
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._view))  # safe to call again
 
 
 def _executable(code: bytes) -> _HeldBuffer:
-    """Memory with this code, first to be written and then to be run, never both."""
+    """Return memory with this code, first writable, then executable, never both."""
     size = mmap.PAGESIZE
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
     memory.write(code)

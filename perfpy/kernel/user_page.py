@@ -1,7 +1,5 @@
-"""A counter's control page: its count and times, read without a system call where the CPU allows it.
+"""Read a counter's count and times from its control page, without a system call, where the CPU allows it.
 
-What enters: the mapped page, and what can read a PMU register from user space.
-What leaves: a Reading, or the reason why only read(2) can tell the count.
 Layout and protocol: struct perf_event_mmap_page in include/uapi/linux/perf_event.h.
 """
 
@@ -40,7 +38,7 @@ _PAGE_FIELDS: Final = 96  # bytes up to the end of time_mask
 _U64: Final = (1 << 64) - 1
 _TRIES: Final = 100
 
-_CAP_DEPRECATED: Final = capability(1)  # set by every kernel whose other capabilities mean what they say
+_CAP_DEPRECATED: Final = capability(1)  # set by every kernel whose other capability bits are reliable
 _CAP_USER_RDPMC: Final = capability(2)
 _CAP_USER_TIME: Final = capability(3)
 
@@ -48,21 +46,18 @@ _CAP_USER_TIME: Final = capability(3)
 _NOT_ALLOWED: Final = "the kernel does not allow this counter to be read from user space (cap_user_rdpmc is not set)"
 _IN_NO_REGISTER: Final = "the counter is not in a register of the PMU now (index is 0)"
 _KEEPS_CHANGING: Final = "the kernel keeps changing the counter's page"
-_NO_CLOCK: Final = "the counter shares the PMU, and the kernel does not tell how the CPU's clock becomes its time"
-_NOT_OURS: Final = "it counts another thread, or was mapped before this process was forked: its registers cannot be seen from here"
-#: by what the machine code returns
+_NO_CLOCK: Final = "the counter is multiplexed, and the kernel publishes no conversion from the CPU's clock"
+_NOT_OURS: Final = "it counts another thread, or this process was forked after the mapping; its registers are out of reach"
+#: by the return value of the machine code
 _REASONS: Final = ("", _NOT_ALLOWED, _IN_NO_REGISTER, _KEEPS_CHANGING, _NO_CLOCK, _NOT_OURS)
 
 
 class CounterUnreadable(Exception):
-    """The page does not tell the count; its text says why."""
+    """The page cannot be used; the text has the reason."""
 
 
 class UserPage:
-    """The page of one counter.
-
-    buffer: the mapping, or a page like it.
-    """
+    """The page of one counter. `buffer` is the mapping, or a page of the same layout."""
 
     def __init__(self, buffer: mmap.mmap | memoryview | bytearray) -> None:
         self.buffer = buffer
@@ -73,14 +68,15 @@ class UserPage:
         self._u64 = self._page.cast("Q")
 
     def read(self, read_register: ReadRegister | None = None, read_clock: ReadClock | None = None) -> Reading:
-        """The count, exact at this moment. Raises CounterUnreadable.
+        """Return the count at this moment. Raises CounterUnreadable.
 
-        read_register: what reads PMU register n from user space (rdpmc and its like); read_clock: the CPU's
-        time stamp counter, for counters that share the PMU; None where nothing does.
+        Args:
+            read_register: reads PMU register n from user space (rdpmc); None if impossible
+            read_clock: reads the CPU's time stamp counter, for multiplexed counters; None if impossible
 
-        The kernel makes `lock` odd while it writes, and another number when it has written: what was read
-        in between is read again. Each access is a call of the interpreter, which no compiler moves, and
-        the CPU that writes the page is the one on which this task runs, so that no barrier is needed.
+        The kernel makes `lock` odd while it writes, and increments it when it is done. Values read in between are read again. Each access
+        is a call of the interpreter, which no compiler reorders, and the CPU that writes the page is the one that runs this task, so no
+        barrier is needed.
         """
         for _ in range(_TRIES):
             before = self._u32[_LOCK_U32]
@@ -98,7 +94,7 @@ class UserPage:
         if not index:
             raise CounterUnreadable(_IN_NO_REGISTER)
         if read_register is None:
-            raise CounterUnreadable("a register of the PMU is read by a machine instruction, which Python does not have")
+            raise CounterUnreadable("Python has no instruction that reads a PMU register")
         register = _signed(read_register(index - 1), self._u16[_PMC_WIDTH_U16])
         enabled, running = self._u64[_ENABLED_U64], self._u64[_RUNNING_U64]
         if enabled != running:
@@ -107,9 +103,9 @@ class UserPage:
         return Reading((self._s64[_OFFSET_S64] + register) & _U64, enabled, running)
 
     def _time_since_update(self, capabilities: int, read_clock: ReadClock | None) -> int:
-        """How many ns the counter has been enabled, and running, since the kernel wrote the page."""
+        """Return the ns that the counter has been enabled, and running, since the kernel wrote the page."""
         if not capabilities & _CAP_USER_TIME or read_clock is None:
-            reason = "the counter shares the PMU; how long it has missed is told by the CPU's clock, which Python cannot read"
+            reason = "the counter is multiplexed, and Python cannot read the CPU's clock for its times"
             raise CounterUnreadable(reason)
         cycles = read_clock()
         if capabilities & CAP_USER_TIME_SHORT:
@@ -120,11 +116,11 @@ class UserPage:
 
     @property
     def width(self) -> int:
-        """The bits of the PMU's registers."""
+        """The number of bits of the PMU's registers."""
         return self._u16[_PMC_WIDTH_U16]
 
     def close(self) -> None:
-        """Let go of the page; unmaps it where it is a mapping."""
+        """Release the page; unmap it if it is a mapping."""
         for view in (self._u16, self._u32, self._s64, self._u64, self._page):
             view.release()
         if not isinstance(self.buffer, memoryview | bytearray):
@@ -132,18 +128,17 @@ class UserPage:
 
 
 def _signed(value: int, width: int) -> int:
-    """The lowest `width` bits as a signed number: a register counts up to its overflow from a negative start."""
+    """Return the lowest `width` bits as a signed number: a register counts up to its overflow from a negative start."""
     value &= (1 << width) - 1
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 
 class CodeReader:
-    """Reads a counter of the calling thread by machine code, from its page.
+    """Reads a counter of the calling thread from its page by machine code. Raises CounterUnreadable if that is impossible.
 
-    page: it; read: the counter's read(), for the times when the page does not
-    tell the count. read_page: the code, which returns what read(2) would, or
-    b""; least: a count below it is to be put right. Raises CounterUnreadable
-    where no machine code can be.
+    Attributes:
+        read_page: the code; returns the bytes of read(2), or b""
+        least: a lower count has wrapped and needs correction
     """
 
     def __init__(self, page: UserPage, read: Callable[[], Reading], code: bytes = b"") -> None:
@@ -159,21 +154,21 @@ class CodeReader:
         _readers.add(self)
 
     def read(self) -> UserReading:
-        """The count now, by a system call where the page does not tell."""
+        """Return the count, by a system call if the page cannot be used."""
         data = self.read_page()
         if not data:
-            return self.fallen_back()
+            return self.read_by_syscall()
         value, enabled, running = unpack_signed(data)
-        return UserReading(value if value >= self.least else self._unwrapped(value), enabled, running)
+        return UserReading(value if value >= self.least else self._correct_wrap(value), enabled, running)
 
-    def fallen_back(self) -> UserReading:
-        """After a call of read_page() that found nothing: what read() says, and why it was asked."""
+    def read_by_syscall(self) -> UserReading:
+        """Return the count by read(), with the reason why read_page() returned nothing."""
         return UserReading.of_read(self._read(), _REASONS[self._code.why_not])
 
-    def _unwrapped(self, value: int) -> int:
-        """Less than there was before: the counter was set to 0, or its page counts from a register that was not sign-extended.
+    def _correct_wrap(self, value: int) -> int:
+        """Correct a count below the last one: the counter was reset, or its page counts from a register without sign extension.
 
-        The kernel writes such a page where it was mapped, or the counter set to 0, after a read() in the same turn on the CPU.
+        The kernel writes a page of the latter kind if it was mapped, or the counter reset, after a read() in the same time slice.
         """
         lock = self._code.lock
         wrapped = value + (1 << self._page.width)
@@ -186,11 +181,11 @@ class CodeReader:
         return value
 
     def leave(self) -> None:
-        """After a fork, in the child, which has no such page: it would die of reading it."""
+        """Stop reading in the child of a fork, which would crash: it does not have the page."""
         self._code.leave()
 
     def close(self) -> None:
-        """Let go of the page."""
+        """Release the page."""
         self.read_page = bytes
         self._code.close()
 

@@ -55,7 +55,7 @@ def test_a_multiplexed_count_is_scaled_to_its_enabled_time() -> None:
 def test_a_reading_from_the_page_has_no_reason_and_one_of_read_has() -> None:
     assert (UserReading(5, 2, 1).why_read, UserReading(5, 2, 1).from_page, UserReading(5, 2, 1).scaled) == ("", True, 10)
     for reading in (Reading(5, 2, 1), Reading(5, 2, 1, 7, 3)):
-        fallen_back = UserReading.of_read(reading, "no register")
-        assert (fallen_back.why_read, fallen_back.from_page) == ("no register", False)
-        assert (fallen_back.value, fallen_back.running, fallen_back.id, fallen_back.lost) == (5, 1, reading.id, reading.lost)
-        assert "why_read='no register'" in repr(fallen_back)
+        read_by_syscall = UserReading.of_read(reading, "no register")
+        assert (read_by_syscall.why_read, read_by_syscall.from_page) == ("no register", False)
+        assert (read_by_syscall.value, read_by_syscall.running, read_by_syscall.id, read_by_syscall.lost) == (5, 1, reading.id, reading.lost)
+        assert "why_read='no register'" in repr(read_by_syscall)

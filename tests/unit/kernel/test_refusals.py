@@ -25,13 +25,13 @@ TRACEPOINT = EventAttr(type=PerfType.TRACEPOINT, exclude_kernel=1)
 @pytest.mark.parametrize(
     ("level", "capabilities", "seccomp", "attr", "pid", "cause", "remedy"),
     [
-        (3, 0, 0, CLOCK, 0, "nothing is open to users", "CAP_PERFMON"),
-        (2, 0, 0, CLOCK, 0, "may not look into the kernel", ":u"),
+        (3, 0, 0, CLOCK, 0, "users may not measure anything", "CAP_PERFMON"),
+        (2, 0, 0, CLOCK, 0, "may not measure the kernel", ":u"),
         (2, 0, 0, CLOCK, -1, "may not count whole CPUs", "perf_event_paranoid=0"),
-        (1, 0, 0, TRACEPOINT, 0, "tracepoints need more", "perf_event_paranoid=-1"),
+        (1, 0, 0, TRACEPOINT, 0, "users may not open tracepoints", "perf_event_paranoid=-1"),
         (-1, 0, 2, CLOCK, 0, "seccomp", "seccomp profile"),
         (2, PERFMON, 2, CLOCK, 0, "seccomp", "seccomp profile"),
-        (-1, 0, 0, CLOCK, 17, "process 17 belongs to somebody else", "CAP_SYS_PTRACE"),
+        (-1, 0, 0, CLOCK, 17, "process 17 belongs to another user", "CAP_SYS_PTRACE"),
     ],
 )
 def test_permissions_are_told_apart(
@@ -52,7 +52,7 @@ def test_permissions_are_told_apart(
         (errno.ENOENT, CYCLES, "no PMU"),
         (errno.ENOENT, CLOCK, "does not know this event"),
         (errno.ESRCH, CLOCK, "no process or thread 5"),
-        (errno.EBUSY, CLOCK, "holds the PMU"),
+        (errno.EBUSY, CLOCK, "exclusive use of the PMU"),
         (errno.ENOSYS, CLOCK, "no perf events"),
         (errno.EINVAL, EventAttr(branch_sample_type=1), "branches"),
         (errno.EINVAL, EventAttr(precise_ip=2), "precision 2"),

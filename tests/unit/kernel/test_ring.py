@@ -158,7 +158,7 @@ def test_capabilities_are_counted_from_where_the_compiler_begins(order, bit, mon
 def test_iterating_takes_out_what_is_there() -> None:
     buffer = memory()
     ring = Ring(buffer, page_size=PAGE)
-    ring.know_writers(lambda: {1: EventAttr(sample_type=SampleType.IP)})
+    ring.set_writers(lambda: {1: EventAttr(sample_type=SampleType.IP)})
     for number in range(3):
         buffer[PAGE + number * 16 : PAGE + number * 16 + 16] = struct.pack("=IHHQ", 9, 2, 16, number)
     set_head(buffer, 48)

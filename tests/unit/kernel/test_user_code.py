@@ -99,7 +99,7 @@ def test_a_clock_of_the_cpu_s_is_asked():
         (page(can=capability(1)), "cap_user_rdpmc"),
         (page(can=capability(2)), "cap_user_rdpmc"),
         (page(index=0), "index is 0"),
-        (page(times=(90, 50)), "shares the PMU"),
+        (page(times=(90, 50)), "multiplexed"),
         (page(lock=3), "keeps changing"),
     ],
 )

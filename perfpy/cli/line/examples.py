@@ -19,7 +19,7 @@ def _example(wish: str, *lines: str) -> Example:
 EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "stat": (
         _example("count the events of a program", "perfpy stat -- make -j4"),
-        _example("count chosen events in user space, and the spread of five runs", "perfpy stat -e cycles:u,instructions:u -r 5 -- ./program"),
+        _example("count chosen events in user space, with their spread", "perfpy stat -e cycles:u,instructions:u -r 5 -- ./program"),
         _example("test whether the new program is faster", 'perfpy stat --compare "./new" -- ./old'),
         _example("count a running process every second, until Ctrl-C", "perfpy stat -p 1234 -I 1000"),
         _example("count the whole machine for ten seconds, one line for each CPU", "perfpy stat -a -A -- sleep 10"),
@@ -32,7 +32,8 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("record a running process for ten seconds", "perfpy record -F 99 -g -p 1234 -- sleep 10"),
         _example("record the whole machine 99 times a second", "perfpy record -F 99 -a -g -- sleep 10"),
         _example(
-            "record every hit of a tracepoint that matches a filter", "perfpy record -e sched:sched_switch --filter 'prev_pid > 0' -a -- sleep 1"
+            "record the hits of a tracepoint that match a filter",
+            "perfpy record -e sched:sched_switch --filter 'prev_pid > 0' -a -- sleep 1",
         ),
         _example("use a pipe instead of a file", "perfpy record -o - -- ./program | perfpy script -i -"),
     ),
@@ -69,16 +70,16 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("compare two runs, and mark the changes beyond noise", "perfpy diff --noise before.data after.data"),
         _example("compare two runs by command, as ratios", "perfpy diff -s comm -c ratio before.data after.data"),
         _example("compare two runs in a flame graph", "perfpy diff --flamegraph changes.html before.data after.data"),
-        _example(
-            "compare two groups of hosts", "perfpy diff before/ after/", "perfpy diff 'monday/*' 'tuesday/*'"
-        ),
+        _example("compare two groups of hosts", "perfpy diff before/ after/", "perfpy diff 'monday/*' 'tuesday/*'"),
     ),
     "script": (
         _example("print every sample", "perfpy script"),
         _example("print chosen fields", "perfpy script -F comm,tid,time,ip,sym"),
         _example("print the samples between two times", "perfpy script --time 12.5,13.0"),
-        _example("feed tools that read perf script's text", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
-        _example("call your own script, or one of perf's, for each sample", "perfpy script -s FILE.py", "perfpy script report stackcollapse"),
+        _example("feed tools that read perf script", "perfpy script | stackcollapse-perf.pl | flamegraph.pl > flame.svg"),
+        _example(
+            "call your own script, or one of perf's, for each sample", "perfpy script -s FILE.py", "perfpy script report stackcollapse"
+        ),
         _example("call a script on numpy columns, such as batch['symbol']", "perfpy script --py FILE.py"),
     ),
     "list": (

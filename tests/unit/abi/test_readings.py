@@ -57,5 +57,10 @@ def test_a_reading_from_the_page_has_no_reason_and_one_of_read_has() -> None:
     for reading in (Reading(5, 2, 1), Reading(5, 2, 1, 7, 3)):
         read_by_syscall = UserReading.of_read(reading, "no register")
         assert (read_by_syscall.why_read, read_by_syscall.from_page) == ("no register", False)
-        assert (read_by_syscall.value, read_by_syscall.running, read_by_syscall.id, read_by_syscall.lost) == (5, 1, reading.id, reading.lost)
+        assert (read_by_syscall.value, read_by_syscall.running, read_by_syscall.id, read_by_syscall.lost) == (
+            5,
+            1,
+            reading.id,
+            reading.lost,
+        )
         assert "why_read='no register'" in repr(read_by_syscall)

@@ -75,3 +75,21 @@ def test_both_tell_cpus_and_threads_apart_alike(perf: str, tmp_path: Path, write
     ours, theirs = (stat(program, "report", form, "-i", path) for program in (PERFPY, [perf]))
     assert ours == theirs
     assert "seconds time elapsed" in ours
+
+
+@pytest.mark.parametrize("options", ["-x,", "-x : -A", "-j", "--metric-only", "-x, --metric-only", "--quiet", "--no-big-num"])
+def test_options_in_front_of_the_word_count(perf: str, tmp_path: Path, options: str) -> None:
+    """`stat -x, report` is `stat report` as CSV."""
+    path = str(tmp_path / "counts.data")
+    stat(PERFPY, "record", "-o", path, "-a", "-e", "cpu-clock,page-faults", "--", "true")
+    *before, after = [*options.split(), "-A"] if "-A" not in options else options.split()
+    ours, theirs = (stat(program, *before, "report", after, "-i", path) for program in (PERFPY, [perf]))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("option", ["-ecs", "-i", "-I100", "-a", "-r3"])
+def test_options_that_say_how_to_count_are_refused_in_front_of_report(option: str) -> None:
+    run = subprocess.run([*PERFPY, "stat", option, "report"], check=False, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 129
+    assert f"{option[:2]}" in run.stderr
+    assert "stat report counts nothing" in run.stderr

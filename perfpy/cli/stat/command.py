@@ -31,8 +31,10 @@ class StatCommand(PerfCommand[StatCommandOptions]):
                 if subcommand == "record":
                     return record.run("stat record", [*args[:index], *args[index + 1 :]])
                 from perfpy.cli.stat.report import command as report
+                from perfpy.cli.stat.report import require_options_of_report
 
-                return report.run("stat report", args[index + 1 :])
+                require_options_of_report(parser)
+                return report.run("stat report", [*args[:index], *args[index + 1 :]])
         return super().run(name, args)
 
 

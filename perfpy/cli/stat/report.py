@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.opening import default_input
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
-from perfpy.cli.stat.options import PartOptions
+from perfpy.cli.stat.options import PartOptions, StatCommandOptions
 from perfpy.cli.stat.output import OutputForm, StatOutput
 
 if TYPE_CHECKING:
     from perfpy.analysis.recorded_counts import RecordedCounts
+    from perfpy.cli.line.parser import Parser
 
 
 class _FormOptions(CommandOptions):
@@ -25,6 +26,12 @@ class _FormOptions(CommandOptions):
     separator: str | None = option("-x,--field-separator", Value(), "separate fields with this string", metavar="<separator>")
     json: bool = option("-j,--json-output", Flag(), "print JSON, one object a line")
     output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
+    append: bool = option("--append", Flag(), "append to the file of -o")
+    log_fd: int = option("--log-fd", Value(int, default=0), "write to this file descriptor instead of stderr")
+    big_num: bool | None = option("-B,--big-num", Flag(default=None), "group digits as the locale does")
+    metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
+    no_csv_summary: bool = option("--no-csv-summary", Flag(), "omit the word 'summary' from summaries with -x")
+    quiet: bool = option("--quiet", Flag(), "print nothing")
     compare: str = option("--compare", Value(default=""), "tell how the counts of this file differ", metavar="<file>")
 
 
@@ -36,7 +43,26 @@ class StatReportOptions(_FormOptions, PartOptions):
     @property
     def form(self) -> OutputForm:
         """Where the counts go, and what they look like."""
-        return OutputForm(path=self.output, json=self.json, separator=self.separator)
+        return OutputForm(
+            path=self.output,
+            append=self.append,
+            log_fd=self.log_fd,
+            quiet=self.quiet,
+            json=self.json,
+            separator=self.separator,
+            big_num=self.big_num,
+            metric_only=self.metric_only,
+            mark_summary=not self.no_csv_summary,
+        )
+
+
+def require_options_of_report(parser: Parser) -> None:
+    """Raise UsageError if an option in front of the word `report` says how to count."""
+    taken = {declared.name for declared in StatReportOptions.declared()} | {"usage", "show_help"}
+    for given in parser.given:
+        if given.name not in taken:
+            spelt = next(declared for declared in StatCommandOptions.declared() if declared.name == given.name).spellings
+            fail(f"stat report counts nothing, so {', '.join(spelt)} has no meaning there; leave it out")
 
 
 def run(options: StatReportOptions) -> None:

@@ -1,20 +1,48 @@
 """capstone: a disassembler as a library, for code of other machines, and where there is no objdump.
 
 What enters: where a function's code is. What leaves: its lines, with a heading as objdump's, or NoCode. The package is an extra.
+The mapping symbols of 32-bit ARM code tell instructions of four bytes, Thumb instructions of two or four, and data apart.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfpy.disassembly.code_lines import NOT_CODE, AsmLine
 from perfpy.disassembly.function_code import NoCode, code_bytes
+from perfpy.symbols.files.elf_symbols import mapping_symbols, symbol_sections
+from perfpy.symbols.symbol_table import STT_FUNC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.disassembly.function_code import FunctionCode
     from perfpy.disassembly.objdump import CodeStyle
+    from perfpy.symbols.files.elf import ElfFile
+
+ARM: Final = "a"
+THUMB: Final = "t"
+DATA: Final = "d"
+
+
+def pieces(file: ElfFile, start: int, end: int) -> list[tuple[int, int, str]]:
+    """(first address, end, kind) of each piece."""
+    marks: list[tuple[int, str]] = []
+    thumb = False
+    for section in symbol_sections(file):
+        entries, strings = file.symbols(section), bytes(file.strings(section))
+        value = entries["value"].astype(np.uint64)
+        thumb |= bool(((entries["info"] & 15 == STT_FUNC) & (value == np.uint64(start | 1))).any())
+        rows = np.flatnonzero(mapping_symbols(file, entries["name"], strings) & (value < np.uint64(end)))
+        marks += [(int(value[row]), chr(strings[int(entries["name"][row]) + 1])) for row in rows.tolist()]
+    marks.sort()
+    first = next((kind for address, kind in reversed(marks) if address <= start), THUMB if thumb else ARM)
+    bounds = [(start, first), *((address, kind) for address, kind in marks if address > start)]
+    ends = [address for address, _ in bounds[1:]] + [end]
+    return [(address, stop, kind) for (address, kind), stop in zip(bounds, ends, strict=True) if address < stop]
+
 
 _HOW: Final = "install objdump (binutils; of another machine binutils-multiarch), or pip install 'perfpy[annotate]'"
 _ARM: Final = 40
@@ -72,7 +100,6 @@ def _instructions(reader: Any, data: bytes, start: int, code: FunctionCode, styl
 
 
 def _of_arm(data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
-    from perfpy.disassembly.arm_states import DATA, THUMB, pieces  # few have code of it
 
     for start, end, kind in pieces(code.file, code.start, code.start + len(data)):
         part = data[start - code.start : end - code.start]

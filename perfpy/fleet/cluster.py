@@ -9,12 +9,15 @@ it is the same as without a cluster, also where workers were lost and their part
 
 Recordings with which workers are lost again and again are tried one by one, then named and left out. What a worker is slow with, while
 others have nothing to do, is given to another one, too; who is done first counts.
+Profiles are compressed while they move between machines.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import pickle
+import sys
 import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -28,7 +31,6 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.folding import FoldedGroup, folded_group, merged_groups
 from perfpy.fleet.opening import told_of_first
 from perfpy.fleet.pace import in_time
-from perfpy.fleet.packing import packed, unpacked
 from perfpy.fleet.portable import Unread
 from perfpy.fleet.remote import shown
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -40,6 +42,26 @@ if TYPE_CHECKING:
 
     from perfpy.fleet.folding import FoldingRequest
     from perfpy.recording import Recording
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+_LEVEL: Final = 1  # the next ones take twice the time to save a tenth more
+
+
+def packed(group: FoldedGroup) -> bytes:
+    """To be handed on."""
+    return zstd.compress(pickle.dumps(group, protocol=5), _LEVEL)
+
+
+def unpacked(data: bytes) -> FoldedGroup:
+    """What packed() made of a group, of our own workers: pickle runs what it is told."""
+    group: FoldedGroup = pickle.loads(zstd.decompress(data))
+    return group
+
 
 #: recordings that are folded and merged before anything is handed on, at most; and how often each thread of a cluster is asked, at least
 _GROUP: Final = 4

@@ -11,7 +11,7 @@ the tracepoint sched:sched_switch, which tells the thread's state, too, or where
 tracepoints are not allowed the software event context-switches. One, a
 tracepoint again, tells who wakes whom (without -a only of what recorded threads wake). None of the three is in
 the file: another process makes samples of waits of them, while the recording runs
-(perfpy.capture.off_cpu.waits), since a machine can switch a hundred thousand
+(perfpy.capture.off_cpu.piece_waits), since a machine can switch a hundred thousand
 times a second, and since a pipe, --switch-output and a recording that is killed
 want them then, not at the end.
 """

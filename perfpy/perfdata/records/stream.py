@@ -4,6 +4,7 @@ What enters: a ByteSource and the range of its data. What leaves: Chunks, whose
 buffer is used again for the next one: memory stays the same however long the
 file. Compressed records are unpacked on the way (compressed.py); the trace
 data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
+The offsets of a chunk's records are kept packed (RecordOffsets).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.chunk import COMPRESSED_TYPES, Chunk, make_chunk
-from perfpy.perfdata.records.record_offsets import RecordOffsets, packed
 from perfpy.perfdata.records.walk import PAYLOAD_TYPES, Walk, walk, walk_over_payloads
 
 if TYPE_CHECKING:
@@ -26,6 +26,44 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.source import ByteSource
     from perfpy.perfdata.records.decompression import Unpacker
+
+_WORTH = 16  # records of one size in a row, on average, from which on runs are kept instead of sizes
+
+
+class RecordOffsets(NamedTuple):
+    """first: the first start; distances: from one start to the next, in words; counts: how often each step is taken (None: once)."""
+
+    first: int
+    distances: NDArray[np.uint16]
+    counts: NDArray[np.int64] | None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that is held."""
+        return self.distances.nbytes + (0 if self.counts is None else self.counts.nbytes)
+
+    def starts(self) -> NDArray[np.int64]:
+        """The starts in bytes."""
+        distances = self.distances if self.counts is None else np.repeat(self.distances, self.counts)
+        starts = np.empty(len(distances) + 1, np.int64)
+        starts[0] = self.first >> 3
+        np.cumsum(distances, out=starts[1:])
+        starts[1:] += starts[0]
+        return starts << 3
+
+
+def packed(starts: NDArray[np.int64]) -> RecordOffsets | None:
+    """The starts (bytes, at least one), packed; None where that cannot be: they are no multiples of 8, or too far apart."""
+    distances = np.diff(starts) >> 3
+    if np.bitwise_or.reduce(starts) & 7 or (len(distances) and int(distances.max()) > 0xFFFF):
+        return None
+    small = distances.astype(np.uint16)
+    lasts = np.flatnonzero(small[1:] != small[:-1])
+    if len(lasts) * _WORTH > len(small):
+        return RecordOffsets(int(starts[0]), small, None)
+    ends = np.append(lasts, len(small) - 1) + 1 if len(small) else np.zeros(0, np.int64)
+    return RecordOffsets(int(starts[0]), small[ends - 1], np.diff(ends, prepend=0))
+
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them

@@ -13,11 +13,11 @@ cannot parse raises PrintFormatError, and its fallback text is printed.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.perfdata.tracepoints.print_constants import constant, fold
-from perfpy.perfdata.tracepoints.print_tokens import Token, token_at
 from perfpy.perfdata.tracepoints.print_tree import (
     Atom,
     Cast,
@@ -38,6 +38,40 @@ from perfpy.perfdata.tracepoints.print_tree import (
 
 if TYPE_CHECKING:
     from perfpy.perfdata.tracepoints.event_format import EventFormat, TraceField
+
+
+class Token(NamedTuple):
+    """kind: item, string, character, delimiter, operator or end; text: of a string all its pieces, without the quotes."""
+
+    kind: str
+    text: str
+
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+        (?P<item>[A-Za-z0-9_]+)
+      | (?P<string>"(?:[ !#-\[\]-~\n]|\\.)*"(?:\s*"(?:[ !#-\[\]-~\n]|\\.)*")*)  # an unprintable character ends perf's parsing
+      | '(?P<character>(?:[^'\\]|\\.)*)'
+      | (?P<delimiter>[(),])
+      | (?P<operator>->|>>=?|<<=?|\|\||&&|\+\+|--|[-+|&<>!=]=|[!-/:-@\[-`{-~])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
+
+def token_at(text: str, position: int) -> tuple[Token, int]:
+    """The token that begins there, and where it ends; an "end" where there is none.
+
+    >>> token_at("REC->pid", 3)
+    (Token(kind='operator', text='->'), 5)
+    """
+    match = _TOKEN.match(text, position)
+    if match is None:
+        return Token("end", ""), position
+    kind = str(match.lastgroup)
+    found = match[kind]
+    return Token(kind, "".join(_LITERAL.findall(found)) if kind == "string" else found), match.end()
 
 
 class PrintFormatError(ValueError):

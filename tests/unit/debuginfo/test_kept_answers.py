@@ -11,9 +11,8 @@ import pytest
 from perfpy.debuginfo import inlined_calls, kept_answers, source_lines
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.kept_answers import KeptAnswers
-from perfpy.debuginfo.kept_paths import KeptPaths, Paths
 from perfpy.debuginfo.sections import DebugSections
-from perfpy.debuginfo.source_lines import SourceLines
+from perfpy.debuginfo.source_lines import KeptPaths, Paths, SourceLines
 from perfpy.debuginfo.units import UnitIndex
 from perfpy.symbols.files.column_files import ColumnFiles
 from perfpy.symbols.files.elf import ElfFile

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.debuginfo.relocations import relocated
-from perfpy.debuginfo.sections import DebugSections
+from perfpy.debuginfo.sections import DebugSections, relocated
 from perfpy.symbols.files.elf import EM_AARCH64, EM_RISCV, EM_X86_64, ElfFile
 from tests.builders.elf import ALLOC, EXEC, Elf
 

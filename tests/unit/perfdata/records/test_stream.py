@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfpy.perfdata.records.record_offsets import packed
+from perfpy.perfdata.records.stream import packed
 
 
 @pytest.mark.parametrize(

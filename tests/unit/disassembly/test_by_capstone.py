@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from perfpy.disassembly.arm_states import pieces
-from perfpy.disassembly.by_capstone import instructions
+from perfpy.disassembly.by_capstone import instructions, pieces
 from perfpy.disassembly.function_code import FunctionCode
 from perfpy.disassembly.objdump import CodeStyle
 from perfpy.symbols.files.elf import ElfFile

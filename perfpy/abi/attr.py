@@ -1,8 +1,6 @@
-"""EventAttr: perf_event_attr, from ONE field table, for the system call and the file.
+"""EventAttr: encode and decode perf_event_attr from one field table, for the system call and the file.
 
-What enters: field values under the kernel's names, or the bytes of a struct
-of any ABI size and either byte order. What leaves: the other of the two.
-Layout: struct perf_event_attr in include/uapi/linux/perf_event.h.
+Any ABI size and both byte orders are supported. Layout: struct perf_event_attr in include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Final
 
-#: name, offset and struct code of every field but the bit field at offset 40.
+#: name, offset and struct code of every field except the bit field at offset 40
 FIELDS: Final[tuple[tuple[str, int, str], ...]] = (
     ("type", 0, "I"),
     ("size", 4, "I"),
@@ -44,7 +42,7 @@ FIELDS: Final[tuple[tuple[str, int, str], ...]] = (
     ("config4", 136, "Q"),
 )
 
-#: name and width of the bit field at offset 40, from its lowest bit on.
+#: name and width of each part of the bit field at offset 40, from the lowest bit
 FLAG_BITS: Final[tuple[tuple[str, int], ...]] = (
     ("disabled", 1),
     ("inherit", 1),
@@ -89,7 +87,7 @@ FLAG_BITS: Final[tuple[tuple[str, int], ...]] = (
 
 
 def _shifts() -> Iterator[tuple[str, int, int]]:
-    """Each bit field's name, its lowest bit and, shifted down, all its bits."""
+    """Yield each bit field's name, its lowest bit, and its mask shifted down."""
     shift = 0
     for name, width in FLAG_BITS:
         yield name, shift, (1 << width) - 1
@@ -106,7 +104,7 @@ _RESERVED_SHIFT: Final = _SHIFTS[-1][1] + FLAG_BITS[-1][1]
 
 
 def _bits_reversed(data: bytes) -> bytes:
-    """The bytes with the bits of each the other way round."""
+    """Return the bytes with the bits of each byte reversed."""
     return bytes(int(f"{byte:08b}"[::-1], 2) for byte in data)
 
 
@@ -114,13 +112,13 @@ _LAYOUTS: Final[dict[tuple[str, int], tuple[struct.Struct, tuple[str, ...]]]] = 
 
 
 def _layout(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
-    """The struct of all whole fields below `size`, with the bit field as 8 raw bytes; made once for each size that occurs."""
-    known = _LAYOUTS.get((endian, size))
-    if known is None:
-        known = _codes(endian, size)
+    """Return the struct of all complete fields below `size`, with the bit field as 8 raw bytes; cached by size."""
+    layout = _LAYOUTS.get((endian, size))
+    if layout is None:
+        layout = _codes(endian, size)
         if size <= _KNOWN_SIZE:
-            _LAYOUTS[endian, size] = known
-    return known
+            _LAYOUTS[endian, size] = layout
+    return layout
 
 
 def _codes(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
@@ -137,12 +135,10 @@ def _codes(endian: str, size: int) -> tuple[struct.Struct, tuple[str, ...]]:
 
 
 class EventAttr:
-    """One perf_event_attr: every field and every bit of it as an int under the kernel's name.
+    """One perf_event_attr, with every field and bit as an int under the kernel's name.
 
-    `size` is what pack() writes by default: 136 (VER8), or what unpack() read.
-    `unknown` keeps the bytes of a newer and longer struct than this table
-    knows. Unions have properties for their other names: sample_freq,
-    wakeup_watermark, bp_addr, bp_len.
+    `size` is what pack() writes by default: 136 (VER8), or the size that unpack() read. `unknown` keeps the trailing bytes of a newer,
+    longer struct. Unions have properties for their other names: sample_freq, wakeup_watermark, bp_addr, bp_len.
 
     >>> import perfpy
     >>> attr = perfpy.EventAttr(type=1, config=2, disabled=1)
@@ -227,7 +223,7 @@ class EventAttr:
 
     @property
     def sample_freq(self) -> int:
-        """The sampling frequency in Hz: sample_period under the name that it has while `freq` is set."""
+        """The sampling frequency in Hz: the name of sample_period if `freq` is set."""
         return self.sample_period
 
     @sample_freq.setter
@@ -236,7 +232,7 @@ class EventAttr:
 
     @property
     def wakeup_watermark(self) -> int:
-        """Bytes before a wake-up: wakeup_events under the name that it has while `watermark` is set."""
+        """Bytes before a wake-up: the name of wakeup_events if `watermark` is set."""
         return self.wakeup_events
 
     @wakeup_watermark.setter
@@ -245,7 +241,7 @@ class EventAttr:
 
     @property
     def bp_addr(self) -> int:
-        """A breakpoint's address: config1 under its other name."""
+        """A breakpoint's address: another name of config1."""
         return self.config1
 
     @bp_addr.setter
@@ -254,7 +250,7 @@ class EventAttr:
 
     @property
     def bp_len(self) -> int:
-        """A breakpoint's length in bytes: config2 under its other name."""
+        """A breakpoint's length in bytes: another name of config2."""
         return self.config2
 
     @bp_len.setter
@@ -263,7 +259,7 @@ class EventAttr:
 
     @property
     def flags(self) -> int:
-        """The bit field at offset 40 as a number, lowest bit = disabled."""
+        """The bit field at offset 40 as a number; the lowest bit is `disabled`."""
         bits: Iterable[int] = map(lshift, map(and_, _flag_bits(self), _MASKS), _POSITIONS)
         return sum(bits, self.reserved_flags << _RESERVED_SHIFT)
 
@@ -274,7 +270,7 @@ class EventAttr:
         self.reserved_flags = value >> _RESERVED_SHIFT
 
     def copy(self, **changes: int) -> EventAttr:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         other = EventAttr.__new__(EventAttr)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
@@ -283,25 +279,25 @@ class EventAttr:
         return other
 
     def pack(self, endian: str = "<", size: int | None = None) -> bytes:
-        """The struct's bytes.
+        """Return the struct's bytes.
 
-        endian: "<" or ">"; size: the struct's size in bytes (default: .size);
-        its `size` field says so too. Fields beyond it are left out.
+        Args:
+            endian: "<" or ">"
+            size: the struct's size in bytes, also written to its `size` field; fields beyond it are dropped (default: .size)
         """
         size = self.size if size is None else size
         layout, names = _layout(endian, size)
         flags = self.flags.to_bytes(8, "little")
-        if endian == ">":  # the compiler of a big-endian machine fills bit fields from the highest bit on
+        if endian == ">":  # compilers of big-endian machines fill bit fields from the highest bit
             flags = _bits_reversed(flags)
         values: list[Any] = [flags if name == "flags" else size if name == "size" else getattr(self, name) for name in names]
         return (layout.pack(*values) + self.unknown).ljust(size, b"\0")[:size]
 
     @classmethod
     def unpack(cls, data: bytes, endian: str = "<") -> EventAttr:
-        """The attr held by `data`: as many bytes as its writer's ABI has (64 or more).
+        """Return the attr in `data`, which has as many bytes as its writer's ABI (64 or more).
 
-        Fields that the writer did not know are 0. Raises ValueError when
-        there are fewer than 64 bytes.
+        Fields unknown to the writer are 0. Raises ValueError for fewer than 64 bytes.
         """
         if len(data) < ATTR_SIZE_VER0:
             raise ValueError(f"perf_event_attr of {len(data)} bytes, the smallest has {ATTR_SIZE_VER0}")

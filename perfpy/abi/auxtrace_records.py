@@ -1,21 +1,19 @@
-"""perf's own records about hardware traces (AUXTRACE and its kin) <-> frozen values.
+"""Encode and decode perf's records about hardware traces (AUXTRACE and related types).
 
-What enters: a record's misc and body. What leaves: one of the named tuples
-below, or the body again. The trace itself follows its AUXTRACE record outside
-the record's size: it is the reader's and the writer's.
-Layouts: tools/lib/perf/include/perf/event.h; each stands above its class.
+The trace follows its AUXTRACE record outside the record's size, so callers read and write it themselves. Layouts:
+tools/lib/perf/include/perf/event.h; each stands in its class.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
 
 import struct
 from typing import Final, NamedTuple
 
 from perfpy.abi.framing import text
 
-#: AuxtraceInfo.type of a HiSilicon PMCU: the number after HiSilicon PTT's, which perf uses for another tracer
+#: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
-#: how the names of their PMUs begin
+#: the common prefix of PMU names
 PMCU_NAME: Final = "hisi_pmcu"
 
 
@@ -57,33 +55,33 @@ class AuxtraceError(NamedTuple):
 
 
 def decode_info(misc: int, body: bytes, endian: str) -> AuxtraceInfo:
-    """What was traced, with what; the meaning of `priv` is the tracer's."""
+    """Decode the description of a tracer; `priv` depends on the tracer."""
     (number,) = struct.unpack_from(endian + "I", body)
     return AuxtraceInfo(misc, number, struct.unpack_from(f"{endian}{max(0, len(body) - 8) // 8}Q", body, 8))
 
 
 def encode_info(r: AuxtraceInfo, endian: str) -> bytes:
-    """The mirror of decode_info()."""
+    """Encode; the mirror of decode_info()."""
     return struct.pack(f"{endian}I4x{len(r.priv)}Q", r.type, *r.priv)
 
 
 def decode_error(misc: int, body: bytes, endian: str) -> AuxtraceError:
-    """A piece that could not be traced or decoded; older writers leave out the guest."""
+    """Decode a piece that could not be traced or decoded; older writers omit the guest."""
     kind, code, cpu, pid, tid, fmt, ip, time, msg = struct.unpack_from(endian + "IIIIIIQQ64s", body)
     machine_pid, vcpu = struct.unpack_from(endian + "II", body, 104) if len(body) >= 112 else (0, 0)
     return AuxtraceError(misc, kind, code, cpu, pid, tid, fmt, ip, time, text(msg), machine_pid, vcpu)
 
 
 def encode_error(r: AuxtraceError, endian: str) -> bytes:
-    """The mirror of decode_error()."""
+    """Encode; the mirror of decode_error()."""
     msg = r.msg.encode("utf-8", "surrogateescape")
     return struct.pack(endian + "IIIIIIQQ64sII", *r[1:9], msg[:63], r.machine_pid, r.vcpu)
 
 
 def is_pmcu(info: bytes, endian: str, pmus: dict[int, str]) -> bool:
-    """Whether the body of an AUXTRACE_INFO is a HiSilicon PMCU's. pmus: type -> name; another tracer has the same number."""
+    """Whether the body of an AUXTRACE_INFO is a HiSilicon PMCU's. `pmus` maps type to name, because another tracer uses the same number."""
     try:
-        found = decode_info(0, info, endian)
+        info_record = decode_info(0, info, endian)
     except struct.error:
         return False
-    return found.type == HISI_PMCU and bool(found.priv) and pmus.get(found.priv[0], PMCU_NAME).startswith(PMCU_NAME)
+    return info_record.type == HISI_PMCU and bool(info_record.priv) and pmus.get(info_record.priv[0], PMCU_NAME).startswith(PMCU_NAME)

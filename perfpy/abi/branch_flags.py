@@ -1,14 +1,10 @@
-"""The parts of a branch entry's flag word.
-
-What enters and leaves: nothing but the table. Layout: struct perf_branch_entry
-in include/uapi/linux/perf_event.h.
-"""
+"""The parts of a branch entry's flag word. Layout: struct perf_branch_entry in include/uapi/linux/perf_event.h."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: name and width of the parts, from the lowest bit on (from the highest on a big-endian machine)
+#: name and width of the parts, from the lowest bit (from the highest on big-endian machines)
 BRANCH_FLAGS: Final = (
     ("mispred", 1),
     ("predicted", 1),

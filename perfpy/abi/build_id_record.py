@@ -1,8 +1,7 @@
-"""The record that says which build of a file was mapped <-> HeaderBuildId.
+"""Encode and decode the record with the build-id of a mapped file.
 
-Pipes have it among perf's own records (perfpy.abi.user_records), files in
-their BUILD_ID feature: this much is needed to read any header. Layout: struct
-perf_record_header_build_id in tools/lib/perf/include/perf/event.h.
+Pipes have it among perf's own records (perfpy.abi.user_records), files in their BUILD_ID feature, so reading any header needs it. Layout:
+struct perf_record_header_build_id in tools/lib/perf/include/perf/event.h.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class HeaderBuildId(NamedTuple):
 
 
 def decode(misc: int, body: bytes, endian: str) -> HeaderBuildId:
-    """The record of a body, which must have its fixed fields (28 bytes)."""
+    """Decode a body, which must have the fixed fields (28 bytes)."""
     (pid,) = struct.unpack_from(endian + "i", body)
     size = body[24] if misc & MISC_BUILD_ID_SIZE else 20
     return HeaderBuildId(misc, pid, body[4 : 4 + min(size, 20)], text(body[28:]))
 
 
 def encode(r: HeaderBuildId, endian: str) -> bytes:
-    """The body of a record."""
+    """Encode the body of a record."""
     return struct.pack(endian + "i20sB3x", r.pid, r.build_id, len(r.build_id)) + padded(r.filename)

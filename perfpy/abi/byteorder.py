@@ -1,7 +1,4 @@
-"""Numbers in the byte order of the recorded machine.
-
-What enters: bytes, and "<" or ">" as struct has it. What leaves: a as_number.
-"""
+"""Numbers in the byte order of the recorded machine, "<" or ">" as in struct."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ ORDERS: Final[dict[str, Literal["little", "big"]]] = {"<": "little", ">": "big"}
 
 
 def as_number(data: bytes, endian: str) -> int:
-    """The unsigned number that all of `data` makes.
+    """Return all of `data` as one unsigned number.
 
     >>> as_number(bytes((1, 0)), "<"), as_number(bytes((1, 0)), ">")
     (1, 256)

@@ -1,7 +1,6 @@
-"""The record of a mapping of code that was made while a program ran, which the kernel does not tell of.
+"""Make the MMAP2 record for code that a program generated at run time, which the kernel does not report.
 
-What enters: whose code, where, from which file, since when. What leaves: an MMAP2, executable and private, as the kernel writes one
-(struct in include/uapi/linux/perf_event.h, PERF_RECORD_MMAP2).
+Layout: PERF_RECORD_MMAP2 in include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -19,7 +18,15 @@ MAP_PRIVATE: Final = 2
 def code_mapping(
     task: tuple[int, int], code: tuple[int, int, int], filename: str, moment: int, identity: int, file: tuple[int, int, int] = (0, 0, 0)
 ) -> Mmap2:
-    """The mapping. task: pid, tid; code: address, size, offset in the file; moment: ns; identity: the event's; file: device, inode."""
+    """Return an executable, private mapping.
+
+    Args:
+        task: pid, tid
+        code: address, size, offset in the file
+        moment: time in ns
+        identity: the id of the event
+        file: device (major, minor) and inode
+    """
     pid, tid = task
     addr, size, offset = code
     sample_id = SampleId(pid, tid, moment, identity, 0, 0, identity)

@@ -1,9 +1,4 @@
-"""Columns and Ragged: how decoded samples are held.
-
-What enters: numpy arrays made by perfpy.abi.samples. What leaves: a mapping
-from field name to array, one element (or one row of a Ragged) per sample, with
-the few whole-table operations that putting samples in order needs.
-"""
+"""The containers of decoded samples: Columns, Ragged and Slices."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
 
 
 def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(index, offsets): the elements of the spans one after the other, and where each span begins in that (n + 1 values)."""
+    """Return (index, offsets): the indexes of all elements of the spans, and where each span begins among them (n + 1 values)."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     index = np.arange(offsets[-1], dtype=np.int64)
@@ -29,7 +24,7 @@ def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple
 
 
 def row_blocks(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that have at most so many elements together, or are one row; row i begins at offsets[i].
+    """Yield ranges of rows with at most `most` elements together, or of one longer row. Row i begins at offsets[i].
 
     >>> list(row_blocks(np.array([0, 2, 4, 9, 9]), 4))
     [(0, 2), (2, 3), (3, 4)]
@@ -42,7 +37,7 @@ def row_blocks(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int
 
 
 def rows_where(mask: NDArray[Any]) -> NDArray[np.intp]:
-    """Where a mask is true, or numbers are not 0. (np.flatnonzero takes a microsecond for itself.)
+    """Return the indexes of true or nonzero elements. (np.flatnonzero has an overhead of a microsecond.)
 
     >>> rows_where(np.array([False, True])).tolist()
     [1]
@@ -51,7 +46,7 @@ def rows_where(mask: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def all_but(values: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """The values without a few of them; rows: ascending. (np.delete looks at each value.)
+    """Return the values without a few rows, given in ascending order. (np.delete visits every value.)
 
     >>> all_but(np.array([5, 6, 7, 8]), np.array([0, 2])).tolist()
     [6, 8]
@@ -63,7 +58,7 @@ def all_but(values: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The different values, ascending. (np.unique without more results imports numpy.ma, which takes as long as a small file.)
+    """Return the distinct values in ascending order. (np.unique imports numpy.ma, which takes as long as reading a small file.)
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -75,7 +70,7 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def first_of_each(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each different value stands, the values ascending: of equal ones one.
+    """Return the index of one occurrence of each distinct value, by ascending value.
 
     >>> first_of_each(np.array([7, 5, 7])).tolist()
     [1, 0]
@@ -84,14 +79,12 @@ def first_of_each(values: NDArray[Any]) -> NDArray[np.int64]:
     ordered = values[order]
     fresh = np.ones(len(ordered), bool)
     fresh[1:] = ordered[1:] != ordered[:-1]
-    found: NDArray[np.int64] = order[fresh]
-    return found
+    first_rows: NDArray[np.int64] = order[fresh]
+    return first_rows
 
 
 class Growing:
-    """An array to which more is appended, again and again.
-
-    values: what it has by now. Room is made for twice as much, so that few appends copy.
+    """An array that grows by appending. `values` has its current content; capacity doubles, so that few appends copy.
 
     >>> column = Growing(np.int32)
     >>> column.append([1, 2])
@@ -107,7 +100,7 @@ class Growing:
         self.values = self._room
 
     def append(self, values: ArrayLike) -> None:
-        """Add some after the others."""
+        """Append values."""
         added = np.asarray(values)
         count = len(self.values)
         end = count + len(added)
@@ -121,8 +114,9 @@ class Growing:
 class Ragged:
     """A column whose elements are arrays of different lengths.
 
-    values: all rows one after the other; offsets: int64, n + 1 values, row i
-    is values[offsets[i]:offsets[i + 1]].
+    Attributes:
+        values: the rows, concatenated
+        offsets: int64[n + 1]; row i is values[offsets[i]:offsets[i + 1]]
 
     >>> column = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
     >>> column[0].tolist(), column.lengths.tolist()
@@ -137,7 +131,7 @@ class Ragged:
 
     @classmethod
     def empty(cls, rows: int, dtype: Any) -> Ragged:
-        """`rows` rows of no elements."""
+        """Return a column of `rows` empty rows."""
         return cls(np.zeros(0, dtype), np.zeros(rows + 1, np.int64))
 
     def __len__(self) -> int:
@@ -159,11 +153,11 @@ class Ragged:
         return np.diff(self.offsets)
 
     def gathered(self) -> Ragged:
-        """Itself: its rows are in no buffer (see Slices)."""
+        """Return this column, which refers to no buffer (see Slices)."""
         return self
 
     def take(self, rows: Index) -> Ragged:
-        """The rows at the given indexes (or under a mask, or of a slice), in that order."""
+        """Return the rows selected by indexes, a mask or a slice, in that order."""
         if isinstance(rows, slice) and rows.step in (None, 1):
             first, end, _ = rows.indices(len(self))
             offsets = self.offsets[first : max(first, end) + 1]
@@ -174,19 +168,21 @@ class Ragged:
 
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The rows of all parts, one part after the other."""
+        """Concatenate the rows of all parts."""
         ends = np.cumsum([0] + [len(part.values) for part in parts])
         offsets = [part.offsets[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*offsets, ends[-1:]]))
 
 
-_LONG_ROW: Final = 256  # bytes: longer rows are copied one by one, shorter ones by one index over all
+_LONG_ROW: Final = 256  # bytes; longer rows are copied one by one, shorter ones by one index over all rows
 
 
 class Slices:
-    """A column of rows that still lie in the buffer they were read from, as long as that is valid.
+    """A column whose rows still lie in the buffer that they were read from. It is valid as long as the buffer.
 
-    words: the buffer; starts, lengths: of each row, in words.
+    Attributes:
+        words: the buffer
+        starts, lengths: of each row, in words
     """
 
     __slots__ = ("lengths", "starts", "words")
@@ -201,27 +197,27 @@ class Slices:
 
     @property
     def ascend(self) -> bool:
-        """Whether each row ends before the next begins."""
+        """Whether each row ends before the next one begins."""
         return bool((self.starts[1:] >= self.starts[:-1] + self.lengths[:-1]).all())
 
     def shares(self, other: Slices) -> bool:
-        """Whether both lie in the same buffer."""
+        """Whether both columns refer to the same buffer."""
         one, two = self.words.__array_interface__, other.words.__array_interface__
         return all(one[name] == two[name] for name in ("data", "shape", "typestr"))
 
     def take(self, rows: Index) -> Slices:
-        """The rows at the given indexes (or under a mask, or of a slice), in that order."""
+        """Return the rows selected by indexes, a mask or a slice, in that order."""
         return Slices(self.words, self.starts[rows], self.lengths[rows])
 
     def gathered(self) -> Ragged:
-        """The rows themselves, in this machine's byte order."""
+        """Return a copy of the rows in this machine's byte order."""
         if int(self.lengths.sum()) * self.words.itemsize > _LONG_ROW * len(self.starts):
             return self._copied()
         index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
 
     def _copied(self) -> Ragged:
-        """The rows, copied one by one."""
+        """Copy the rows one by one."""
         offsets = np.zeros(len(self.starts) + 1, np.int64)
         np.cumsum(self.lengths, out=offsets[1:])
         values = np.empty(int(offsets[-1]), self.words.dtype.newbyteorder("="))
@@ -234,10 +230,9 @@ Column: TypeAlias = "NDArray[Any] | Ragged | Slices"
 
 
 class Columns(dict[str, Any]):
-    """Field name -> array, all of one length: `rows`.
+    """Field name -> array, all of length `rows`.
 
-    damaged: a mask of the samples whose record is too short for what it says
-    it holds (their values are zeros from there on), or None when all are whole.
+    `damaged` is a mask of the samples whose record is too short for its fields (the missing values are zeros), or None.
 
     >>> table = Columns(2, {"ip": np.array([1, 2]), "cpu": np.array([0, 3])})
     >>> table.take(np.array([1]))["cpu"].tolist()
@@ -250,7 +245,7 @@ class Columns(dict[str, Any]):
         self.damaged = damaged
 
     def take(self, rows: Index) -> Columns:
-        """The given samples (indexes, mask or slice) of every column, in that order."""
+        """Return the selected samples (indexes, mask or slice) of every column, in that order."""
         taken = {name: column.take(rows) if isinstance(column, (Ragged, Slices)) else column[rows] for name, column in self.items()}
         if isinstance(rows, slice):
             count = len(range(*rows.indices(self.rows)))
@@ -259,19 +254,19 @@ class Columns(dict[str, Any]):
         return Columns(count, taken, None if self.damaged is None else self.damaged[rows])
 
     def gathered(self) -> Columns:
-        """These columns, none of which is left in the buffer it was read from."""
+        """Return these columns with a copy of every column that still refers to a buffer."""
         arrays = {name: column.gathered() if isinstance(column, Slices) else column for name, column in self.items()}
         return Columns(self.rows, arrays, self.damaged)
 
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
-        """All parts below each other; a column that a part lacks is zeros (or empty rows) there."""
+        """Concatenate the parts. A column that a part lacks has zeros or empty rows there."""
         if len(parts) == 1:
             return parts[0]
-        together = _together(parts)
-        parts = [Columns(part.rows, {name: one for name, one in part.items() if name not in together}).gathered() for part in parts]
+        in_buffer = _shared_slices(parts)
+        parts = [Columns(part.rows, {name: one for name, one in part.items() if name not in in_buffer}).gathered() for part in parts]
         samples = {name: column for part in parts for name, column in part.items()}
-        arrays: dict[str, Column] = {**together}
+        arrays: dict[str, Column] = {**in_buffer}
         for name, sample in samples.items():
             if isinstance(sample, Ragged):
                 arrays[name] = Ragged.concat(
@@ -285,12 +280,12 @@ class Columns(dict[str, Any]):
         return cls(sum(part.rows for part in parts), arrays, damaged)
 
 
-def _together(parts: Sequence[Columns]) -> dict[str, Slices]:
-    """The columns that lie in the same buffer in all parts: they can stay there."""
-    found: dict[str, Slices] = {}
+def _shared_slices(parts: Sequence[Columns]) -> dict[str, Slices]:
+    """Return the columns that refer to the same buffer in all parts, joined without a copy."""
+    shared: dict[str, Slices] = {}
     for name, first in parts[0].items():
         columns = [part.get(name) for part in parts]
         if isinstance(first, Slices) and all(isinstance(one, Slices) and one.shares(first) for one in columns):
             starts, lengths = (np.concatenate([getattr(one, which) for one in columns]) for which in ("starts", "lengths"))
-            found[name] = Slices(first.words, starts, lengths)
-    return found
+            shared[name] = Slices(first.words, starts, lengths)
+    return shared

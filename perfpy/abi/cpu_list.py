@@ -1,7 +1,6 @@
-"""Lists of CPUs as the kernel, the header of a recording and command lines write them: "0-3,8,10-11".
+"""Parse and format CPU lists such as "0-3,8,10-11", as the kernel, perf.data headers and command lines have them.
 
-What enters: such a text, or numbers. What leaves: the numbers in ascending
-order, or the text. Format: cpuset(7), "List format".
+Format: cpuset(7), "List format".
 """
 
 from __future__ import annotations
@@ -11,31 +10,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-#: no machine has a CPU of this number, nor so many
+#: a bound that exceeds every CPU number and count
 MOST_CPUS: Final = 1 << 16
 _DIGITS: Final = len(str(MOST_CPUS))
 _SHOWN: Final = 20  # characters of an item that an error repeats
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """The numbers of a list, in ascending order, each once; none for an empty text.
+    """Return the numbers of a list in ascending order without duplicates; () for an empty text.
 
-    Raises ValueError, which says of an item why it is none, or that the list names too many.
+    Raises ValueError with the reason for an invalid item or an excessive list.
 
     >>> parse_cpu_list("5,0-2")
     (0, 1, 2, 5)
     """
     if not text.strip():
         return ()
-    found: set[int] = set()
-    named = 0
+    cpus: set[int] = set()
+    count = 0
     for item in text.split(","):
         low, high = _bounds(item.strip())
-        named += high - low + 1
-        if named > MOST_CPUS:
+        count += high - low + 1
+        if count > MOST_CPUS:
             raise ValueError(f"it names more than {MOST_CPUS} CPUs")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
 
 
 def _bounds(item: str) -> tuple[int, int]:
@@ -60,7 +59,7 @@ def _cpu(text: str) -> int:
 
 
 def cpu_list_text(cpus: Sequence[int]) -> str:
-    """The list of some CPUs; -1, which stands for any, is written as it is.
+    """Return the list of some CPUs. -1, which means any CPU, is written as it is.
 
     >>> cpu_list_text((0, 1, 2, 5))
     '0-2,5'

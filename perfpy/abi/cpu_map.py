@@ -1,4 +1,4 @@
-"""perf_record_cpu_map_data, the CPUs in CPU_MAP and EVENT_UPDATE records <-> a tuple of numbers.
+"""Encode and decode perf_record_cpu_map_data, the CPUs of CPU_MAP and EVENT_UPDATE records.
 
 Layout: tools/lib/perf/include/perf/event.h: a list, a mask of words of 4 or 8 bytes, or a range.
 """
@@ -17,7 +17,7 @@ RANGE: Final = 2
 
 
 def decode(data: bytes, endian: str) -> tuple[int, ...]:
-    """The CPUs of a perf_record_cpu_map_data; -1 is "any". Raises ValueError on an unknown kind or more CPUs than fit."""
+    """Decode the CPUs; -1 means any. Raises ValueError for an unknown kind and for more CPUs than fit."""
     (kind,) = struct.unpack_from(endian + "H", data)
     if kind == LIST:
         (count,) = struct.unpack_from(endian + "H", data, 2)
@@ -34,14 +34,14 @@ def _mask_cpus(data: bytes, endian: str) -> tuple[int, ...]:
     count, long_size = struct.unpack_from(endian + "HH", data, 2)
     if long_size not in (4, 8):
         raise ValueError(f"CPU mask of {long_size}-byte words, known are 4 and 8")
-    # { u16 kind, count, long_size; } and, before words of 8 bytes, 4 bytes of padding: the struct is packed
+    # { u16 kind, count, long_size; }, with 4 bytes of padding before words of 8 bytes, because the struct is packed
     words = struct.unpack_from(f"{endian}{count}{'I' if long_size == 4 else 'Q'}", data, 6 if long_size == 4 else 10)
     bits = 8 * long_size
     return tuple(i * bits + bit for i, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
 
 
 def encode(cpus: tuple[int, ...], endian: str) -> bytes:
-    """perf_record_cpu_map_data as perf writes it: a range where the CPUs are one, a list otherwise."""
+    """Encode as perf does: a range if the CPUs are contiguous, a list otherwise."""
     real = [cpu for cpu in cpus if cpu >= 0]
     if real and real == list(range(real[0], real[-1] + 1)):
         return struct.pack(endian + "HBxHH", RANGE, len(real) != len(cpus), real[0], real[-1])

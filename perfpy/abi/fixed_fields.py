@@ -1,8 +1,4 @@
-"""The fields that stand at the beginning of samples, each one 8-byte word: which words come before all others.
-
-What enters: the sample_type of an attr. What leaves: names of fields, and where what follows
-them begins. Layout: PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h.
-"""
+"""The fields at the beginning of samples, one 8-byte word each. Layout: PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final
 
-#: in layout order: the bit, and the column of the word, or those of its two halves ("": of no use)
+#: in layout order: the bit, and the column of the word, or those of its two halves ("" for an unused half)
 FIXED_FIELDS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (SampleType.IDENTIFIER, ("identifier",)),
     (SampleType.IP, ("ip",)),
@@ -27,7 +23,7 @@ FIXED_FIELDS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 
 
 def words_before(sample_type: int, field: int = 0) -> int:
-    """The 8-byte words of a sample before one of these fields (0: before all that follow them), the header among them."""
+    """Return the number of 8-byte words before one of these fields, header included; 0 means before the variable fields."""
     words = 1
     for bit, _ in FIXED_FIELDS:
         if bit == field:

@@ -1,9 +1,7 @@
 """Constants of include/uapi/linux/perf_event.h, and of perf's own record types.
 
-Names are the kernel's without their prefix: PERF_SAMPLE_IP is SampleType.IP.
-Every other module of abi builds on it. The classes are lists of plain numbers,
-no enums: `stat` and `list` would spend a tenth of their time on making enums,
-and combining members of an IntFlag takes a microsecond each time.
+Names are the kernel's without their prefix: PERF_SAMPLE_IP is SampleType.IP. The classes hold plain numbers instead of enums: creating
+enums would take a tenth of the time of `stat` and `list`, and combining members of an IntFlag takes a microsecond each time.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final
 
-#: the byte order of this machine, as struct writes it
+#: this machine's byte order, as in struct
 NATIVE_ENDIAN = "<" if sys.byteorder == "little" else ">"
 
 
 class PerfType:
-    """perf_event_attr.type of the generic PMUs (PERF_TYPE_*); other PMUs have theirs in sysfs."""
+    """perf_event_attr.type of the generic PMUs (PERF_TYPE_*); sysfs has the types of other PMUs."""
 
     HARDWARE: Final = 0
     SOFTWARE: Final = 1
@@ -89,7 +87,7 @@ class CacheResult:
 
 
 class SampleType:
-    """What a sample carries (PERF_SAMPLE_*), in bit order, which is not the layout's order.
+    """The fields of a sample (PERF_SAMPLE_*), in bit order, which differs from the layout's order.
 
     >>> import perfpy
     >>> perfpy.EventAttr(sample_type=perfpy.SampleType.IP | perfpy.SampleType.TID).sample_type
@@ -124,7 +122,7 @@ class SampleType:
 
 
 class ReadFormat:
-    """What read() returns for a counter (PERF_FORMAT_*).
+    """The fields of a counter's read() (PERF_FORMAT_*).
 
     >>> import perfpy
     >>> perfpy.EventAttr(read_format=perfpy.ReadFormat.TOTAL_TIME_ENABLED | perfpy.ReadFormat.ID).read_format
@@ -214,7 +212,7 @@ class RecordType:
 
 
 def names_of(constants: type) -> dict[int, str]:
-    """number -> name of one of the classes above, in their order."""
+    """Return number -> name of one of the classes above, in their order."""
     return {number: name for name, number in vars(constants).items() if not name.startswith("_")}
 
 
@@ -254,7 +252,7 @@ CONTEXTS = (
     CONTEXT_GUEST_KERNEL,
     CONTEXT_GUEST_USER,
 )
-# no kernel writes this one: what unwinds stacks puts it where a caller must have been that is not known
+# perfpy's own marker: the unwinder writes it for a caller that must exist but is unknown
 CONTEXT_LOST_CALLER = (1 << 64) - 4094
 
 # perf_event_open(2) flags

@@ -1,7 +1,6 @@
-"""What all records have in common: the header, and how their strings and ends are padded.
+"""The parts common to all records: the header, and the padding of strings and ends.
 
-Layout: struct perf_event_header { u32 type; u16 misc; u16 size; } in
-include/uapi/linux/perf_event.h.
+Layout: struct perf_event_header { u32 type; u16 misc; u16 size; } in include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ HEADER: Final = {"<": struct.Struct("<IHH"), ">": struct.Struct(">IHH")}  # type
 
 
 def with_header(type: int, misc: int, body: bytes, endian: str) -> bytes:
-    """A record: perf_event_header and body.
-
-    Raises ValueError when it does not fit the header's 16-bit size.
-    """
+    """Return a record: perf_event_header and body. Raises ValueError if it exceeds the header's 16-bit size."""
     size = 8 + len(body)
     if size > 0xFFFF:
         raise ValueError(f"record of {size} bytes, a record holds at most 65535")
@@ -27,16 +23,16 @@ def with_header(type: int, misc: int, body: bytes, endian: str) -> bytes:
 
 
 def text(data: bytes) -> str:
-    """A C string: up to the first NUL, UTF-8 with surrogate escapes."""
+    """Decode a C string up to its first NUL, as UTF-8 with surrogate escapes."""
     return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def padded(string: str) -> bytes:
-    """A C string with its NUL, padded to a multiple of 8 bytes."""
+    """Encode a C string with its NUL, padded to a multiple of 8 bytes."""
     data = string.encode("utf-8", "surrogateescape")
     return data + bytes(8 - len(data) % 8)
 
 
 def aligned(data: bytes) -> bytes:
-    """Bytes padded with NULs to a multiple of 8."""
+    """Pad bytes with NULs to a multiple of 8."""
     return data + bytes(-len(data) % 8)

@@ -1,12 +1,8 @@
-"""perf's own records that only perf 7 and later ones write <-> frozen values.
+"""Encode and decode perf's own records that only perf 7 and later write.
 
-BPF_METADATA is what a BPF program says of itself, in variables whose names begin with bpf_metadata_. SCHEDSTAT_CPU and
-SCHEDSTAT_DOMAIN are the lines of /proc/schedstat, as `perf sched stats record` writes them: the counts stand
-in the order of the lines, and what each means depends on the version in the file's first line
-(Documentation/scheduler/sched-stats.rst).
-
-What enters: a record's misc and body. What leaves: one of the named tuples below, and with the encoders the body again.
-Layouts: tools/lib/perf/include/perf/event.h; each stands above its class.
+BPF_METADATA has the bpf_metadata_* variables of a BPF program. SCHEDSTAT_CPU and SCHEDSTAT_DOMAIN have the lines of /proc/schedstat, as
+`perf sched stats record` writes them. The counts keep the order of the lines; their meaning depends on the version in the file's first line
+(Documentation/scheduler/sched-stats.rst). Layouts: tools/lib/perf/include/perf/event.h; each stands in its class.
 """
 
 # no `from __future__ import annotations`: see perfpy.abi.user_records
@@ -18,12 +14,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import text
 
-_NAME: Final = 512  # bytes: as long as the name of a kernel symbol may be
+_NAME: Final = 512  # bytes; the longest name of a kernel symbol
 _ENTRY: Final = struct.Struct("64s256s")
 _CPU: Final = "QIH2x"
 _CPU_COUNTS: Final = "6I3Q"
 _DOMAIN: Final = "QIHH"
-#: version -> how many counts of a domain
+#: version -> number of counts of a domain
 _DOMAIN_COUNTS: Final = {15: 36, 16: 36, 17: 45}
 
 
@@ -37,7 +33,7 @@ class BpfMetadata(NamedTuple):
 
 class SchedstatCpu(NamedTuple):
     """{ u64 timestamp; u32 cpu; u16 version; u8 pad[2]; u32 yld_count, array_exp, sched_count, sched_goidle, ttwu_count, ttwu_local;
-    u64 rq_cpu_time, run_delay, pcount; } : a line "cpuN"; counts: () of a version that is not known
+    u64 rq_cpu_time, run_delay, pcount; } : a line "cpuN"; an unknown version has no counts
     """
 
     misc: int
@@ -48,7 +44,7 @@ class SchedstatCpu(NamedTuple):
 
 
 class SchedstatDomain(NamedTuple):
-    """{ u64 timestamp; u32 cpu; u16 version, domain; u32 counts[]; } : a line "domainN" below that of its CPU"""
+    """{ u64 timestamp; u32 cpu; u16 version, domain; u32 counts[]; } : a line "domainN" below its CPU's line"""
 
     misc: int
     timestamp: int
@@ -66,8 +62,8 @@ def _bpf_metadata(misc: int, body: bytes, endian: str) -> BpfMetadata:
     entries = body[_NAME + 8 :]
     if count * _ENTRY.size > len(entries):
         raise ValueError(f"{count} entries in a record with room for {len(entries) // _ENTRY.size}")
-    found = _ENTRY.iter_unpack(entries[: count * _ENTRY.size])
-    return BpfMetadata(misc, text(body[:_NAME]), tuple((text(key), text(value)) for key, value in found))
+    pairs = _ENTRY.iter_unpack(entries[: count * _ENTRY.size])
+    return BpfMetadata(misc, text(body[:_NAME]), tuple((text(key), text(value)) for key, value in pairs))
 
 
 def _cpu(misc: int, body: bytes, endian: str) -> SchedstatCpu:
@@ -101,13 +97,13 @@ def _encode_domain(record: SchedstatDomain, endian: str) -> bytes:
     return head + struct.pack(f"{endian}{len(record.counts)}I", *record.counts)
 
 
-#: record type -> what makes a value of its misc, body and byte order; raises ValueError or struct.error where the body is too short
+#: record type -> decoder of misc, body and byte order; raises ValueError or struct.error for a short body
 DECODERS: Final[dict[int, Callable[[int, bytes, str], NewerRecord]]] = {
     RecordType.BPF_METADATA: _bpf_metadata,
     RecordType.SCHEDSTAT_CPU: _cpu,
     RecordType.SCHEDSTAT_DOMAIN: _domain,
 }
-#: class -> record type, and what makes the body of a value and a byte order
+#: class -> record type, and the encoder of a value's body in a byte order
 ENCODERS: Final[dict[type, tuple[int, Any]]] = {
     BpfMetadata: (RecordType.BPF_METADATA, _encode_bpf_metadata),
     SchedstatCpu: (RecordType.SCHEDSTAT_CPU, _encode_cpu),

@@ -1,7 +1,5 @@
-"""read() of a counter -> Reading values, with the scaling of multiplexed counts.
+"""Decode the result of read() on a counter, and scale multiplexed counts.
 
-What enters: the bytes that read(2) returns for an event, or that a READ
-record or a sample carries. What leaves: one Reading a counter.
 Layout: struct read_format in include/uapi/linux/perf_event.h.
 """
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reading(tuple[int | None, ...]):
-    """One counter's reading; times are nanoseconds, None where the read_format leaves a field out.
+    """One counter's reading. Times are nanoseconds; a field that the read_format lacks is None.
 
     >>> import perfpy
     >>> reading = perfpy.Reading(500, enabled=1000, running=500)
@@ -35,7 +33,7 @@ class Reading(tuple[int | None, ...]):
     def __new__(
         cls, value: int, enabled: int | None = None, running: int | None = None, id: int | None = None, lost: int | None = None
     ) -> Reading:
-        """A tuple of all five, or of three where the other two are None."""
+        """Make a tuple of all five fields, or of three if id and lost are None."""
         return tuple.__new__(cls, (value, enabled, running) if id is lost is None else (value, enabled, running, id, lost))
 
     @property
@@ -45,7 +43,7 @@ class Reading(tuple[int | None, ...]):
 
     @property
     def lost(self) -> int | None:
-        """Samples that found no room in the ring."""
+        """The number of samples dropped because the ring buffer was full."""
         return self[4] if len(self) > _WORDS else None
 
     def __repr__(self) -> str:
@@ -53,21 +51,21 @@ class Reading(tuple[int | None, ...]):
 
     @property
     def scaled(self) -> float:
-        """The count for the whole time enabled, estimated from the time it was on the PMU; 0 when it never was."""
+        """The count, extrapolated from the running time to the enabled time; 0 if the counter never ran."""
         if self.enabled is None or self.running is None or self.running >= self.enabled:
             return float(self.value)
         return self.value * self.enabled / self.running if self.running else 0.0
 
     @property
     def share(self) -> float:
-        """The part of its enabled time, 0 to 1, in which the counter was on the PMU."""
+        """The fraction of the enabled time, 0 to 1, in which the counter ran."""
         if not self.enabled or self.running is None:
             return 1.0 if self.enabled is None else 0.0
         return min(1.0, self.running / self.enabled)
 
 
 class UserReading(Reading):
-    """What Counter.read_user() found: a reading, and why it took a system call.
+    """The result of Counter.read_user(): a reading, and the reason for a system call.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u") as counter:
@@ -80,18 +78,18 @@ class UserReading(Reading):
 
     @classmethod
     def of_read(cls, reading: Reading, why_read: str) -> UserReading:
-        """One that read() made, and why."""
+        """Return the reading of a system call, with the reason for it."""
         values: Any = (*reading, why_read) if len(reading) > _WORDS else (*reading, None, None, why_read)
         return tuple.__new__(cls, values)
 
     @property
     def why_read(self) -> str:
-        """Why it took a system call; "": it did not."""
+        """The reason for a system call; "" if there was none."""
         return "" if self.from_page else str(self[-1])
 
     @property
     def from_page(self) -> bool:
-        """Whether the mapped page told the count."""
+        """Whether the count comes from the mapped page."""
         return len(self) == _WORDS
 
     def __repr__(self) -> str:
@@ -107,26 +105,25 @@ _WORDS: Final = 3
 TIMES_SIZE: Final = 8 * _WORDS  # of a read with both times and nothing else
 
 
-#: a read with both times and nothing else as Reading takes it: tuple.__new__(Reading, unpack_times(data))
+#: fields of a read with both times and nothing else, for tuple.__new__(Reading, unpack_times(data))
 unpack_times: Final = struct.Struct("=3Q").unpack
-#: the same of a count that may be below 0 before it is put right
+#: the same for a count that may be negative before its correction
 unpack_signed: Final = struct.Struct("=q2Q").unpack
 
 
 def read_size(read_format: int, members: int = 1) -> int:
-    """Bytes that a read returns: `members` is the number of events in the group (with GROUP)."""
+    """Return the size of a read in bytes. With GROUP, `members` is the number of events in the group."""
     times = bool(read_format & _ENABLED) + bool(read_format & _RUNNING)
     each = 1 + bool(read_format & _ID) + bool(read_format & _LOST)
     return 8 * (1 + times + members * each) if read_format & _GROUP else 8 * (times + each)
 
 
 def decode_read(data: bytes, read_format: int, endian: str = "<") -> list[Reading]:
-    """All readings in `data`: one, or with GROUP one a member, leader first.
+    """Return all readings in `data`: one, or with GROUP one for each member, leader first.
 
-    Raises ValueError when `data` is shorter than read_format says (a pinned
-    counter that is not on the PMU reads as 0 bytes).
+    Raises ValueError if `data` is too short for read_format. A pinned counter that lost the PMU reads as 0 bytes.
     """
-    if read_format == _ENABLED | _RUNNING and len(data) >= TIMES_SIZE:  # what counting asks for, many times a second
+    if read_format == _ENABLED | _RUNNING and len(data) >= TIMES_SIZE:  # the common format of counting, read many times a second
         return [Reading(*struct.unpack_from(endian + "3Q", data))]
     group = bool(read_format & _GROUP)
     if len(data) < read_size(read_format, 0 if group else 1):
@@ -148,7 +145,7 @@ def decode_read(data: bytes, read_format: int, endian: str = "<") -> list[Readin
 
 
 def encode_read(readings: list[Reading], read_format: int, endian: str = "<") -> bytes:
-    """The mirror of decode_read()."""
+    """Encode; the mirror of decode_read()."""
     first = readings[0]
     times = [t or 0 for t, bit in ((first.enabled, _ENABLED), (first.running, _RUNNING)) if read_format & bit]
     each = [[r.value, *([r.id or 0] if read_format & _ID else []), *([r.lost or 0] if read_format & _LOST else [])] for r in readings]

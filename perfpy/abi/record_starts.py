@@ -1,8 +1,7 @@
-"""RecordStarts: where many records begin in one buffer, to read the same field of all of them.
+"""Read the same field of many records in one buffer.
 
-What enters: where each record begins. What leaves: a column, of a field that lies equally far behind every beginning.
-Records of one size mostly stand in long rows, between which there are few others: a row is read without an index,
-in half the time, and without pushing the buffer itself out of the processor's cache.
+Records of one size mostly form long runs. A run is read with a stride instead of an index, in half the time and without evicting the
+buffer from the processor's cache.
 """
 
 from __future__ import annotations
@@ -16,12 +15,17 @@ from perfpy.abi.startup import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_WORTH: Final = 512  # records in a row, on average, from which on rows are read instead of records
+_WORTH: Final = 512  # average records in a run that make strides worthwhile
 _SHORTEST: Final = 8
 
 
 class _LongRows(NamedTuple):
-    """Records one after the other: step: how long each is, in bytes; begins, ends: of each row, counted in records."""
+    """Runs of records of equal size.
+
+    Attributes:
+        step: the size of a record in bytes
+        begins, ends: record numbers of each run
+    """
 
     step: int
     begins: list[int]
@@ -29,7 +33,7 @@ class _LongRows(NamedTuple):
 
 
 class RecordStarts:
-    """starts: of each record, in bytes, ascending multiples of 8."""
+    """The starts of records: ascending byte offsets, multiples of 8."""
 
     __slots__ = ("_rows", "starts")
 
@@ -38,7 +42,7 @@ class RecordStarts:
         self._rows = _rows_of(starts) if len(starts) >= _WORTH else None
 
     def column(self, values: NDArray[Any], offset: int) -> NDArray[Any]:
-        """What stands so many bytes behind each beginning, copied. values: the buffer, as numbers of one size.
+        """Return a copy of the values at `offset` bytes after each start. `values` is the buffer as numbers of one size.
 
         >>> RecordStarts(np.array([0, 8, 24])).column(np.arange(6, dtype="<u8"), 8).tolist()
         [1, 2, 4]
@@ -47,14 +51,14 @@ class RecordStarts:
         if self._rows is None:
             return values[offset // width :].take(self.starts >> width.bit_length() - 1)
         step, begins, ends = self._rows
-        found = np.empty(len(self.starts), values.dtype)
+        column = np.empty(len(self.starts), values.dtype)
         for begin, end, start in zip(begins, ends, self.starts[begins].tolist(), strict=True):
-            found[begin:end] = values[(start + offset) // width :: step // width][: end - begin]
-        return found
+            column[begin:end] = values[(start + offset) // width :: step // width][: end - begin]
+        return column
 
 
 def _rows_of(starts: NDArray[np.int64]) -> _LongRows | None:
-    """The rows of records; None where these are short, or their records of several sizes."""
+    """Return the runs of records; None if they are short, or their records differ in size."""
     step = int(starts[1]) - int(starts[0])
     if step < _SHORTEST or step & 7:
         return None

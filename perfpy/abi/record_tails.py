@@ -1,9 +1,7 @@
-"""What follows the fixed fields of a side-band record: bytes <-> field values.
+"""Decode the variable part after the fixed fields of a side-band record.
 
-What enters: the fixed fields already decoded and the bytes after them. What
-leaves: the values of all fields of the record's class (perfpy.abi.records),
-and from pack_u64s() bytes again.
-Layouts: include/uapi/linux/perf_event.h, enum perf_event_type.
+Each decoder gets the fixed fields and the remaining bytes, and returns all fields of the record's class (perfpy.abi.records). Layouts:
+include/uapi/linux/perf_event.h, enum perf_event_type.
 """
 
 import struct
@@ -13,29 +11,29 @@ from perfpy.abi.framing import text
 
 
 def nothing(fixed: tuple[Any, ...], _tail: bytes, _endian: str) -> tuple[Any, ...]:
-    """All fields are fixed."""
+    """Return the fixed fields of a record without a variable part."""
     return fixed
 
 
 def one_text(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    """A C string."""
+    """Decode a C string."""
     return (*fixed, text(tail))
 
 
 def raw(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    """Bytes for somebody else to read."""
+    """Keep the bytes undecoded."""
     return (*fixed, tail)
 
 
 def namespaces(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
-    """{ u64 dev, inode; } as often as the last fixed field says."""
+    """Decode { u64 dev, inode; }, repeated as the last fixed field counts."""
     pid, tid, count = fixed
     values = _u64s(tail, 2 * count, endian)
     return pid, tid, tuple(zip(values[::2], values[1::2], strict=True))
 
 
 def text_poke(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, ...]:
-    """The bytes before and after, whose lengths are fixed fields."""
+    """Decode the bytes before and after, whose lengths are fixed fields."""
     addr, old, new = fixed
     if old + new > len(tail):
         raise ValueError(f"text poke of {old} + {new} bytes in a record with room for {len(tail)}")
@@ -43,7 +41,7 @@ def text_poke(fixed: tuple[Any, ...], tail: bytes, _endian: str) -> tuple[Any, .
 
 
 def deferred(fixed: tuple[Any, ...], tail: bytes, endian: str) -> tuple[Any, ...]:
-    """Addresses, as many as the last fixed field says."""
+    """Decode addresses, as many as the last fixed field counts."""
     cookie, count = fixed
     return cookie, _u64s(tail, count, endian)
 
@@ -55,5 +53,5 @@ def _u64s(tail: bytes, count: int, endian: str) -> tuple[int, ...]:
 
 
 def pack_u64s(values: tuple[int, ...], endian: str) -> bytes:
-    """Values as u64, one after the other."""
+    """Encode values as consecutive u64."""
     return struct.pack(f"{endian}{len(values)}Q", *values)

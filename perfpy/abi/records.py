@@ -1,13 +1,10 @@
-"""The kernel's side-band records (all but SAMPLE) <-> frozen values.
+"""Encode and decode the kernel's side-band records (all types except SAMPLE).
 
-What enters: a record's type, misc and body (the bytes after its 8-byte
-header), and the IdLayout of the event that it belongs to. What leaves: one of
-the named tuples below, or with encode() the record's bytes again.
-Layouts: include/uapi/linux/perf_event.h, enum perf_event_type; each stands
-above its class. Strings are UTF-8 with surrogate escapes, as os.fsdecode has.
+A body is the bytes after a record's 8-byte header. Layouts: include/uapi/linux/perf_event.h, enum perf_event_type; each stands in its
+class. Strings are UTF-8 with surrogate escapes, as in os.fsdecode.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
 
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -161,7 +158,7 @@ class ItraceStart(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """{ } : a context switch of a task; misc says in or out"""
+    """{ } : a context switch of a task; misc has the direction"""
 
     misc: int
     sample_id: SampleId | None = None
@@ -246,7 +243,7 @@ class CallchainDeferred(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A record of a type that this version does not know, kept as it is."""
+    """A record of an unknown type, kept unchanged."""
 
     misc: int
     type: int
@@ -260,7 +257,7 @@ KernelRecord: TypeAlias = (
 )  # fmt: skip
 
 
-# a tail is what follows a record's fixed fields
+# a tail is the variable part after a record's fixed fields
 _Decode: TypeAlias = "Callable[[tuple[Any, ...], bytes, str], tuple[Any, ...]]"
 _Encode: TypeAlias = "Callable[[Any, str], bytes]"
 
@@ -294,7 +291,7 @@ _STRUCTS: Final[dict[tuple[int, str], struct.Struct]] = {
 }
 _TYPE_OF: Final[dict[type, int]] = {cls: number for number, (cls, _, _) in _LAYOUTS.items()}
 
-# class -> encoder of what follows the fixed fields, where there is something
+# class -> encoder of the tail, for classes that have one
 _TAILS: Final[dict[type, _Encode]] = {
     Mmap: lambda r, _e: padded(r.filename),
     Mmap2: lambda r, _e: padded(r.filename),
@@ -309,28 +306,30 @@ _TAILS: Final[dict[type, _Encode]] = {
 
 
 def type_of(record: KernelRecord) -> int:
-    """The RecordType of a value of this module."""
+    """Return the RecordType of a value of this module."""
     return record.type if isinstance(record, Unknown) else _TYPE_OF[type(record)]
 
 
 def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endian: str = "<") -> KernelRecord:
-    """One side-band record.
+    """Decode one side-band record.
 
-    body: the bytes after the header; id_layout: the sample_id trailer of the
-    event it belongs to. A type that is not known comes back as Unknown.
-    Raises ValueError when the body is too short for its layout.
+    Args:
+        body: the bytes after the header
+        id_layout: the sample_id trailer of the record's event
+
+    An unknown type becomes Unknown. Raises ValueError if the body is too short for its layout.
     """
-    known = _LAYOUTS.get(type)
-    if known is None:
+    entry = _LAYOUTS.get(type)
+    if entry is None:
         return Unknown(misc, type, body)
-    cls, _, tail = known
+    cls, _, tail = entry
     layout = _STRUCTS[type, endian]
     end = len(body) - id_layout.size
     if end < layout.size:
         raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
-    # a C string that does not end within its field runs on into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
-    rest = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
-    values = tail(layout.unpack_from(body), rest, endian)
+    # an unterminated C string continues into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
+    tail_bytes = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
+    values = tail(layout.unpack_from(body), tail_bytes, endian)
     sample_id = id_layout.decode(body)
     if cls is Mmap2:
         return _mmap2(misc, values, body, sample_id)
@@ -339,16 +338,16 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
 
 
 def holds_build_id(body: bytes | memoryview) -> bool:
-    """Whether an MMAP2 that is marked to have a build-id has one: { u8 size, 3 bytes of 0, u8 build_id[20] }, 0 beyond its size.
+    """Whether an MMAP2 marked as having a build-id really has one: { u8 size, 3 bytes of 0, u8 build_id[20] }, 0 beyond its size.
 
-    Linux 6.18 leaves the mark in records that have none, where another recording asked for build-ids at the same time.
+    Linux 6.18 marks records without a build-id if another recording requests build-ids at the same time.
     """
     size = body[32]
     return size <= 20 and not any(body[33:36]) and not any(body[36 + size : 56])
 
 
 def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId | None) -> Mmap2:
-    """Tell the two meanings of an MMAP2's bytes 32-56 apart."""
+    """Decode the two variants of an MMAP2's bytes 32-56."""
     if not misc & MISC_MMAP_BUILD_ID or not holds_build_id(body):
         return Mmap2._make((misc & ~MISC_MMAP_BUILD_ID, *values, b"", sample_id))
     build_id = body[36 : 36 + body[32]]
@@ -356,7 +355,7 @@ def _mmap2(misc: int, values: tuple[Any, ...], body: bytes, sample_id: SampleId 
 
 
 def encode(record: KernelRecord, id_layout: IdLayout, endian: str) -> bytes:
-    """The whole record, header and sample_id trailer included: the mirror of decode()."""
+    """Encode the whole record with header and sample_id trailer; the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)
     number = _TYPE_OF[type(record)]

@@ -1,8 +1,7 @@
-"""Names of the registers in samples, per architecture, in the order of their bits.
+"""Names of sampled registers by architecture, in the order of their bits.
 
-Layout: enum perf_event_*_regs in arch/*/include/uapi/asm/perf_regs.h; a set
-bit n of attr.sample_regs_user or sample_regs_intr asks for the n-th register.
-Names are perf's.
+Bit n of attr.sample_regs_user or sample_regs_intr selects the n-th register. Names are perf's. Layout: enum perf_event_*_regs in
+arch/*/include/uapi/asm/perf_regs.h.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ REGISTERS: Final[dict[str, tuple[str, ...]]] = {
     "s390x": tuple(_S390),
 }
 
-# what a 64-bit x86 kernel does not sample: DS ES FS GS
+# DS ES FS GS, which 64-bit x86 kernels do not sample
 _X86_NOT_SAMPLED: Final = 0xF << 12
-# pstate is no register of the unwinder's
+# the unwinder does not use pstate
 _USER_REGISTERS: Final = {"x86_64": ((1 << 24) - 1) & ~_X86_NOT_SAMPLED, "i686": (1 << 16) - 1, "aarch64": (1 << 33) - 1}
 
 _UNWOUND_BY: Final = {
@@ -42,31 +41,31 @@ _UNWOUND_BY: Final = {
 
 
 def user_registers(machine: str) -> int:
-    """The mask of all general registers of an architecture, as a user stack needs them; 0 where it is not known."""
-    known = REGISTERS.get(machine, ())
-    return _USER_REGISTERS.get(machine, (1 << len(known)) - 1)
+    """Return the mask of all general registers of an architecture, needed to unwind a user stack; 0 for an unknown one."""
+    names = REGISTERS.get(machine, ())
+    return _USER_REGISTERS.get(machine, (1 << len(names)) - 1)
 
 
 def sampled_registers(machine: str) -> dict[str, int]:
-    """name -> bit of the registers that may be asked for, in order."""
+    """Return name -> bit of the registers that can be sampled, in order."""
     mask = user_registers(machine)
     return {name: bit for bit, name in enumerate(REGISTERS.get(machine, ())) if mask >> bit & 1}
 
 
 def minimal_registers(machine: str) -> int:
-    """The mask of the stack pointer and the program counter, without which no user stack can be unwound."""
+    """Return the mask of stack pointer and program counter, the minimum for unwinding a user stack."""
     names = REGISTERS.get(machine, ())
     return sum(1 << names.index(name) for name in _UNWOUND_BY.get(machine, ("sp", "pc")) if name in names)
 
 
 def register_name(machine: str, number: int) -> str:
-    """perf's name of a register of samples of any machine; "unknown" for numbers and architectures without names.
+    """Return perf's name of a sampled register; "unknown" for unknown numbers and architectures.
 
-    machine: what uname said where it was recorded ("x86_64", "i586", "armv8l" ...).
+    `machine` is uname's on the recorded machine ("x86_64", "i586", "armv8l" ...).
     """
-    names = REGISTERS.get(machine) or next((known for prefix, known in _FAMILIES if machine.startswith(prefix)), ())
+    names = REGISTERS.get(machine) or next((family for prefix, family in _FAMILIES if machine.startswith(prefix)), ())
     if names is REGISTERS["i686"]:
-        names = REGISTERS["x86_64"]  # one table for both in perf
+        names = REGISTERS["x86_64"]  # perf has one table for both
     if names is REGISTERS["x86_64"] and number >= _FIRST_XMM:
         return f"XMM{(number - _FIRST_XMM) // 2}"
     return names[number] if number < len(names) else "unknown"

@@ -1,9 +1,6 @@
-"""The BRANCH_STACK field of samples, and the meaning of its flag words.
+"""Decode the BRANCH_STACK field of samples into the columns branch_stack, branch_hw_index and branch_counters.
 
-What enters: a cursor at the field (perfpy.abi.samples). What leaves: the
-columns branch_stack, branch_hw_index and branch_counters. Layout: struct
-perf_branch_stack and struct perf_branch_entry in
-include/uapi/linux/perf_event.h:
+Layout: struct perf_branch_stack and struct perf_branch_entry in include/uapi/linux/perf_event.h:
 
     u64 nr; u64 hw_idx (HW_INDEX); struct { u64 from, to, flags; } entries[nr]; u64 counters[nr] (COUNTERS)
     flags: mispred 1, predicted 1, in_tx 1, abort 1, cycles 16, type 4, spec 2, new_type 4, priv 3, reserved 31
@@ -29,7 +26,7 @@ BRANCH_DTYPE: Final = np.dtype([("from", "u8"), ("to", "u8"), ("flags", "u8")])
 
 
 def branch_decoder(sampled: int, endian: str) -> tuple[tuple[str, ...], FieldDecoder]:
-    """(column names, step) for one branch_sample_type."""
+    """Return (column names, decoder) for a branch_sample_type."""
     has_index = bool(sampled & BranchSample.HW_INDEX)
     has_counters = bool(sampled & BranchSample.COUNTERS)
 
@@ -59,7 +56,7 @@ def _entries(words: NDArray[np.uint64], endian: str) -> NDArray[Any]:
 
 
 def _little_endian_flags(flags: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A big-endian machine's bit fields, which fill the word from its highest bit on, in little-endian order."""
+    """Convert a big-endian machine's bit fields, which start at the highest bit, to little-endian order."""
     out = np.zeros_like(flags)
     shift = 0
     for _, width in BRANCH_FLAGS:

@@ -1,8 +1,6 @@
-"""A cursor over many samples at once: the next field of each of them.
+"""A cursor over many samples at once, which decodes the next field of each.
 
-What enters: a buffer and where the samples in it begin and end. What leaves:
-numpy columns of words, and spans of words or bytes gathered into Ragged. No
-field is read from beyond its record's end: such samples are marked damaged.
+A field is never read beyond the end of its record; a sample that is too short is marked as damaged.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Where the next field of each sample begins, in 8-byte words of the buffer; goes no further than the records' ends.
+    """The position of the next field of each sample, in 8-byte words of the buffer, bounded by the records' ends.
 
-    late: whether callchains and user stacks may be left in the buffer.
+    With `late`, callchains and user stacks may stay in the buffer.
     """
 
     def __init__(
@@ -40,7 +38,7 @@ class Cursor:
         self.damaged = bad if self.damaged is None else self.damaged | bad
 
     def word(self) -> NDArray[np.uint64]:
-        """The next word of each sample; 0 where its record has ended."""
+        """Return the next word of each sample; 0 beyond the end of its record."""
         over = self.position >= self.ends
         if not over.any():
             values = self.words[self.position].astype(np.uint64, copy=False)
@@ -52,7 +50,7 @@ class Cursor:
         return np.where(over, np.uint64(0), values)
 
     def skip(self, counts: NDArray[np.int64] | int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(starts, lengths) of the next `counts` words; where fewer are left, the sample is damaged and the length 0."""
+        """Skip `counts` words. Return (starts, lengths); a sample with fewer words is damaged and has the length 0."""
         starts = self.position
         lengths = np.broadcast_to(np.asarray(counts, np.int64), starts.shape)
         ends = starts + counts
@@ -67,30 +65,30 @@ class Cursor:
         return starts, lengths
 
     def count(self) -> NDArray[np.int64]:
-        """The next word as a number of things; what no record can hold becomes -1, which skip() refuses."""
+        """Return the next word as a count. A count that no record can hold becomes -1, which skip() rejects."""
         values = self.word()
         return np.where(values > 0xFFFF, np.uint64(0xFFFFFFFFFFFFFFFF), values).astype(np.int64)
 
 
 def gather(words: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
-    """The spans as rows; starts and lengths count elements of `words`, whose byte order becomes this machine's."""
+    """Return the spans as rows in this machine's byte order. Starts and lengths count elements of `words`."""
     return Slices(words, starts, lengths).gathered()
 
 
 def gather_bytes(buffer: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Ragged:
-    """Byte rows; starts and lengths in bytes."""
+    """Return spans of bytes as rows. Starts and lengths are in bytes."""
     if not ((starts & 3).any() or (lengths & 3).any()):
         words = gather(buffer.view(np.uint32), starts >> 2, lengths >> 2)
         return Ragged(words.values.view(np.uint8), words.offsets << 2)
     return gather(buffer, starts, lengths)
 
 
-#: decodes one variable field at the cursor into `columns`, or only steps over it
+#: decodes one variable field at the cursor into `columns`, or only skips it
 FieldDecoder = Callable[[Cursor, Columns, bool], None]
 
 
 def realigned(buf: NDArray[np.uint8], offsets: NDArray[np.int64], endian: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A copy of the records, each at a multiple of 8; records that are no multiple of 8 long get the rest as zeros."""
+    """Copy the records to multiples of 8, each padded with zeros to a multiple of 8."""
     parts, positions, offset = [], [], 0
     for start in offsets.tolist():
         if not 0 <= start <= len(buf) - 8:

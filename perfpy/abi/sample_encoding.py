@@ -1,8 +1,4 @@
-"""Values -> one SAMPLE record: the mirror of perfpy.abi.samples, for one sample at a time.
-
-What enters: an EventAttr and the fields' values under the names of the
-columns. What leaves: the record's bytes. Layout: see perfpy.abi.samples.
-"""
+"""Encode one SAMPLE record; the mirror of perfpy.abi.samples, which documents the layout."""
 
 from __future__ import annotations
 
@@ -34,13 +30,11 @@ _WORDS_BEFORE_READ: Final = (
 
 
 def encode_sample(attr: EventAttr, values: Mapping[str, Any], endian: str = "<") -> bytes:
-    """The SAMPLE record of these values; fields that are not given are 0 or empty.
+    """Return the SAMPLE record of these values, named as the columns. Missing fields are 0 or empty.
 
-    values: numbers, "misc" among them; callchain, user_regs, intr_regs:
-    sequences of numbers (registers: as many as the mask has bits, or none);
-    raw, user_stack, aux: bytes; branch_stack: (from, to, flags) triples, flags
-    in little-endian bit order; branch_hw_index, branch_counters; read: a list
-    of Reading. Raises ValueError when the record would be longer than 64 kB.
+    Numbers include "misc". callchain, user_regs and intr_regs are sequences of numbers (registers: one for each bit of the mask, or none);
+    raw, user_stack and aux are bytes; branch_stack is a list of (from, to, flags) with flags in little-endian bit order; read is a list of
+    Reading. Raises ValueError if the record would exceed 64 kB.
     """
     writer = _SampleWriter(attr, values, endian)
     return with_header(RecordType.SAMPLE, values.get("misc", 0), writer.body(), endian)
@@ -80,8 +74,8 @@ class _SampleWriter:
         return struct.pack(self._endian + code, *numbers)
 
     def _list(self, name: str) -> Sequence[Any]:
-        found: Sequence[Any] = self._values.get(name, ())
-        return found
+        values: Sequence[Any] = self._values.get(name, ())
+        return values
 
     def _words(self, numbers: Sequence[int]) -> bytes:
         return self._pack(f"{len(numbers)}Q", *(int(number) & _U64 for number in numbers))
@@ -112,7 +106,7 @@ class _SampleWriter:
         return self._words((len(entries),)) + index + self._words(words) + counters
 
     def _flags(self, flags: int) -> int:
-        """A branch's flags as the recorded machine has them: its bit fields fill a word from the end that comes first."""
+        """Return a branch's flags in the recorded machine's order: bit fields start at the end of the word that comes first."""
         if self._endian == "<":
             return flags
         word, shift = 0, 0

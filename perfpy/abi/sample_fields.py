@@ -1,8 +1,6 @@
-"""The fields of samples that have no fixed offset: one step per field, in layout order.
+"""Decode the variable fields of samples, one decoder for each field, in layout order.
 
-What enters: a Cursor that stands at the field. What leaves: the field's
-columns, and the cursor after the field. Layout: PERF_RECORD_SAMPLE in
-include/uapi/linux/perf_event.h (drawn in perfpy.abi.samples).
+Layout: PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h (drawn in perfpy.abi.samples).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ READ_DTYPE: Final = np.dtype([("value", "u8"), ("enabled", "u8"), ("running", "u
 
 
 def variable_decoders(attr: EventAttr, endian: str) -> list[tuple[tuple[str, ...], FieldDecoder]]:
-    """(names of the columns, step) for every field after the fixed ones, in layout order."""
+    """Return (column names, decoder) of every field after the fixed ones, in layout order."""
     makers: tuple[tuple[int, Callable[[], tuple[tuple[str, ...], FieldDecoder]]], ...] = (
         (SampleType.READ, lambda: (("read",), _read_decoder(attr.read_format))),
         (SampleType.CALLCHAIN, lambda: (("callchain",), _callchain)),
@@ -57,7 +55,7 @@ def _word_decoder(name: str) -> tuple[tuple[str, ...], FieldDecoder]:
 
 
 def _weight_decoder(sample_type: int) -> tuple[tuple[str, ...], FieldDecoder]:
-    """WEIGHT is one number; WEIGHT_STRUCT is three in one word: u32 weight, u16 ins_lat, u16 retire_lat from the low end."""
+    """Decode WEIGHT, one number, or WEIGHT_STRUCT, three in one word: u32 weight, u16 ins_lat, u16 retire_lat from the low end."""
     if not sample_type & SampleType.WEIGHT_STRUCT:
         return _word_decoder("weight")
 
@@ -73,7 +71,7 @@ def _weight_decoder(sample_type: int) -> tuple[tuple[str, ...], FieldDecoder]:
 
 
 def _read_decoder(read_format: int) -> FieldDecoder:
-    """struct read_format: with GROUP { u64 nr; times; { u64 value; id; lost } [nr] }, else { u64 value; times; id; lost }."""
+    """Decode struct read_format: { u64 nr; times; { u64 value; id; lost } [nr] } with GROUP, else { u64 value; times; id; lost }."""
     times = [n for n, bit in (("enabled", ReadFormat.TOTAL_TIME_ENABLED), ("running", ReadFormat.TOTAL_TIME_RUNNING)) if read_format & bit]
     member = ["value"] + [name for name, bit in (("id", ReadFormat.ID), ("lost", ReadFormat.LOST)) if read_format & bit]
 
@@ -129,7 +127,7 @@ def _registers_decoder(name: str, mask: int) -> tuple[tuple[str, ...], FieldDeco
 
 
 def _user_stack(cursor: Cursor, columns: Columns, wanted: bool) -> None:
-    """{ u64 size; char data[size]; u64 dyn_size } : only dyn_size bytes are valid; no dyn_size when size is 0."""
+    """Decode { u64 size; char data[size]; u64 dyn_size }. Only dyn_size bytes are valid; there is no dyn_size if size is 0."""
     sizes = cursor.count()
     dumped = sizes != 0
     starts, words = cursor.skip(np.where(sizes < 0, -1, ((sizes + 7) >> 3) + dumped))

@@ -1,9 +1,9 @@
-"""The trailer that says who and when of a side-band record <-> SampleId.
+"""Encode and decode the sample_id trailer of side-band records.
 
-Layout: include/uapi/linux/perf_event.h, struct sample_id: the fields that sample_type asks for.
+Layout: struct sample_id in include/uapi/linux/perf_event.h; it has the fields of sample_type.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
 
 import struct
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SampleId(NamedTuple):
-    """struct sample_id: who and when of a side-band record; None where the event does not say."""
+    """struct sample_id: the task, time and event of a side-band record; None for a field that the event lacks."""
 
     pid: int | None = None
     tid: int | None = None
@@ -28,10 +28,7 @@ class SampleId(NamedTuple):
 
 
 class IdLayout:
-    """Where the sample_id trailer's fields are, for one sample_type; `size` is its length in bytes.
-
-    Built with sample_type 0 it is no trailer at all.
-    """
+    """The layout of the sample_id trailer for one sample_type; `size` is its length in bytes, 0 for sample_type 0."""
 
     def __init__(self, sample_type: int, endian: str) -> None:
         code = endian
@@ -50,25 +47,25 @@ class IdLayout:
         self._struct = struct.Struct(code)
         self._names = tuple(names)
         self.size = self._struct.size
-        # of each of SampleId's fields the index in what the struct has and a None after it
+        # the index of each of SampleId's fields in the unpacked struct, which is followed by a None for missing fields
         self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
     @classmethod
     def of(cls, attr: "EventAttr", endian: str) -> "IdLayout":
-        """The trailer of the records of an event: none without sample_id_all."""
+        """Return the trailer of an event's records; empty without sample_id_all."""
         return cls(attr.sample_type if attr.sample_id_all else 0, endian)
 
     def decode(self, body: bytes) -> SampleId | None:
-        """The trailer at the end of a record's body; None when the event has none."""
+        """Decode the trailer at the end of a record's body; None if the event has none."""
         if not self.size:
             return None
         values = (*self._struct.unpack_from(body, len(body) - self.size), None)
         return SampleId._make([values[position] for position in self._positions])
 
     def encode(self, sample_id: SampleId | None) -> bytes:
-        """The mirror of decode(); missing values become 0."""
-        given = sample_id or SampleId()
-        return self._struct.pack(*(((getattr(given, name) or 0) if name else 0) for name in self._names))
+        """Encode; the mirror of decode(). Missing values become 0."""
+        source = sample_id or SampleId()
+        return self._struct.pack(*(((getattr(source, name) or 0) if name else 0) for name in self._names))
 
 
 NO_ID: Final = IdLayout(0, "<")  # without fields it has no byte order

@@ -1,7 +1,6 @@
-"""Columns -> SAMPLE records of one attr: the mirror of perfpy.abi.samples, for many samples at a time.
+"""Encode many SAMPLE records of one attr from columns; the mirror of perfpy.abi.samples, which documents the layout.
 
-What enters: an EventAttr and columns as SampleLayout.decode() gives them. What leaves: the records' bytes, and where each begins.
-Layout: see perfpy.abi.samples. Registers, copies of stacks, readings and AUX data are not written: written_attr() says which are.
+Registers, stack copies, readings and AUX data are not written; written_attr() clears them.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ _RAW_HEAD: Final = 4
 
 
 def written_attr(attr: EventAttr) -> EventAttr:
-    """The attr of what encode_rows() writes."""
+    """Return the attr of the records that encode_rows() writes."""
     branches = attr.branch_sample_type & ~int(BranchSample.COUNTERS)
     kind = attr.sample_type & ~int(_NOT_WRITTEN)
     return attr.copy(sample_type=kind, branch_sample_type=branches, sample_regs_user=0, sample_regs_intr=0, sample_stack_user=0)
 
 
 def encode_rows(attr: EventAttr, columns: Mapping[str, Any], count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Records of `count` samples in this machine's byte order: their bytes, and offsets with one more entry than samples.
+    """Encode `count` samples in this machine's byte order. Return their bytes, and int64[count + 1] byte offsets.
 
-    attr: one of written_attr(). Columns that are not there are 0 or empty. Raises ValueError where a record would be longer than 64 kB.
+    `attr` comes from written_attr(). Missing columns are 0 or empty. Raises ValueError if a record would exceed 64 kB.
     """
     fields = [np.zeros(count, np.uint64), *_fields(attr, columns, count)]
     lengths = [_length(field, count) for field in fields]
@@ -64,22 +63,22 @@ def encode_rows(attr: EventAttr, columns: Mapping[str, Any], count: int) -> tupl
 
 
 def _fields(attr: EventAttr, columns: Mapping[str, Any], count: int) -> list[Words | Ragged]:
-    """The fields in layout order: a word a sample, or several."""
+    """Return the fields in layout order, one or several words for each sample."""
     kind = attr.sample_type
-    found: list[Words | Ragged] = [_fixed(columns, names, count) for bit, names in FIXED_FIELDS if kind & bit]
+    fields: list[Words | Ragged] = [_fixed(columns, names, count) for bit, names in FIXED_FIELDS if kind & bit]
     if kind & SampleType.CALLCHAIN:
-        found += _counted(columns.get("callchain"), count)
+        fields += _counted(columns.get("callchain"), count)
     if kind & SampleType.RAW:
-        found.append(_raw(columns.get("raw"), count))
+        fields.append(_raw(columns.get("raw"), count))
     if kind & SampleType.BRANCH_STACK:
         entries, *_ = branches = _counted(_as_words(columns.get("branch_stack")), count)
         branches[0] = entries // np.uint64(3) if not isinstance(entries, Ragged) else entries
         if attr.branch_sample_type & BranchSample.HW_INDEX:
             branches.insert(1, _word(columns, "branch_hw_index", count))
-        found += branches
+        fields += branches
     if kind & (SampleType.WEIGHT | SampleType.WEIGHT_STRUCT):
-        found.append(_weight(columns, count, parts=bool(kind & SampleType.WEIGHT_STRUCT)))
-    return found + [_word(columns, name, count) for bit, name in _LAST_WORDS if kind & bit]
+        fields.append(_weight(columns, count, parts=bool(kind & SampleType.WEIGHT_STRUCT)))
+    return fields + [_word(columns, name, count) for bit, name in _LAST_WORDS if kind & bit]
 
 
 def _length(field: Words | Ragged, count: int) -> NDArray[np.int64]:
@@ -105,12 +104,12 @@ def _counted(column: Ragged | None, count: int) -> list[Words | Ragged]:
 
 
 def _as_words(column: Ragged | None) -> Ragged | None:
-    """Branches as plain words, three each."""
+    """Return branches as plain words, three for each branch."""
     return None if column is None else Ragged(np.ascontiguousarray(column.values).view(np.uint64), column.offsets * 3)
 
 
 def _raw(column: Ragged | None, count: int) -> Ragged:
-    """The size in 4 bytes, the data, and zeros up to a whole word, which count as data."""
+    """Return the size in 4 bytes, the data, and zeros up to a full word, which count as data."""
     lengths = np.zeros(count, np.int64) if column is None else np.diff(column.offsets)
     words = _RAW_HEAD + lengths + 7 >> 3
     offsets = np.concatenate([[0], np.cumsum(words)]).astype(np.int64)

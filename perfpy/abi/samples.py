@@ -1,8 +1,6 @@
-"""SAMPLE records <-> columns: the only decoder of samples.
+"""Decode SAMPLE records into columns; the only decoder of samples.
 
-What enters: an EventAttr (what each sample carries), a buffer and the offsets
-of the SAMPLE records in it. What leaves: Columns, one array per field. Layout:
-PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
+Layout: PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
 
     struct { struct perf_event_header header;
       u64 identifier        (IDENTIFIER)      u64 addr       (ADDR)
@@ -21,8 +19,7 @@ PERF_RECORD_SAMPLE in include/uapi/linux/perf_event.h:
       u64 phys_addr (PHYS_ADDR), cgroup (CGROUP), data_page_size, code_page_size
       u64 size; char data[] (AUX) }
 
-The columns are named after these; see SampleLayout.decode. The mirror, for one
-sample, is perfpy.abi.sample_encoding.
+Columns have the names of these fields; see SampleLayout.decode. The mirror for one sample is perfpy.abi.sample_encoding.
 """
 
 from __future__ import annotations
@@ -53,10 +50,7 @@ _INT: Final = np.int32
 
 
 class SampleLayout:
-    """How the samples of one attr are laid out; built once, used for all of them.
-
-    names: the columns that decode() can give, in layout order.
-    """
+    """The layout of the samples of one attr. `names` has the columns that decode() can return, in layout order."""
 
     def __init__(self, attr: EventAttr, endian: str = "<") -> None:
         self.endian = endian
@@ -81,11 +75,11 @@ class SampleLayout:
 
     @property
     def fixed_words(self) -> int:
-        """The words in front of the first field of no fixed offset, the header among them."""
+        """The number of words before the variable fields, header included."""
         return self._fixed_words
 
     def word_of(self, name: str) -> int | None:
-        """The 8-byte word, counted from the record's start, that a fixed field begins in; None if samples lack it."""
+        """Return the 8-byte word of a fixed field, counted from the record's start; None if samples lack it."""
         return next((word for field, word, _ in self._fixed if field == name), None)
 
     def decode(
@@ -96,14 +90,16 @@ class SampleLayout:
         *,
         late: bool = False,
     ) -> Columns:
-        """The columns of the SAMPLE records that start at `offsets` (bytes) in `buf`.
+        """Decode the SAMPLE records that start at `offsets` (bytes) in `buf`.
 
-        fields: names of the columns wanted (default: all; those that samples of this attr do not have are left out without a word).
-        Numbers come as uint64, but pid, tid and cpu int32, misc uint16, cpumode (the low bits of misc) uint8. Ragged: callchain (uint64),
-        raw, user_stack, aux (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order), branch_counters, user_regs,
-        intr_regs (uint64, set bits of the mask from the lowest up), read (READ_DTYPE: one row a counter). late: callchain and
-        user_stack come as Slices, which need `buf`. Samples whose record is too short are marked in `damaged`.
-        Raises ValueError when a record does not lie within `buf`.
+        Args:
+            fields: names of the columns (default: all); names that samples of this attr lack are ignored
+            late: return callchain and user_stack as Slices, which need `buf`
+
+        Columns are uint64, except pid, tid and cpu (int32), misc (uint16) and cpumode (the low bits of misc, uint8). Ragged columns:
+        callchain (uint64), raw, user_stack, aux (uint8), branch_stack (BRANCH_DTYPE, flags in little-endian bit order), branch_counters,
+        user_regs, intr_regs (uint64, the mask's bits from the lowest), read (READ_DTYPE, one row for each counter). Samples whose record is
+        too short are marked in `damaged`. Raises ValueError if a record exceeds `buf`.
 
         >>> from perfpy.abi.attr import EventAttr
         >>> from perfpy.abi.flags import SampleType
@@ -159,7 +155,7 @@ class SampleLayout:
 
 
 def _aligned(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, endian: str) -> tuple[NDArray[np.uint8], RecordStarts]:
-    """A buffer of whole words, and where the records begin in it, all at words."""
+    """Return a buffer of complete words, and the starts of the records, aligned to words."""
     begins = offsets if isinstance(offsets, RecordStarts) else RecordStarts(offsets)
     if np.bitwise_or.reduce(begins.starts) & 7 or buf.ctypes.data & 7:
         buf, moved = realigned(buf, begins.starts, endian)
@@ -168,7 +164,7 @@ def _aligned(buf: NDArray[np.uint8], offsets: NDArray[np.int64] | RecordStarts, 
 
 
 def _decode_misc(headers: NDArray[np.uint16], begins: RecordStarts, columns: Columns, wanted: frozenset[str] | None) -> None:
-    """misc, and the mode of the CPU that is in it. headers: the buffer."""
+    """Decode misc, and the cpumode in it. `headers` is the buffer."""
     if wanted is not None and not wanted & {"misc", "cpumode"}:
         return
     misc = begins.column(headers, 4).astype(np.uint16, copy=False)

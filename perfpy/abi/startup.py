@@ -1,9 +1,7 @@
-"""`NamedTuple`, `cached_property` and `dataclass` for what is loaded to show a header, or a small report.
+"""Light versions of NamedTuple, cached_property and dataclass for modules that are loaded to show a header or a small report.
 
-To readers and type checkers they are those of typing, functools and dataclasses; at
-run time the lines below stand for them: importing those, with re, enum, inspect and
-collections that they import, would take longer than the header does, and making one
-dataclass as long as reading a small recording's samples.
+Type checkers see those of typing, functools and dataclasses. At run time, importing these with re, enum, inspect and collections would take
+longer than showing the header, and making one dataclass takes as long as reading the samples of a small recording.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
     from typing import Any, NamedTuple
 else:
     try:
-        from _collections import _tuplegetter as _item  # what collections gives its named tuples: as fast as an attribute can be
+        from _collections import _tuplegetter as _item  # the descriptor of collections.namedtuple, as fast as an attribute
     except ImportError:
 
         def _item(index: int, doc: str) -> property:
             return property(lambda self: self[index], doc=doc)
 
     class _NamedTupleMaker(type):
-        """Makes of the annotations of a class the names of a tuple's fields."""
+        """The metaclass that turns a class's annotations into fields of a tuple."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             made = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
@@ -35,10 +33,10 @@ else:
             return made
 
     class NamedTuple(tuple, metaclass=_NamedTupleMaker):
-        """What it is in typing; the module of a class that is made of it needs `from __future__ import annotations`."""
+        """typing.NamedTuple, for modules with `from __future__ import annotations`."""
 
         def __new__(cls, *args: Any, **named: Any) -> NamedTuple:
-            """The values in order, or by name."""
+            """Make a tuple of values in order, or by name."""
             if len(args) != len(cls._fields):
                 args = *args, *cls._rest(len(args), named)
             if named:
@@ -47,7 +45,7 @@ else:
 
         @classmethod
         def _rest(cls, count: int, named: dict[str, Any]) -> list[Any]:
-            """The values after the first `count`, taken out of `named` and the defaults."""
+            """Return the values after the first `count`, from `named` and the defaults."""
             if count > len(cls._fields):
                 raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {count} are given")
             try:
@@ -72,7 +70,7 @@ else:
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     class cached_property:  # noqa: N801  # its name in functools
-        """A method called once for each instance; the instance's dictionary then has the value in its place."""
+        """functools.cached_property: a method called once for each instance, whose dictionary then holds the value."""
 
         def __init__(self, compute: Callable[[Any], Any]) -> None:
             self._compute = compute
@@ -88,17 +86,17 @@ else:
             return value
 
     class _Fresh:
-        """A field's default: made anew for each instance."""
+        """A field's default, made anew for each instance."""
 
         def __init__(self, make: Callable[[], Any]) -> None:
             self.make = make
 
-    def field(*, default_factory: Callable[[], Any]) -> _Fresh:  # its name in dataclasses
-        """A field with a default that instances do not share."""
+    def field(*, default_factory: Callable[[], Any]) -> _Fresh:  # the name in dataclasses
+        """Return a default that instances do not share."""
         return _Fresh(default_factory)
 
-    def dataclass(*, eq: bool, repr: bool) -> Callable[[type], type]:  # its name in dataclasses
-        """A class whose annotations are the arguments of its constructor; it is compared and shown as any object."""
+    def dataclass(*, eq: bool, repr: bool) -> Callable[[type], type]:  # the name in dataclasses
+        """Turn a class's annotations into arguments of its constructor. Instances compare and print as plain objects."""
         assert not eq
         assert not repr
 
@@ -108,7 +106,7 @@ else:
             fresh = {name: default.make for name, default in defaults.items() if isinstance(default, _Fresh)}
 
             def fill(self: Any, *args: Any, **named: Any) -> None:
-                values = {**defaults, **dict(zip(names, args)), **named}  # noqa: B905  # what is too much is found below
+                values = {**defaults, **dict(zip(names, args)), **named}  # noqa: B905  # surplus values are found below
                 if len(args) > len(names) or values.keys() != set(names) or named.keys() & names[: len(args)]:
                     raise TypeError(f"{cls.__name__} takes {', '.join(names)}")
                 self.__dict__.update(values)
@@ -123,7 +121,7 @@ else:
         return completed
 
     def replace(instance: Any, **changes: Any) -> Any:
-        """The same value but for these fields."""
+        """Return a copy with some fields changed."""
         values = {name: getattr(instance, name) for name in instance.__match_args__}
         return type(instance)(**{**values, **changes})
 

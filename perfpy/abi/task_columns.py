@@ -1,14 +1,10 @@
-"""The records that say which tasks there are and what they map -> columns.
+"""Decode the records about tasks and mappings (MMAP, MMAP2, COMM, FORK, EXIT, KSYMBOL) into columns.
 
-What enters: the bodies of many MMAP, MMAP2, COMM, FORK, EXIT and KSYMBOL
-records, one after the other. What leaves: TaskRecords. A system-wide
-recording of a build has more of these than a report has rows: here a record
-costs a slice and a look into a dict, where one value each (perfpy.abi.records,
-which has the layouts) costs ten times that.
+A system-wide recording of a build has more of these than a report has rows. Here a record costs a slice and a dict lookup; one value for
+each record (perfpy.abi.records, which has the layouts) would cost ten times as much.
 
-The bytes of MMAP and MMAP2 records after their first 32, {u32 pid, tid; u64
-addr, len, pgoff}, say which file it is. There are few different ones: these
-only are decoded.
+After their first 32 bytes, {u32 pid, tid; u64 addr, len, pgoff}, MMAP and MMAP2 records describe the file. Few of these descriptions are
+distinct, and only the distinct ones are decoded.
 """
 
 from __future__ import annotations
@@ -34,18 +30,22 @@ _FIXED: Final = {
     RecordType.EXIT: 24,
     RecordType.KSYMBOL: 16,
 }
-_OF_FILE: Final = 32  # where what says of the file begins
-_AT_ONCE: Final = 1 << 16  # records that are cut into slices together
-_NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # where its name begins, after that
+_OF_FILE: Final = 32  # offset of the file's description
+_AT_ONCE: Final = 1 << 16  # number of records sliced together
+_NAME: Final = {RecordType.MMAP: 0, RecordType.MMAP2: 32}  # offset of the name in that description
 
-#: the types that are decoded here
+#: the types that this module decodes
 TASK_TYPES: Final = frozenset(_FIXED)
 
 
 class RawColumns(NamedTuple):
-    """Records before they are decoded: type and misc; where their bodies begin in `data` (multiples of 8) and their sizes, in bytes.
+    """Records before decoding.
 
-    trailer: the sizes of their sample_ids; data: the bodies, padded to a multiple of 8.
+    Attributes:
+        start: offsets of the bodies in `data`, multiples of 8
+        size: sizes of the bodies in bytes
+        trailer: sizes of their sample_ids
+        data: the bodies, padded to a multiple of 8
     """
 
     type: NDArray[np.uint32]
@@ -56,17 +56,17 @@ class RawColumns(NamedTuple):
     data: bytes
 
     def rows(self, index: NDArray[np.bool_]) -> RawColumns:
-        """Only the given records."""
+        """Select some records."""
         columns = (self.type[index], self.misc[index], self.start[index], self.size[index], self.trailer[index])
         return RawColumns(*columns, self.data)
 
     def body(self, row: int) -> bytes:
-        """The body of one record, its trailer included."""
+        """Return the body of one record, with its trailer."""
         return self.data[self.start[row] : self.start[row] + self.size[row]]
 
     @property
     def too_short(self) -> NDArray[np.bool_]:
-        """Which records have no room for what all of their type have."""
+        """A mask of records that are too short for the fixed fields of their type."""
         needed = self.trailer.copy()
         for kind, size in _FIXED.items():
             needed[self.type == kind] += size
@@ -74,7 +74,13 @@ class RawColumns(NamedTuple):
 
 
 class MappedFile(NamedTuple):
-    """What a mapping says of its file. executable: code may be in it; flags: of mmap(); build_id: b"" where it is not known."""
+    """The file of a mapping.
+
+    Attributes:
+        executable: whether it may contain code
+        flags: those of mmap()
+        build_id: b"" if unknown
+    """
 
     name: str
     executable: bool
@@ -83,7 +89,13 @@ class MappedFile(NamedTuple):
 
 
 class MapColumns(NamedTuple):
-    """MMAP and MMAP2 records. rank: as TaskRecords says; mode: the cpumode of misc; file: index into TaskRecords.files."""
+    """MMAP and MMAP2 records.
+
+    Attributes:
+        rank: see TaskRecords
+        mode: the cpumode of misc
+        file: index into TaskRecords.files
+    """
 
     rank: NDArray[np.int32]
     mode: NDArray[np.uint16]
@@ -94,12 +106,12 @@ class MapColumns(NamedTuple):
     file: NDArray[np.int32]
 
     def rows(self, index: NDArray[np.bool_]) -> MapColumns:
-        """Only the given records."""
+        """Select some records."""
         return MapColumns._make([column[index] for column in self])
 
 
 class TaskColumns(NamedTuple):
-    """COMM, FORK and EXIT records. comm: index into TaskRecords.comms, of COMM only, as ppid and ptid are not of COMM."""
+    """COMM, FORK and EXIT records. `comm`, an index into TaskRecords.comms, is defined for COMM only; ppid and ptid for the others."""
 
     rank: NDArray[np.int32]
     type: NDArray[np.uint32]
@@ -112,7 +124,7 @@ class TaskColumns(NamedTuple):
 
 
 class TaskRecords(NamedTuple):
-    """The records by kind. A record's rank is its ordinal among all of them, from 1 on; keys: of all of them, by rank."""
+    """The records by kind. A record's rank is its number among all of them, from 1; `keys` has the delivery keys by rank."""
 
     keys: NDArray[np.uint64]
     maps: MapColumns
@@ -123,7 +135,7 @@ class TaskRecords(NamedTuple):
 
 
 def decode_tasks(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> TaskRecords:
-    """Records of TASK_TYPES, none of which is too short; keys: their delivery keys."""
+    """Decode records of TASK_TYPES, none of which is too short. `keys` are their delivery keys."""
     ranks = np.arange(1, len(keys) + 1, dtype=np.int32)
     is_map = (raw.type == RecordType.MMAP) | (raw.type == RecordType.MMAP2)
     is_ksymbol = raw.type == RecordType.KSYMBOL
@@ -150,16 +162,16 @@ def _maps(raw: RawColumns, ranks: NDArray[np.int32], endian: str) -> tuple[MapCo
 
 
 def _files(raw: RawColumns, endian: str) -> tuple[NDArray[np.int32], list[MappedFile]]:
-    """The file of each mapping, and the different ones."""
+    """Return the file index of each mapping, and the distinct files."""
     number = np.zeros(len(raw.type), np.int32)
     files: list[MappedFile] = []
-    # what the bytes mean, type and misc say
+    # type and misc determine how the bytes are decoded
     meanings = raw.type << np.uint32(16) | raw.misc & np.uint16(MISC_MMAP_BUILD_ID | MISC_MMAP_DATA)
     for meaning in set(meanings.tolist()):
         kind, misc = meaning >> 16, meaning & 0xFFFF
-        mine = meanings == meaning
-        number[mine], slices = _interned(raw.rows(mine), _OF_FILE, _NAME[kind])
-        number[mine] += len(files)
+        has_meaning = meanings == meaning
+        number[has_meaning], slices = _interned(raw.rows(has_meaning), _OF_FILE, _NAME[kind])
+        number[has_meaning] += len(files)
         files += [_file(kind, misc, slice_, endian) for slice_ in slices]
     return number, files
 
@@ -190,23 +202,23 @@ def _native(column: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _interned(raw: RawColumns, begin: int, name: int) -> tuple[list[int], list[bytes]]:
-    """The bytes from `begin` on of each body as numbers, and the different ones; `name`: where in them their C string begins."""
+    """Intern the bytes from `begin` of each body. Their C string starts at `name`. Return numbers and the distinct bytes."""
     begins = raw.start + begin
     numbers, slices = _numbered(raw.data, begins, raw.start + raw.size - raw.trailer)
     if any(0 not in slice_[name:] for slice_ in slices):
-        # a C string that does not end within its field runs on into the trailer, as in perfpy.abi.records
+        # an unterminated C string continues into the trailer, as in perfpy.abi.records
         return _numbered(raw.data, begins, raw.start + raw.size)
     return numbers, slices
 
 
 def _numbered(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[list[int], list[bytes]]:
-    """Numbers for slices of `data`, equal ones for equal slices, and the different ones."""
-    known: dict[bytes, int] = {}
+    """Intern slices of `data`: return a number for each slice, and the distinct slices."""
+    numbers_of: dict[bytes, int] = {}
     numbers: list[int] = []
     for first in range(0, len(begins), _AT_ONCE):
         bounds = zip(begins[first : first + _AT_ONCE].tolist(), ends[first : first + _AT_ONCE].tolist(), strict=True)
         slices = [data[begin:end] for begin, end in bounds]
         for slice_ in dict.fromkeys(slices):
-            known.setdefault(slice_, len(known))
-        numbers += [known[slice_] for slice_ in slices]
-    return numbers, list(known)
+            numbers_of.setdefault(slice_, len(numbers_of))
+        numbers += [numbers_of[slice_] for slice_ in slices]
+    return numbers, list(numbers_of)

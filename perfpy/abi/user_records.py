@@ -1,14 +1,10 @@
-"""perf's own records (type 64 and above) <-> frozen values.
+"""Encode and decode perf's own records (type 64 and above).
 
-What enters: a record's type, misc and body (the bytes after its 8-byte
-header). What leaves: one of the named tuples below, or with encode() the
-record's bytes again. Layouts: tools/lib/perf/include/perf/event.h and
-perf.data-file-format.txt; each stands above its class. They have no
-sample_id trailer. Data that follows a record in the stream outside its size
-(of AUXTRACE and HEADER_TRACING_DATA) is the reader's and the writer's.
+They have no sample_id trailer. Data that follows a record outside its size (AUXTRACE, HEADER_TRACING_DATA) is read and written by the
+caller. Layouts: tools/lib/perf/include/perf/event.h and perf.data-file-format.txt; each stands in its class.
 """
 
-# no `from __future__ import annotations`: a NamedTuple is made in half the time from types that are there
+# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
 
 import struct
 from collections.abc import Callable
@@ -51,7 +47,7 @@ class HeaderTracingData(NamedTuple):
 
 
 class FinishedRound(NamedTuple):
-    """{ } : everything before the previous one of these may be put in order now"""
+    """{ } : records before the previous FINISHED_ROUND can be sorted now"""
 
     misc: int
 
@@ -159,7 +155,7 @@ class Compressed(NamedTuple):
 
 
 class Compressed2(NamedTuple):
-    """{ u64 data_size; char data[]; } : the same, padded to 8 bytes after data_size"""
+    """{ u64 data_size; char data[]; } : a piece of a zstd stream of records, padded to 8 bytes after data_size"""
 
     misc: int
     data: bytes
@@ -176,7 +172,7 @@ EVENT_UPDATE_SCALE: Final = 1
 EVENT_UPDATE_NAME: Final = 2
 EVENT_UPDATE_CPUS: Final = 3
 
-# record type -> class and codes, where the record is nothing but fixed fields
+# record type -> class and codes of records that have only fixed fields
 _FIXED: Final[dict[int, tuple[Any, str]]] = {
     RecordType.HEADER_TRACING_DATA: (HeaderTracingData, "I"),
     RecordType.FINISHED_ROUND: (FinishedRound, ""),
@@ -205,10 +201,9 @@ _TYPE_OF: Final[dict[type, int]] = {
 
 
 def decode(type: int, misc: int, body: bytes, endian: str = "<") -> "UserRecord | NewerRecord":
-    """One of perf's own records.
+    """Decode one of perf's own records from its body, the bytes after the header.
 
-    body: the bytes after the header. A type that is not known comes back as
-    Unknown. Raises ValueError when the body is too short for its layout.
+    An unknown type becomes Unknown. Raises ValueError if the body is too short for its layout.
     """
     try:
         if type in _FIXED:
@@ -228,27 +223,27 @@ def _newer_decoder(type: int) -> "Callable[[int, bytes, str], NewerRecord] | Non
 
 
 def encode(record: "UserRecord | NewerRecord", endian: str) -> bytes:
-    """The whole record, header included: the mirror of decode()."""
+    """Encode the whole record with its header; the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)
     if type(record) not in _TYPE_OF:
-        from perfpy.abi.newer_records import ENCODERS  # as above
+        from perfpy.abi.newer_records import ENCODERS  # few recordings have any
 
         number, encoder = ENCODERS[type(record)]
         return with_header(number, record.misc, aligned(encoder(record, endian)), endian)
     number = _TYPE_OF[type(record)]
     body = struct.pack(endian + _FIXED[number][1], *record[1:]) if number in _FIXED else _ENCODERS[type(record)](record, endian)
-    # a piece of a zstd stream ends where it ends; every other record is a multiple of 8 bytes long
+    # a piece of a zstd stream is not padded; every other record is a multiple of 8 bytes long
     return with_header(number, record.misc, body if isinstance(record, Compressed) else aligned(body), endian)
 
 
 def _words(body: bytes, offset: int, endian: str) -> tuple[int, ...]:
-    """The rest of the body as u64."""
+    """Return the remainder of the body as u64."""
     return struct.unpack_from(f"{endian}{max(0, len(body) - offset) // 8}Q", body, offset)
 
 
 def _counted(body: bytes, each: int, endian: str) -> int:
-    """The u64 count that starts a body, checked against the room for its entries of `each` bytes."""
+    """Return the u64 count at the start of a body, checked against the room for entries of `each` bytes."""
     (count,) = struct.unpack_from(endian + "Q", body)
     if count * each > len(body) - 8:
         raise ValueError(f"{count} entries in a record with room for {(len(body) - 8) // each}")
@@ -311,9 +306,9 @@ def _event_update(misc: int, body: bytes, endian: str) -> EventUpdate:
 
 
 def _time_conv(misc: int, body: bytes, endian: str) -> TimeConv:
-    first = struct.unpack_from(endian + "QQQ", body)
-    rest = struct.unpack_from(endian + "QQBB", body, 24) if len(body) >= 42 else ()
-    return TimeConv(misc, *first, *rest)
+    required = struct.unpack_from(endian + "QQQ", body)
+    optional = struct.unpack_from(endian + "QQBB", body, 24) if len(body) >= 42 else ()
+    return TimeConv(misc, *required, *optional)
 
 
 def _header_feature(misc: int, body: bytes, endian: str) -> HeaderFeature:

@@ -11,6 +11,7 @@ from perfpy.abi.flags import MISC_USER
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_id import SampleId
 
+PROT_EXEC: Final = 4
 PROT_READ_EXEC: Final = 5
 MAP_PRIVATE: Final = 2
 

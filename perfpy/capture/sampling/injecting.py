@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi import records
-from perfpy.abi.code_mapping import MAP_PRIVATE, PROT_READ_EXEC, code_mapping
+from perfpy.abi.code_mapping import MAP_PRIVATE, PROT_EXEC, PROT_READ_EXEC, code_mapping
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID, IdLayout
@@ -26,7 +26,7 @@ from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.perfdata.copied_features import features_of
 from perfpy.symbols.files.build_id_cache import BuildIdCache
-from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous, is_user_map, shown_name
 from perfpy.symbols.providers import jitdump
 from perfpy.symbols.providers.mapped_dump import is_dump, new_folder, read_dump
 from perfpy.untrusted import paths
@@ -158,13 +158,12 @@ class BuildIdMapper:
         mapping = _decoded(record, kind, misc, self._layout, self._endian)
         if not isinstance(mapping, _MAPPING):
             return b""
-        name = KERNEL_NAME if mapping.filename.startswith(KERNEL_NAME) else mapping.filename
-        build_id = self._build_ids.get(name)
+        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (PROT_READ_EXEC, MAP_PRIVATE)
+        build_id = self._build_ids.get(_dso_name(mapping, flags, executable=bool(prot & PROT_EXEC)))
         if build_id is None and self._only_these:
             return b""
         if not build_id or misc & MISC_MMAP_BUILD_ID:
             return record
-        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (PROT_READ_EXEC, MAP_PRIVATE)
         known = records.Mmap2(
             misc | MISC_MMAP_BUILD_ID,
             *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),
@@ -172,6 +171,15 @@ class BuildIdMapper:
             sample_id=mapping.sample_id,
         )
         return records.encode(known, self._layout, self._endian)
+
+
+def _dso_name(mapping: records.Mmap | records.Mmap2, flags: int, *, executable: bool) -> str:
+    """Return the name under which a report knows the mapping's dso: code without a file goes by its process's perf map."""
+    if mapping.filename.startswith(KERNEL_NAME):
+        return KERNEL_NAME
+    if is_user_map(mapping.misc):
+        return shown_name(mapping.filename, mapping.pid, flags, executable=executable)
+    return mapping.filename
 
 
 def require_monotonic_times(data: PerfData) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, RecordType
@@ -151,6 +152,22 @@ def test_mappings_get_build_ids_and_those_of_other_files_may_go(tmp_path: Path, 
     assert (found["/lib/hit"], found["/lib/nameless"], found["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
     assert result.timeline.kernel_reference == ("_text", 1 << 63)
     assert len(result.samples["ip"]) == 1
+
+
+def test_code_without_a_file_stays_mapped_where_samples_hit_it(tmp_path: Path):
+    """`inject -B` keeps //anon, so that a report still finds the process's perf map."""
+    builder = PerfDataBuilder(attrs=[usual_attr()])
+    for number, (name, pid) in enumerate([("//anon", PID), ("//anon", PID + 1), ("/anon_hugepage (deleted)", PID), ("/lib/other", PID)]):
+        builder.record(mapping(name, 0x1000 * (number + 1), 10 + number)._replace(pid=pid, tid=pid))
+    for address in (0x1004, 0x3004):
+        builder.sample(ip=address, pid=PID, tid=PID, time=15, period=1, misc=MISC_USER)
+    (tmp_path / "perf.data").write_bytes(builder.file())
+    assert cli.run(["inject", "-B", "-i", str(tmp_path / "perf.data"), "-o", str(tmp_path / "out.data")]) == 0
+    with Recording(str(tmp_path / "out.data")) as result:
+        assert [(side.record.pid, side.record.filename) for side in result.side_band() if isinstance(side.record, records.Mmap2)] == [
+            (PID, "//anon"),
+            (PID, "/anon_hugepage (deleted)"),
+        ]
 
 
 def other_owner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,15 +110,28 @@ class Tally:
             pairs = ((event, index) for event in self.events for index in indexes)
         else:
             pairs = ((event, index) for events in self._by_cgroup() for index in indexes for event in events)
+        missing = self._missing_threads()
         for event, index in pairs:
             row = self.rows[event][index]
+            if index in missing and not row.cells:
+                continue
             if row.value or not self._beside_the_point(event, index):
                 yield self._line(row, index)
 
     def lines_by_aggregate(self) -> Iterator[tuple[AggregateId, list[TallyLine]]]:
         """Yield all lines of each aggregate id, zeros included."""
+        missing = self._missing_threads()
         for index, aggregate_id in enumerate(self.grouping.aggregate_ids):
-            yield aggregate_id, [self._line(self.rows[event][index], index) for event in self.events]
+            if index not in missing:
+                yield aggregate_id, [self._line(self.rows[event][index], index) for event in self.events]
+
+    def _missing_threads(self) -> set[int]:
+        """Return the indexes of the threads that no event has counted although others were: they had ended before."""
+        if self.mode is not Aggregation.THREAD:
+            return set()
+        counted = [[row.cells for row in self.rows[event]] for event in self.events if not event.tool]
+        has_cells = [any(cells) for cells in zip(*counted, strict=True)]
+        return {index for index, has in enumerate(has_cells) if not has} if any(has_cells) else set()
 
     def _by_cgroup(self) -> list[list[CountedEvent]]:
         """Split the events into runs with the same cgroup."""

@@ -308,3 +308,13 @@ def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
     assert re.search(r"\n *\d+  page-faults:u\s", text)
     assert ("\033[2m" in text) is not bool(no_color)
     assert max(len(line) for line in re.sub(r"\033\[\d*\w", "", text).splitlines()) <= 60
+
+
+def test_threads_that_end_while_all_are_opened_are_left_out() -> None:
+    """Beside a loop of short processes; most of these runs met one that had ended."""
+    with subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) as loop:
+        try:
+            runs = [stat("-x,", "-a", "--per-thread", "-e", "task-clock,faults", "--", "sleep", "0.05") for _ in range(6)]
+        finally:
+            loop.kill()
+    assert [(run.returncode, "task-clock" in run.stderr) for run in runs] == [(0, True)] * 6

@@ -46,7 +46,8 @@ class CountingOptions(NamedTuple):
     task executes a program; all_user, all_kernel: as if each event had :u or
     :k; identifier: mark the attrs as those of a file with several events;
     alone: events that are counted for the tasks themselves, whatever inherit
-    says; with_threads: and for threads that these start.
+    says; with_threads: and for threads that these start; skip_missing: leave out
+    tasks that end before they are opened, as long as one is left.
     """
 
     inherit: bool = True
@@ -56,6 +57,7 @@ class CountingOptions(NamedTuple):
     identifier: bool = True
     alone: Collection[Event] = frozenset()
     with_threads: bool = False
+    skip_missing: bool = False
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
@@ -100,6 +102,7 @@ class Counting:
         self.events = to_open(events)
         count_members(self.events)
         self.tids: list[int] = []
+        self.missing: set[int] = set()  # indexes of tasks that had ended before they were opened
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
         self._cgroup_fds = cgroup_fds or {}
@@ -117,12 +120,13 @@ class Counting:
         such process, too many files); events that the machine cannot count
         are marked unsupported instead, with the reason.
         """
-        self.tids = list(tids)
+        self.tids, self.missing = list(tids), set()
         for event in self.events:
             self._prepare(event)
         self._make_room()
         try:
             self._open_everywhere(self.events)
+            self._close_missing()
             for event in self.events:
                 event.set_filter()
         except BaseException:
@@ -175,7 +179,8 @@ class Counting:
         for cpu in self._every_cpu():
             for event in events:
                 if event.state.supported and not event.tool and cpu in self._cpus_of(event):
-                    targets = [((cpu, thread), tid, cpu) for thread, tid in enumerate(self._tids_of(event))]
+                    tids = enumerate(self._tids_of(event))
+                    targets = [((cpu, thread), tid, cpu) for thread, tid in tids if thread not in self.missing]
                     self._opener.open(event, targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
 
     def _tids_of(self, event: OpenEvent) -> list[int]:
@@ -208,9 +213,18 @@ class Counting:
         """A user who may not look into the kernel counts user space; nothing else stands for an event."""
         return refusal.errno == errno.EACCES and opened.cgroup is None
 
-    def goes_without(self, _tid: int, _refusal: KernelRefused) -> bool:
-        """Every task is counted."""
-        return False
+    def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+        """A task that has ended is left out where others may stand for the target, as long as one is left."""
+        if refusal.errno != errno.ESRCH or not self.options.skip_missing or tid not in self.tids:
+            return False
+        self.missing.add(self.tids.index(tid))
+        return len(self.missing) < len(self.tids)
+
+    def _close_missing(self) -> None:
+        """Give back the counters that other events have of tasks that ended in between: every event counts the same tasks."""
+        for event in self.events if self.missing else ():
+            for known_by in [known_by for known_by in event.counters if known_by[1] in self.missing]:
+                event.counters.pop(known_by).close()
 
     def _dissolve(self, leader: OpenEvent) -> None:
         """Open each event of a group alone, from the first CPU on."""

@@ -76,5 +76,6 @@ class Plan(NamedTuple):
 
     @property
     def counting_options(self) -> CountingOptions:
-        """How to count: a command without a delay from its exec on."""
-        return self.options._replace(on_exec=self.target.kind == "command" and not self.delay)
+        """How to count: a command without a delay from its exec on; threads that nobody named may end before they are opened."""
+        kind = self.target.kind
+        return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))

@@ -120,6 +120,38 @@ def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
     assert all(counter.closed for counter in kernel.counters)
 
 
+class Ending(FakeKernel):
+    """Task 5 ends before the second event is opened."""
+
+    def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+        if pid == 5 and event == "faults":
+            raise KernelRefused("perf_event_open", errno.ESRCH, event=event)
+        return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_task_that_has_ended_is_left_out_of_all_events(grouped: bool) -> None:
+    """The others are counted, each under its own index; nothing of the ended one stays open."""
+    kernel = Ending(counts=lambda counter: setattr(counter, "value", counter.pid))
+    events = [software(name, SoftwareId.CONTEXT_SWITCHES) for name in ("cs", "faults", "third")]
+    counting = Counting(group(*events) if grouped else events, kernel=kernel, options=CountingOptions(skip_missing=True))
+    counting.open((4, 5, 6))
+    found = {event.name: [(cell.thread, cell.value) for cell in cells] for event, cells in counting.read({}).items()}
+    assert found == {name: [(0, 4), (2, 6)] for name in ("cs", "faults", "third")}
+    assert all(counter.closed for counter in kernel.counters if counter.pid == 5)
+    assert counting.missing == {1}
+    counting.close()
+    assert [len(cells) for cells in counting.open((4,)).read({}).values()] == [1, 1, 1]
+    assert not counting.missing
+
+
+def test_a_target_without_any_task_left_is_an_error() -> None:
+    """Nothing would be counted."""
+    kernel = FakeKernel(refuse={"cs": errno.ESRCH})
+    with pytest.raises(KernelRefused):
+        Counting([software("cs", SoftwareId.CONTEXT_SWITCHES)], kernel=kernel, options=CountingOptions(skip_missing=True)).open((4, 5))
+
+
 def test_a_weak_group_falls_apart() -> None:
     """Where the PMU cannot hold a group of :W, each event is opened alone, and read alone."""
 

@@ -69,7 +69,7 @@ WRITERS = {
     "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
     "testing/baselines.py": "beside the tests, where the option or the setting says",
     "events/table_making.py": "in a Folder, by names that a pattern makes",
-    "capture/runtimes/cpython/attach.py": "in a new folder of ours alone",
+    "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: a new perf map of its own number",
     "untrusted/folders.py": "it is the door",
     "profiling.py": "in a new folder of ours alone",
@@ -79,8 +79,7 @@ WRITERS = {
     "symbols/files/debuginfod.py": "in a folder of ours alone, by build-id",
     "capture/sampling/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
-    "capture/runtimes/perf_maps.py": "lines more for a map of ours alone, which a runtime wrote for us",
-    "capture/runtimes/java_attach.py": "an empty file that tells a JVM to listen: new, in its /tmp, by its number; removed again",
+    "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
     "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
     "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",
@@ -125,7 +124,7 @@ def test_files_are_written_only_where_the_user_or_the_door_says():
 # -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
 
 FOLDERS = re.compile(
-    r"\.build-id|/root/?\{\}|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
+    r"\.build-id|/root/?\{\}|/proc/\{\}/root|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
 )
 PATH_MAKERS = {
     "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
@@ -193,10 +192,12 @@ READERS = {
     "symbols/files/live_process.py": "/proc/PID",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",
     "capture/runtimes/attaching.py": "/proc/PID",
+    "capture/runtimes/jitted_code.py": "the folder of a dump of ours, to remove it",
     "capture/unwinding/process.py": "/dev/null",
     "capture/unwinding/spool.py": "a nameless file of its own",
     "analysis/aggregate/overflow.py": "a nameless file of its own; /proc, and /sys",
-    "capture/runtimes/java_attach.py": "/proc/PID; and it writes, in a mode of which it knows",
+    "capture/runtimes/java_attach.py": "/proc/PID; a socket, in the /tmp of a process, with the rights of its user",
+    "capture/runtimes/cpython/script_folder.py": "in a new folder of ours, by its descriptor",
     "capture/control.py": "a FIFO that --control names, opened so that it does not block",
     "capture/environment.py": "/proc and /sys",
     "capture/counting/tool_values.py": "/sys",
@@ -232,6 +233,50 @@ def test_files_are_opened_by_the_door_or_where_the_kernel_made_them():
     check(places(match for module in MODULES for match in reads(module)), READERS)
 
 
+# -- files of other processes: opened by the door, as links on the way are theirs --------------------------------
+
+BY_PATH = {
+    "os.stat",
+    "os.lstat",
+    "os.access",
+    "os.readlink",
+    *(f"os.path.{name}" for name in "exists lexists isfile isdir islink getsize getmtime samefile realpath".split()),
+}
+ROOMS = ("symbols/", "debuginfo/", "unwind/", "disassembly/", "capture/runtimes/", "capture/unwinding/")
+BY_PATH_USERS = {
+    "symbols/providers/kernel_symbols.py": "files of the kernel",
+    "symbols/files/module_files.py": "files of the kernel",
+    "symbols/files/debug_files.py": "--symfs",
+    "symbols/files/debuginfod.py": "the cache, by build-id",
+    "symbols/files/build_id_cache.py": "the cache; names of files outside of containers, which regular_fd opens",
+    "symbols/files/build_id_archive.py": "the cache",
+    "symbols/files/live_process.py": "links of /proc/PID that are read, or lead to what is mapped",
+    "disassembly/function_code.py": "where split_process says that it is of no process",
+    "capture/unwinding/replay.py": "/proc/PID",
+    "capture/runtimes/attaching.py": "/proc/PID/exe is read",
+    "capture/runtimes/choices.py": "what is beside the program of a process: read by open_regular",
+    "capture/runtimes/programs.py": "PATH",
+    "capture/runtimes/rewriting.py": "the recording",
+    "capture/runtimes/session.py": "the recording; logs of ours in the current folder",
+    "capture/runtimes/jitted_code.py": "a dump of ours, in an open folder",
+    "capture/runtimes/java_attach.py": "relative to the /tmp of a process, which the door opened",
+    "capture/runtimes/cpython/attach.py": "/proc/PID/exe; trusted_program looks at it",
+    "capture/runtimes/cpython/script_folder.py": "in a folder of ours, by its descriptor",
+    "capture/runtimes/cpython/startup/perfpy_trampolines.py": "runs in the profiled interpreter",
+}
+
+
+def uses_paths(module: str) -> Iterator[tuple[str, int, str]]:
+    for name, call in calls(module):
+        if name in BY_PATH:
+            yield module, call.lineno, ast.unparse(call)
+
+
+def test_names_that_processes_told_are_looked_at_by_the_door():
+    rooms = [module for module in MODULES if module.startswith(ROOMS)]
+    check(places(match for module in rooms for match in uses_paths(module)), BY_PATH_USERS)
+
+
 @pytest.mark.parametrize(
     ("code", "finder"),
     [
@@ -242,6 +287,8 @@ def test_files_are_opened_by_the_door_or_where_the_kernel_made_them():
         ("f'{cache}/.build-id/{a}/{b}'", makes_paths),
         ("f'/proc/{pid}/root{path}'", makes_paths),
         ("f'/tmp/perf-{pid}.map'", makes_paths),
+        ("os.open(f'/proc/{pid}/root', 0)", makes_paths),
+        ("os.path.exists(paths.in_process(pid, name))", uses_paths),
         ("open(path, 'rb')", reads),
         ("os.open(path, os.O_RDONLY)", reads),
     ],

@@ -17,6 +17,7 @@ import numpy as np
 from perfpy.symbols.files.debug_files import same_build_id
 from perfpy.symbols.files.elf import DAMAGE, EM_AARCH64, EM_X86_64, SHF_ALLOC, SHT_RELA, ElfFile, fields, reason_of
 from perfpy.untrusted import paths
+from perfpy.untrusted.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,7 +205,7 @@ def paths_below(folder: str, name: str) -> list[str]:
 def opened(path: str) -> ElfFile | None:
     """The ELF file at a path, None where there is none that can be read."""
     try:
-        return ElfFile(path) if os.path.isfile(path) else None
+        return ElfFile(path) if is_file(path) else None
     except (OSError, *DAMAGE):
         return None
 

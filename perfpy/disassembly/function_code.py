@@ -15,6 +15,7 @@ from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.module_files import has_code
+from perfpy.untrusted.paths import split_process
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
@@ -57,7 +58,9 @@ class FunctionCode(NamedTuple):
     def is_file(self) -> bool:
         """Whether it is in a file that other programs can open; otherwise it is in memory."""
         path = self.file.path
-        return path.startswith("/") and os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
+        if not path.startswith("/") or split_process(path) is not None:  # others would follow the links of its process
+            return False
+        return os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:

@@ -7,7 +7,6 @@ those without one, the paths that were searched.
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -24,7 +23,7 @@ from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import Foreign, trusted
+from perfpy.untrusted.files import Foreign, state_of, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -207,11 +206,11 @@ class SymbolLoader:
         if kept := self._kept.get(dso.name) if self._kept else None:
             self._origins[number] = debug_files.KEPT
             return perf_map.MapTable(perf_map.parse(kept))
-        for path, owners in self._perf_maps(dso):
+        for path, owners, pid in self._perf_maps(dso):
             looked.append(path)
             self._map_sizes[number] = path, _size_of(path)  # what is written while it is read is read again
             try:
-                table = perf_map.load(path, owners)
+                table = perf_map.load(path, owners, pid)
             except Foreign as error:
                 looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
             except (OSError, ValueError):
@@ -221,16 +220,17 @@ class SymbolLoader:
                 return table
         return SymbolTable(EMPTY)
 
-    def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None]]:
-        """Where a perf map may be, and whose it has to be: everybody can write into /tmp, not below symfs."""
+    def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
+        """Where a perf map may be, whose it has to be, and of which process: everybody can write into /tmp, not below symfs."""
         from perfpy.symbols.files import live_process
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
         with contextlib.suppress(paths.UnsafeName):
-            yield from ((path, owners) for path in ([paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)))
+            found = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
+            yield from ((path, owners, pid or 0) for path in found)
             if self._options.root:
-                yield paths.below(self._options.root, dso.name), None
+                yield paths.below(self._options.root, dso.name), None, 0
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:
         """A BPF program or trampoline is one symbol, named as its Dso."""
@@ -248,6 +248,6 @@ def _debuginfod_client() -> debuginfod.Client:
 
 def _size_of(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return state_of(path).st_size
     except OSError:
         return -1

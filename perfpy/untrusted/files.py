@@ -12,6 +12,8 @@ import errno
 import os
 import stat
 
+from perfpy.untrusted.paths import split_process
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 _WRITER_SECONDS = 5
 _MOST_LINKS = 8
-_PROC = "/proc/"
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -66,12 +67,11 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool
 
 def state_of(path: str) -> os.stat_result:
     """What os.stat says of a path, also of one below /proc/PID/root, whose links stay there. Raises OSError."""
-    if path.startswith(_PROC):
+    if inside := split_process(path):
         from perfpy.untrusted import process_root  # few reports need files of running processes
 
-        if inside := process_root.split(path):
-            with process_root.ProcessRoot(inside[0]) as root:
-                return root.status(inside[1])
+        with process_root.ProcessRoot(inside[0]) as root:
+            return root.status(inside[1])
     return os.stat(path)
 
 
@@ -83,14 +83,34 @@ def is_file(path: str) -> bool:
         return False
 
 
+def append_to_ours(path: str, data: bytes) -> None:
+    """Append to a regular file of our own that has one name; path: see regular_fd. Raises OSError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    if inside := split_process(path):
+        from perfpy.untrusted import process_root
+
+        with process_root.ProcessRoot(inside[0]) as root:
+            fd = root.open(inside[1], flags)
+    else:
+        fd = os.open(path, flags)
+    try:
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_nlink != 1:
+            raise Foreign(errno.EACCES, "not a file of ours alone", path)
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
 def _open(path: str, follow: bool, reader: int) -> int | None:
     """Open for reading; None where path is a symbolic link that is not followed."""
     flags = _FLAGS if follow else _FLAGS | os.O_NOFOLLOW
     try:
-        if reader or path.startswith(_PROC):
+        inside = split_process(path)
+        if reader or inside:
             from perfpy.untrusted import process_root
 
-            if inside := process_root.split(path):
+            if inside:
                 return process_root.open_in_process(*inside, follow=follow)
             if reader:
                 return process_root.run_as_user_of(reader, lambda: os.open(path, flags))

@@ -69,11 +69,21 @@ class Folder:
 
 
 def own(path: str, *, make: bool = True) -> Folder:
-    """Our folder at a path that the user chose: links on the way are the user's own. Raises OSError."""
-    if make:
-        _make(path)
+    """Our folder at a path that the user chose: links on the way are the user's own. Raises OSError.
+
+    make: make it, and those above, where they are not there yet; nothing is made where the way is not safe.
+    """
+    _require_safe_names(path)
     _require_safe_way(os.path.realpath(path))
-    fd = os.open(path, _FLAGS)
+    existing, missing = path.rstrip("/") or "/", list[str]()
+    while make and not os.path.isdir(existing or "."):
+        existing, _, name = existing.rpartition("/")
+        missing.insert(0, name)
+        existing = existing.rstrip("/") or ("/" if path.startswith("/") else "")
+    fd = os.open(existing or ".", _FLAGS)
+    if missing:
+        with Folder(fd, existing) as folder:
+            return folder.inner(*missing)
     try:
         _require_ours(fd, path)
     except BaseException:
@@ -88,15 +98,24 @@ def require_own(path: str) -> None:
         pass
 
 
-def _make(path: str) -> None:
-    """As os.makedirs, which gives the folders on the way the mode of the umask."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path.rstrip("/"))
-    if parent:
-        _make(parent)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, _MODE)
+def trusted_program(path: str) -> str:
+    """The real path of a program that only root and we can exchange, and the folders above it. Raises OSError.
+
+    A folder such as /tmp is not enough, although no program of ours can be renamed there: interpreters look for their
+    libraries in the folders above themselves.
+    """
+    real = os.path.realpath(path)
+    trusted = {0, os.geteuid(), os.stat("/").st_uid}
+    inner = real
+    while True:
+        state = os.stat(inner)
+        if state.st_uid not in trusted:
+            raise NotOurs(errno.EACCES, f"{inner} belongs to user {state.st_uid}", path)
+        if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and state.st_gid not in {0, os.getegid()}):
+            raise NotOurs(errno.EACCES, f"others may write to {inner}", path)
+        if inner == "/":
+            return real
+        inner = os.path.dirname(inner)
 
 
 def _require_ours(fd: int, path: str) -> None:
@@ -108,20 +127,42 @@ def _require_ours(fd: int, path: str) -> None:
         raise NotOurs(errno.EACCES, "others may write in it (chmod go-w)", path)
 
 
-def _require_safe_way(path: str) -> None:
-    """Nobody but root and us may rename a folder on the way; who owns / owns all of it (also in a user namespace).
+def _require_safe_names(path: str) -> None:
+    """No folder and no link on the way belongs to others: they could exchange it while it is used.
 
     Whoever could exchange our home has more to gain than a cache: what is above it is not looked at, as sshd does.
     """
-    trusted = {0, os.geteuid(), os.stat("/").st_uid}
+    whole, home = os.path.abspath(path), os.path.abspath(os.environ.get("HOME") or "/")
+    name = home if whole.startswith(home.rstrip("/") + "/") else "/"
+    for part in whole[len(name.rstrip("/")) :].split("/"):
+        name = f"{name.rstrip('/')}/{part}" if part else name
+        try:
+            state = os.lstat(name)
+        except FileNotFoundError:
+            return
+        if name != whole or stat.S_ISLNK(state.st_mode):
+            _require_safe(state, name)
+
+
+def _require_safe_way(path: str) -> None:
+    """Nobody but root and us may rename a folder on the way that the links of a path lead to."""
     top = {"/", os.path.realpath(os.environ.get("HOME") or "/")}
     above = os.path.dirname(path)
     while True:
-        state = os.stat(above)
-        if state.st_uid not in trusted:
-            raise NotOurs(errno.EACCES, f"it is below a folder of user {state.st_uid}", above)
-        if state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
-            raise NotOurs(errno.EACCES, "it is below a folder in which all may write", above)
-        if above in top:
-            return
+        try:
+            _require_safe(os.stat(above), above)
+        except FileNotFoundError:  # it will be made
+            if above == "/":
+                raise
+        else:
+            if above in top:
+                return
         above = os.path.dirname(above)
+
+
+def _require_safe(state: os.stat_result, path: str) -> None:
+    """A folder or link is of root, ours, or of who owns / (as it is in a user namespace), and closed to other writers."""
+    if state.st_uid not in {0, os.geteuid(), os.stat("/").st_uid}:
+        raise NotOurs(errno.EACCES, f"it is below a folder of user {state.st_uid}", path)
+    if stat.S_ISDIR(state.st_mode) and state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
+        raise NotOurs(errno.EACCES, "it is below a folder in which all may write", path)

@@ -110,6 +110,14 @@ def in_process(pid: int, name: str) -> str:
     return below(f"/proc/{pid}/root", name)
 
 
+def split_process(path: str) -> tuple[int, str] | None:
+    """The pid and the name of a path of in_process; None of any other path."""
+    if not path.startswith("/proc/"):
+        return None
+    pid, found, name = path[6:].partition("/root/")
+    return (int(pid), "/" + name) if found and pid.isdecimal() else None
+
+
 def perf_map(pid: int) -> str:
     """Where a process by that number writes the names of its code."""
     return f"/tmp/perf-{pid}.map"

@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import re
 import stat
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +35,6 @@ _TRIES: Final = 8  # the kernel gives up (EAGAIN) where somebody renames folders
 _LARGEST_STATUS: Final = 1 << 18
 _SAFE: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_IN_PROCESS: Final = re.compile(r"/proc/(\d+)/root(/.*)", re.DOTALL)
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -81,12 +79,6 @@ class ProcessRoot:
             return os.fstat(fd)
         finally:
             os.close(fd)
-
-
-def split(path: str) -> tuple[int, str] | None:
-    """The pid and the path inside its root, of a path of untrusted.paths.in_process; None of any other."""
-    match = _IN_PROCESS.fullmatch(path)
-    return (int(match[1]), match[2]) if match else None
 
 
 def run_as_user_of(pid: int, function: Callable[[], Result]) -> Result:

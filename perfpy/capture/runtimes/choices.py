@@ -7,7 +7,6 @@ whoever asks for the names of functions asks who called them.
 
 from __future__ import annotations
 
-import mmap
 import os
 import time
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
 _DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU, to be copied if not to be written
 _PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
+_PIECE: Final = 1 << 20  # bytes read at a time
 _ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten thousand, without frame pointers a few hundred
 _SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
 
@@ -76,8 +76,11 @@ def _libraries(program: str) -> list[str]:
 
 
 def _prologues(path: str) -> int:
-    with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        count, position = 0, data.find(_PROLOGUE)
-        while position >= 0 and count < _ENOUGH:
-            count, position = count + 1, data.find(_PROLOGUE, position + 4)
-        return count
+    """Count prologues, up to enough. The file is read, not mapped: its user may cut it meanwhile."""
+    count, rest = 0, b""
+    with open_regular(path) as file:
+        while count < _ENOUGH and (piece := file.read(_PIECE)):
+            data = rest + piece
+            count += data.count(_PROLOGUE)
+            rest = data[-len(_PROLOGUE) + 1 :]
+    return min(count, _ENOUGH)

@@ -15,14 +15,19 @@ import signal
 import socket
 import stat
 import time
-from typing import Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import live_process
-from perfpy.untrusted import paths
+from perfpy.untrusted.process_root import ProcessRoot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 _REQUEST: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
 _LIBRARY: Final = "/libjvm.so"
 _PATIENCE: Final = 5.0  # seconds for a JVM to open its socket, and to answer
+_LONGEST_TIME: Final = 20.0  # seconds for an answer that comes in pieces
 _PAUSE: Final = 0.02
 _LONGEST_ANSWER: Final = 1 << 16
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,47 +43,79 @@ def is_java(pid: int) -> bool:
 
 
 def write_perf_map(pid: int) -> None:
-    """Have a JVM write its perf map. Raises OSError where it does not: of another owner, too old, without the protocol."""
+    """Have a JVM write its perf map. Raises OSError where it does not: of another owner, too old, without the protocol.
+
+    Everything in its /tmp is done with the rights of its user, and relative to one descriptor of that folder.
+    """
     inner = live_process.innermost_pid(pid) or pid
-    path = paths.in_process(pid, f"/tmp/.java_pid{inner}")
-    if not os.path.exists(path):
-        _wake(pid, inner, path)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_PATIENCE)
-        _require_its_own(path, pid)
-        connection.connect(path)
-        connection.sendall(_REQUEST)
-        answer = b""
-        while len(answer) < _LONGEST_ANSWER and (piece := connection.recv(4096)):
-            answer += piece
+    name = f".java_pid{inner}"
+    with ProcessRoot(pid) as root, _opened(root) as folder:
+        if not _has(folder, name):
+            _wake(pid, root, folder, inner)
+        with root.run(lambda _: _connected(folder, name, live_process.believed(pid))) as connection:
+            answer = _answer(connection)
     code, _, text = answer.partition(b"\n")
     if code.strip() != b"0":
         raise OSError(errno.EPROTO, text.decode("utf-8", "replace").strip().partition("\n")[0] or "it has no perf map (older than 17)")
 
 
-def _wake(pid: int, inner: int, socket_path: str) -> None:
+@contextmanager
+def _opened(root: ProcessRoot) -> Iterator[int]:
+    fd = root.open("/tmp", os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _has(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _connected(folder: int, name: str, owners: Collection[int]) -> socket.socket:
+    """Connect to a socket in a folder, by its descriptor: everybody can make one in /tmp, and exchange a link."""
+    node = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        state = os.fstat(node)
+        if not stat.S_ISSOCK(state.st_mode) or state.st_uid not in owners:
+            raise PermissionError(errno.EACCES, "its socket is another user's")
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(_PATIENCE)
+            connection.connect(f"/proc/self/fd/{node}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    finally:
+        os.close(node)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """Send the request; return the answer, cut at a length and after a time."""
+    connection.sendall(_REQUEST)
+    answer, end = b"", time.monotonic() + _LONGEST_TIME
+    while len(answer) < _LONGEST_ANSWER and time.monotonic() < end and (piece := connection.recv(4096)):
+        answer += piece
+    return answer
+
+
+def _wake(pid: int, root: ProcessRoot, folder: int, inner: int) -> None:
     """Make a JVM open its socket; a process that would die of the signal is left alone."""
     if not live_process.catches(pid, signal.SIGQUIT):
         raise OSError(errno.EAGAIN, "it does not listen (yet)")
-    path = paths.in_process(pid, f"/tmp/.attach_pid{inner}")
-    fd = os.open(path, _FLAGS, 0o600)
+    request = f".attach_pid{inner}"
+    os.close(root.run(lambda _: os.open(request, _FLAGS, 0o600, dir_fd=folder)))
     try:
-        owner = os.stat(f"/proc/{pid}")
-        if owner.st_uid != os.geteuid():
-            os.fchown(fd, owner.st_uid, owner.st_gid)
-        os.kill(pid, signal.SIGQUIT)
+        root.run(lambda _: os.kill(pid, signal.SIGQUIT))
         end = time.monotonic() + _PATIENCE
-        while not os.path.exists(socket_path):
+        while not _has(folder, f".java_pid{inner}"):
             if time.monotonic() > end:
                 raise TimeoutError(errno.ETIMEDOUT, "it does not answer")
             time.sleep(_PAUSE)
     finally:
-        os.close(fd)
-        os.unlink(path)
-
-
-def _require_its_own(path: str, pid: int) -> None:
-    """Everybody can make a socket in /tmp."""
-    state = os.lstat(path)
-    if not stat.S_ISSOCK(state.st_mode) or state.st_uid not in live_process.believed(pid):
-        raise PermissionError(errno.EACCES, "its socket is another user's")
+        root.run(lambda _: os.unlink(request, dir_fd=folder))

@@ -84,9 +84,7 @@ class JittedCode:
             if pid not in self._mappings or live_process.began(pid) is not None:
                 continue
             try:
-                state = os.lstat(record.filename)
-                if is_mapped_by(record, state) and state.st_uid == os.geteuid():
-                    os.unlink(record.filename)
+                _remove(record)
             except OSError:
                 continue
 
@@ -117,3 +115,15 @@ class JittedCode:
         identity = self._event.ids[0] if self._event.ids else 0
         record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
         return records.encode(record, self._layout, self._data.endian)
+
+
+def _remove(record: MapRecord) -> None:
+    """Remove a dump of ours, from one folder: others may exchange those on the way."""
+    folder, _, name = record.filename.rpartition("/")
+    fd = os.open(folder or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        state = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if is_mapped_by(record, state) and state.st_uid == os.geteuid():
+            os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)

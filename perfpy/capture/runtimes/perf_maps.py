@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi import records
@@ -18,7 +17,7 @@ from perfpy.symbols.files import live_process
 from perfpy.symbols.mapped_names import is_memory, is_user_map
 from perfpy.symbols.providers.perf_map import LARGEST
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.files import append_to_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,9 +61,9 @@ class PerfMaps:
     def _read(self, pid: int) -> tuple[str, bytes]:
         for path in live_process.perf_map_paths(pid):
             try:
-                with open_regular(path, owners=live_process.believed(pid), limit=LARGEST) as file:
+                with live_process.open_told(path, pid, owners=live_process.believed(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._born(pid) - _SLACK:
-                        return path, file.read()
+                        return path, file.read(LARGEST)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -80,10 +79,4 @@ class PerfMaps:
 def _append(path: str, lines: bytes) -> None:
     """Add lines to a map that was written for our sake: perf, which does not look into the recording, finds them there."""
     with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            state = os.fstat(fd)
-            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and state.st_nlink == 1:
-                os.write(fd, lines)
-        finally:
-            os.close(fd)
+        append_to_ours(path, lines)

@@ -19,6 +19,7 @@ from perfpy.symbols.files import build_id_notes
 from perfpy.symbols.files.elf import BadElf, ElfFile, NotElf
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
+from perfpy.untrusted.files import is_file, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,7 +214,7 @@ def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
 def _same_file(one: str, other: str) -> bool:
     """Whether two paths lead to one file: build-id caches hold files by hard links."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samestat(state_of(one), state_of(other))
     except OSError:
         return False
 
@@ -221,7 +222,7 @@ def _same_file(one: str, other: str) -> bool:
 def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
     """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
-        return ElfFile(path, data) if data or os.path.isfile(path) else None
+        return ElfFile(path, data) if data or is_file(path) else None
     except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
         return None
     except BadElf as damage:

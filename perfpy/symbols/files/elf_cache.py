@@ -8,10 +8,10 @@ are quicker read than looked up.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import elf_symbols
+from perfpy.untrusted.files import state_of
 
 if TYPE_CHECKING:
     from perfpy.symbols.files.elf import ElfFile
@@ -41,7 +41,7 @@ def key_of(kind: str, *files: ElfFile) -> str:
     words = [kind]
     for file in files:
         try:
-            state = os.stat(file.path)
+            state = state_of(file.path)
         except OSError:  # an image in memory
             return ""
         words += [file.build_id or f"{state.st_dev:x}.{state.st_ino:x}", f"{state.st_size:x}", f"{state.st_mtime_ns:x}"]

@@ -8,14 +8,16 @@ below /proc that lead to the same file, and whose files about a process count. A
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import trusted
+from perfpy.untrusted.files import Foreign, is_file, open_regular, state_of, trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
+    from typing import BinaryIO
 
 DELETED: Final = " (deleted)"
 
@@ -47,7 +49,7 @@ def seen_by(pid: int, path: str) -> str:
     if other_root(pid):
         with contextlib.suppress(paths.UnsafeName):
             inside = paths.in_process(pid, path)
-            return inside if os.path.exists(inside) else path
+            return inside if is_file(inside) else path
     return path
 
 
@@ -67,7 +69,7 @@ def is_younger(path: str, pid: int) -> bool:
     """Whether a file was written since a running process began; a moment is let pass, as the clocks of files are coarse."""
     born = began(pid)
     try:
-        return born is not None and os.stat(path).st_mtime >= born - 1
+        return born is not None and state_of(path).st_mtime >= born - 1
     except OSError:
         return False
 
@@ -79,6 +81,21 @@ def believed(pid: int) -> set[int]:
     """
     found = _status(pid, "Uid:")  # real, effective, saved, of the file system
     return {*trusted(), *(int(number) for number in found[1:2])}
+
+
+def open_told(path: str, pid: int, *, owners: Collection[int] | None, limit: int) -> BinaryIO:
+    """Open a file in which a process tells something about itself. Raises OSError.
+
+    owners: see believed; None believes all. The owner alone is not enough: a process can give a file of root's another
+    name by a hard link, and its user must be able to read what it shows to root.
+    """
+    if owners is None:
+        return open_regular(path, limit=limit)
+    file = open_regular(path, owners=owners, limit=limit, reader=pid)
+    if pid and os.fstat(file.fileno()).st_nlink > 1:
+        file.close()
+        raise Foreign(errno.EACCES, "has other names (hard links)", path)
+    return file
 
 
 def _maps(pid: int, path: str) -> bool:

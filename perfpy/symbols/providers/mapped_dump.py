@@ -36,11 +36,12 @@ def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
     """The dump that a record maps. force: of whoever. Raises PerfError where it is gone, or not its process's, or not understood."""
     path = record.filename
     try:
-        with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST) as file:
+        reader = 0 if force else record.pid
+        with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST, follow=force, reader=reader) as file:
             state = os.fstat(file.fileno())
             if not (force or state.st_uid in live_process.believed(record.pid) or is_mapped_by(record, state)):
                 raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
-            data = file.read()
+            data = file.read(jitdump.LARGEST)
     except OSError as error:
         raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
     if not data:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.symbols.files import live_process
 from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
-from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,9 +26,10 @@ LARGEST = 512 << 20  # bytes of a perf map: eight million functions
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]+)$", re.MULTILINE)
 
 
-def load(path: str, owners: Collection[int] | None = None) -> SymbolTable:
-    """The symbols of a perf map; OSError where it cannot be read, or (of owners) somebody else wrote it."""
-    return MapTable(parse(read_regular(path, owners=owners, limit=LARGEST)))
+def load(path: str, owners: Collection[int] | None = None, pid: int = 0) -> SymbolTable:
+    """The symbols of a perf map; OSError where it cannot be read, or (of owners) somebody else wrote it. pid: its process."""
+    with live_process.open_told(path, pid, owners=owners, limit=LARGEST) as file:
+        return MapTable(parse(file.read(LARGEST)))
 
 
 def parse(text: bytes) -> Symbols:

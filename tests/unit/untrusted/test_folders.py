@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.untrusted import folders
-from perfpy.untrusted.folders import NotOurs
+from perfpy.untrusted.folders import NotOurs, own, trusted_program
+from tests.builders.other_users import GID, UID, needs_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,3 +85,62 @@ def test_what_is_above_the_home_is_as_it_is(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "open" / "home").chmod(0o777)
     with pytest.raises(NotOurs, match="all may write"):
         folders.own(str(tmp_path / "open" / "home" / ".debug"))
+
+
+@pytest.fixture
+def foreign_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of another user, with a link of that user to a folder of ours."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "ours").mkdir(mode=0o700)
+    (home / "link").symlink_to(tmp_path / "ours")
+    for path in (home, home / "link"):
+        os.chown(path, UID, GID, follow_symlinks=False)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@needs_root
+@pytest.mark.parametrize("name", [".cache/perfpy", ".debug", "link/perfpy", "link"])
+def test_nothing_is_written_into_a_home_of_somebody_else(foreign_home: Path, name: str):
+    with pytest.raises(NotOurs, match=f"of user {UID}"):
+        own(str(foreign_home / name))
+    assert [path.name for path in foreign_home.iterdir()] == ["link"]
+    assert [*(foreign_home.parent / "ours").iterdir()] == []
+
+
+@needs_root
+def test_a_link_of_somebody_else_is_not_followed_in_a_home_of_ours(foreign_home: Path):
+    os.chown(foreign_home, 0, 0)
+    with pytest.raises(NotOurs, match=f"of user {UID}"):
+        own(str(foreign_home / "link" / "perfpy"))
+    assert [*(foreign_home.parent / "ours").iterdir()] == []
+
+
+def test_links_of_ours_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / ".cache").symlink_to("elsewhere")
+    with own(str(tmp_path / ".cache" / "perfpy" / "inner")):
+        assert (tmp_path / "elsewhere" / "perfpy" / "inner").is_dir()
+
+
+def test_a_folder_in_the_current_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with own("cache/inner") as folder:
+        os.close(folder.create("file"))
+    assert (tmp_path / "cache" / "inner" / "file").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+def test_a_program_is_trusted_where_no_other_user_can_write_beside_it(tmp_path: Path, mode: int):
+    (tmp_path / "program").write_text("")
+    folder = tmp_path / "open" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "program").write_text("")
+    if mode == 0o775:
+        os.chown(tmp_path / "open", -1, GID) if os.geteuid() == 0 else pytest.skip("needs root, to give a folder to a group")
+    (tmp_path / "open").chmod(mode)
+    with pytest.raises(NotOurs, match=f"others may write to {tmp_path}/open"):
+        trusted_program(str(folder / "program"))
+    assert trusted_program("/bin/sh") == os.path.realpath("/bin/sh")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.untrusted import other_user, process_root
+from perfpy.untrusted import other_user, paths, process_root
 from perfpy.untrusted.process_root import ProcessRoot, open_beneath, open_in_process, walk_beneath
 from tests.builders.other_users import GID, UID, child, needs_root
 
@@ -93,8 +93,8 @@ def test_our_own_root_is_opened_like_any_other(tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     with open(open_in_process(os.getpid(), str(tmp_path / "file"))) as file:
         assert file.read() == "mine"
-    assert process_root.split(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
-    assert process_root.split(f"/proc/self/root{tmp_path}") is None
+    assert paths.split_process(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
+    assert paths.split_process(f"/proc/self/root{tmp_path}") is None
 
 
 def test_of_a_process_that_has_ended_nothing_is_opened():

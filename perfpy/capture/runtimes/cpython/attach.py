@@ -11,17 +11,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import subprocess
-import tempfile
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.capture.runtimes.cpython.script_folder import ScriptFolder
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.files import live_process
-from perfpy.untrusted.files import read_regular, trusted
+from perfpy.untrusted.files import is_file
+from perfpy.untrusted.folders import trusted_program
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ _HAS_TRAMPOLINES: Final = (3, 12)
 _PATIENCE: Final = 3.0  # seconds for the process to run our lines
 _STARTING: Final = 3.0  # seconds in which a process may come to have a main thread to ask
 _ASKING: Final = 20.0  # seconds for its interpreter to start
-_LONGEST_ANSWER: Final = 1000
-#: Run by the process, in names of their own: its __main__ is the program's. An answer is whole when it has its name.
+#: Run by the process, in names of their own: its __main__ is the program's. Nobody may read the answer any more.
 _LINES: Final = """\
 exec('''
 import os, sys
@@ -42,9 +40,12 @@ try:
     {action}
 except Exception as error:
     said = f"{{type(error).__name__}}: {{error}}"
-with open({answer!r} + ".part", "w") as file:
-    file.write(said)
-os.rename({answer!r} + ".part", {answer!r})
+try:
+    pipe = os.open({answer!r}, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(pipe, said.encode("utf-8", "replace")[:900] + bytes(1))
+    os.close(pipe)
+except OSError:
+    pass
 ''', {{}})
 """
 _ON: Final = """said = "already" if sys.is_stack_trampoline_active() else "on"
@@ -89,9 +90,8 @@ class Trampolines:
         self.pid = pid
         self.late = False
         self._program = program
-        self._folder = tempfile.mkdtemp(prefix="perfpy-")
+        self._folder = _folder_for(pid)
         self._ours = True
-        self._count = 0
 
     def on(self) -> None:
         """Trampolines them on. Raises NoNames where the process refuses."""
@@ -107,23 +107,32 @@ class Trampolines:
             waits = self._ours and self._ask(_OFF) is None
         except NoNames:  # it has ended
             waits = False
-        if not waits:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if waits:
+            self._folder.close()
+        else:
+            self._folder.remove()
 
     def _ask(self, action: str) -> str | None:
         """What the process says; None where it does not in time."""
-        self._count += 1
-        lines, answer = f"{self._folder}/{self._count}.py", f"{self._folder}/{self._count}.answer"
-        with open(lines, "x", encoding="utf-8") as file:
-            file.write(_LINES.format(action=action, answer=answer))
-        _give_away(self._folder, lines, ProcFs().status(self.pid))
-        self._run(f"import sys; sys.remote_exec({self.pid}, {lines!r})")
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with suppress(OSError):
-                return read_regular(answer, limit=_LONGEST_ANSWER).decode("utf-8", "replace")
-            time.sleep(0.005)
-        return None
+        try:
+            with self._folder.answer() as answer:
+                lines = self._folder.write(_LINES.format(action=action, answer=answer.path))
+                self._require_seen(lines)
+                self._run(f"import sys; sys.remote_exec({self.pid}, {lines!r})")
+                return answer.read(_PATIENCE)
+        except OSError as error:
+            raise NoNames(self.pid, f"{self._folder.path}: {error.strerror}") from error
+
+    def _require_seen(self, lines: str) -> None:
+        """Our lines have to be found under the same path by the process."""
+        try:
+            is_seen = self._folder.is_seen(lines)
+        except PermissionError as error:
+            raise NoNames(self.pid, f"its user may not read {self._folder.path}: set TMPDIR to a folder that all may enter") from error
+        except OSError as error:
+            raise NoNames(self.pid, f"it may not be looked at ({error.strerror})") from error
+        if not is_seen:
+            raise NoNames(self.pid, "it is in a container, with other files than ours: record inside of it")
 
     def _run(self, line: str) -> None:
         """Have an interpreter like the process's ask it, again for a while where it has no main thread yet: it only starts."""
@@ -145,12 +154,11 @@ class Trampolines:
         return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
-def _give_away(folder: str, lines: str, status: object) -> None:
-    """The process reads our lines and writes its answer: as root, leave the folder to its user."""
-    uid = getattr(status, "uid", 0)
-    if os.geteuid() == 0 and uid:
-        for path in (folder, lines):
-            os.chown(path, uid, -1)
+def _folder_for(pid: int) -> ScriptFolder:
+    try:
+        return ScriptFolder(pid)
+    except OSError as error:
+        raise NoNames(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
@@ -159,10 +167,9 @@ def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
     if interpreter is None:
         return None
     if interpreter.version < _CAN_BE_ASKED:
-        if any(os.path.exists(path) for path in live_process.perf_map_paths(pid)):
+        if any(is_file(path) for path in live_process.perf_map_paths(pid)):
             return None  # it names them already
         raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
-    _require_our_files(pid)
     switch = Trampolines(pid, _program(pid, interpreter))
     try:
         switch.on()
@@ -195,16 +202,6 @@ def _what_to_type(version: tuple[int, int], name: str) -> str:
     return f"CPython {name} names them from its start only (3.14 can be asked later): {start}"
 
 
-def _require_our_files(pid: int) -> None:
-    """Our lines have to be found under the same path by the process."""
-    try:
-        same = os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/"))
-    except OSError as error:
-        raise NoNames(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
-    if not same:
-        raise NoNames(pid, "it is in a container, with other files than ours: record inside of it")
-
-
 def _program(pid: int, interpreter: RunningPython) -> str:
     """An interpreter of the same version, to ask with. As it is run by us, it has to be root's or ours."""
     name = "python{}.{}".format(*interpreter.version)
@@ -212,8 +209,7 @@ def _program(pid: int, interpreter: RunningPython) -> str:
     program = path if _PROGRAM.fullmatch(os.path.basename(path)) else shutil.which(name)
     if program is None:
         raise NoNames(pid, f"it has to be asked by a {name}, and there is none in PATH")
-    with suppress(OSError):
-        state = os.stat(program)
-        if state.st_uid in trusted() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return program
-    raise NoNames(pid, f"{visible(program)} is not root's or ours alone: measure as the user who runs it")
+    try:
+        return trusted_program(program)
+    except OSError as error:
+        raise NoNames(pid, f"{visible(program)} is not root's or ours alone ({error.strerror}): measure as the user who runs it") from error

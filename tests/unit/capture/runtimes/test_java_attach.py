@@ -13,7 +13,6 @@ import pytest
 from perfpy.capture.runtimes import attaching, java_attach
 from perfpy.capture.runtimes.java_attach import write_perf_map
 from perfpy.symbols.files import live_process
-from perfpy.untrusted import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,17 +56,35 @@ class Jvm:
         self._server.close()
 
 
+class Root:
+    """The root of a JVM, whose /tmp is a folder of the test."""
+
+    def __init__(self, tmp: Path) -> None:
+        self._tmp = tmp
+
+    def __enter__(self) -> Root:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def open(self, path: str, flags: int) -> int:
+        assert path == "/tmp"
+        return os.open(self._tmp, flags)
+
+    def run(self, function):
+        return function(0)
+
+
 @pytest.fixture
 def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     made = Jvm(tmp_path)
-    monkeypatch.setattr(paths, "in_process", lambda pid, name: str(tmp_path / os.path.basename(name)))
+    monkeypatch.setattr(java_attach, "ProcessRoot", lambda pid: Root(tmp_path))
     monkeypatch.setattr(live_process, "innermost_pid", lambda pid: pid)
     monkeypatch.setattr(live_process, "catches", lambda pid, number: True)
     monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid()})
     monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
     monkeypatch.setattr(os, "kill", made.signalled)
-    real = os.stat
-    monkeypatch.setattr(os, "stat", lambda path, **how: real("/proc/self" if path == f"/proc/{PID}" else path, **how))
     yield made
     made.close()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.runtimes.cpython import attach
+from perfpy.capture.runtimes.cpython.script_folder import ScriptFolder
 from perfpy.kernel.procfs import ProcFs
 from tests.builders.pythons import interpreter
 
@@ -140,10 +141,15 @@ def ran(action: str, answer: Path, told: Told, monkeypatch: pytest.MonkeyPatch) 
 def test_the_process_answers_and_keeps_nothing_of_the_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, told: Told, answer: str, calls: list[str]
 ):
-    assert ran(action, tmp_path / "1.answer", told, monkeypatch) == {}
-    assert (tmp_path / "1.answer").read_text() == answer
-    assert told.calls == calls
-    assert [path.name for path in tmp_path.iterdir()] == ["1.answer"]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = ScriptFolder(os.getpid())
+    with folder.answer() as question:
+        assert ran(action, Path(question.path), told, monkeypatch) == {}
+        assert question.read(1) == answer
+    assert ran(action, Path(question.path), told, monkeypatch) == {}, "nobody reads any more"
+    folder.remove()
+    assert told.calls == calls * 2
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.fixture
@@ -181,8 +187,8 @@ def test_a_process_that_waits_is_not_waited_for(python: str, monkeypatch: pytest
             assert switch is not None
             assert switch.late
             switch.off()
-            assert os.path.exists(switch._folder)  # it reads our lines whenever it wakes
-            shutil.rmtree(switch._folder)
+            assert os.path.exists(switch._folder.path)  # it reads our lines whenever it wakes
+            shutil.rmtree(switch._folder.path)
         finally:
             process.kill()
 

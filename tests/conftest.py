@@ -1,8 +1,8 @@
 """What the tests need of the machine, and what happens where it is not there.
 
 A test that needs perf_event_open is marked `live`, one that compares with the
-real perf `versus_perf`, one that measures whole CPUs `system_wide`. Where the
-machine lacks it, the test is skipped and the summary says why. With
+real perf `versus_perf`, one that measures whole CPUs `system_wide`, one that
+measures user space and kernel `kernel_too`. Where the machine lacks it, the test is skipped and the summary says why. With
 PERFPY_LIVE=1 (or CI set) such a skip is a failure, so that a broken runner
 cannot pass (but for recordings from outside of the checkout). A test marked `particular` depends on more (a PMU, a setting) and
 may be skipped everywhere.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 OLDEST_PERF = (6, 12)
-NEEDS = ("live", "system_wide", "versus_perf")
+NEEDS = ("live", "kernel_too", "system_wide", "versus_perf")
 NO_CORPUS = "no corpus of recordings"
 
 # how long an example takes says how busy the machine is
@@ -80,8 +80,8 @@ def _no_perf() -> str:
 
 
 @functools.cache
-def _no_perf_events(cpu: int = -1) -> str:
-    """Why this machine lets us measure nothing, or with a cpu number no whole CPU, or ""."""
+def _no_perf_events(cpu: int = -1, *, kernel: bool = False) -> str:
+    """Why this machine lets us measure nothing, or with a cpu number no whole CPU, with `kernel` not the kernel; or ""."""
     if not sys.platform.startswith("linux"):
         return f"perf_event_open is Linux's; this is {sys.platform}"
     from perfpy.abi.attr import EventAttr
@@ -90,7 +90,7 @@ def _no_perf_events(cpu: int = -1) -> str:
     from perfpy.kernel.syscalls import perf_event_open
 
     attr = EventAttr()
-    attr.type, attr.config, attr.disabled, attr.exclude_kernel = PerfType.SOFTWARE, SoftwareId.TASK_CLOCK, 1, 1
+    attr.type, attr.config, attr.disabled, attr.exclude_kernel = PerfType.SOFTWARE, SoftwareId.TASK_CLOCK, 1, int(not kernel)
     try:
         os.close(perf_event_open(attr, pid=0 if cpu < 0 else -1, cpu=cpu, group_fd=-1, flags=0))
     except KernelRefused as error:
@@ -128,7 +128,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run."""
-    reasons: dict[str, Callable[[], str]] = {"live": _no_perf_events, "system_wide": lambda: _no_perf_events(0), "versus_perf": _no_perf}
+    reasons: dict[str, Callable[[], str]] = {
+        "live": _no_perf_events,
+        "kernel_too": lambda: _no_perf_events(kernel=True),
+        "system_wide": lambda: _no_perf_events(0),
+        "versus_perf": _no_perf,
+    }
     for marker, reason in reasons.items():
         if item.get_closest_marker(marker) and reason():
             pytest.skip(reason())

@@ -416,7 +416,7 @@ ALSO_SLOW = {"enum", "ctypes", "struct", "signal"}
 QUICK_COMMANDS = [
     pytest.param("list", SLOW_TO_IMPORT | ALSO_SLOW, id="list"),
     pytest.param("stat -- true", SLOW_TO_IMPORT, id="stat", marks=pytest.mark.live),
-    pytest.param("stat -a -I 10 --interval-count 2", SLOW_TO_IMPORT, id="stat intervals", marks=pytest.mark.live),
+    pytest.param("stat -a -I 10 --interval-count 2", SLOW_TO_IMPORT, id="stat intervals", marks=pytest.mark.system_wide),
     pytest.param("record -o x -e cpu-clock -- true", SLOW_TO_IMPORT - {"typing", "re", "contextlib"}, id="record", marks=pytest.mark.live),
 ]
 

@@ -26,6 +26,7 @@ MEASURING = (
     "record -o x.data -e cpu-clock -- true",
     "record -v -g -o y.data -e cpu-clock -- true",
 )
+REFUSED = {"perfpy.events.fallback", "perfpy.events.naming"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 PLAIN = r"dataclass|NamedTuple(?:, dataclass(?:, (?:field|replace))?)?$"
 TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.startup import (?!{PLAIN})", re.MULTILINE)
@@ -41,12 +42,20 @@ def loaded_by(line: str, folder: Path) -> frozenset[str]:
 
 @pytest.mark.parametrize("line", [*READING, *(pytest.param(line, marks=pytest.mark.live) for line in MEASURING)])
 def test_the_quick_commands_load_what_is_listed(line: str, tmp_path: Path) -> None:
-    assert not loaded_by(line, tmp_path) - QUICK
+    assert not loaded_by(line, tmp_path) - QUICK - REFUSED
 
 
 @pytest.mark.live
 def test_the_list_is_no_longer_than_needed(tmp_path: Path) -> None:
     assert not QUICK - frozenset().union(*(loaded_by(line, tmp_path) for line in READING + MEASURING))
+
+
+def test_what_replaces_a_refused_event_loads_nothing_slow() -> None:
+    line = "import sys; import perfpy.events.fallback; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-S", "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
+    loaded = {*done.stdout.split()}
+    assert loaded >= REFUSED
+    assert not loaded & {"typing", "re", "collections"}
 
 
 def test_only_what_is_listed_is_terse() -> None:
@@ -56,4 +65,4 @@ def test_only_what_is_listed_is_terse() -> None:
         parts = path.relative_to(CHECKOUT).with_suffix("").parts
         if TERSE.search(path.read_text()):
             terse.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    assert not terse - QUICK - ON_A_TERMINAL
+    assert not terse - QUICK - ON_A_TERMINAL - REFUSED

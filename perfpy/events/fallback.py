@@ -15,7 +15,6 @@ attempt's `missing` on to the next event.
 from __future__ import annotations
 
 from errno import EACCES, EINVAL, ENODEV, ENOENT, ENXIO, EOPNOTSUPP
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import (
     FLAG_FD_CLOEXEC,
@@ -26,10 +25,13 @@ from perfpy.abi.flags import (
     SampleType,
     SoftwareId,
 )
+from perfpy.abi.startup import NamedTuple
 from perfpy.events.naming import attr_name
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from perfpy.abi.attr import EventAttr
 

@@ -7,11 +7,10 @@ that means exactly the same event here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perfpy.abi.flags import PerfType
 from perfpy.events.catalog import generic_name
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.events.event import Event

@@ -141,6 +141,7 @@ def has_tsc() -> bool:
 
 @pytest.mark.particular
 @pytest.mark.skipif(not has_tsc(), reason="no PMU here counts the time stamp counter")
+@pytest.mark.kernel_too
 def test_a_pmu_that_refuses_to_leave_anything_out_is_opened_as_stat_opens_it():
     with perfpy.Counter.open("msr/tsc/") as counter:
         assert 0 < counter.read().value < counter.read().value

@@ -18,6 +18,7 @@ from perfpy.kernel import this_kernel
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.kernel_too
 def test_every_software_event_opens():
     machine = this_machine()
     checker = Checker(machine, this_kernel())

@@ -91,6 +91,7 @@ def agree(found: dict[str, int], said: dict[str, int]) -> bool:
     return all(abs(points) <= TOLERANCE for points in apart.values())
 
 
+@pytest.mark.system_wide
 @pytest.mark.parametrize(
     ("program", "args", "script"),
     [
@@ -111,6 +112,7 @@ def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, pro
     pytest.fail("the shares are not those that the program says")
 
 
+@pytest.mark.system_wide
 def test_who_gave_the_lock_back_is_known(tmp_path, with_frame_pointers):
     said = record(tmp_path, with_frame_pointers)
     rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
@@ -131,6 +133,7 @@ def no_idle_cpu():
 
 
 @pytest.mark.usefixtures("no_idle_cpu")
+@pytest.mark.system_wide
 def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
     for _ in range(3):  # neighbours may switch so often that something is lost
         said = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
@@ -152,6 +155,7 @@ def report(folder: Path, *args: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.system_wide
 def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
     said = record(tmp_path, with_frame_pointers, "-g")
     on_cpu = sum(ns for names, ns in folded(tmp_path, "--tid", str(said["pid"])) if not names[-1].endswith(")]"))
@@ -166,6 +170,7 @@ def test_time_on_the_cpu_is_what_it_is_without(tmp_path, with_frame_pointers):
 
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="needs perf")
+@pytest.mark.system_wide
 def test_perf_reads_the_file(tmp_path, with_frame_pointers):
     said = record(tmp_path, with_frame_pointers, "-g")
     script = perf(tmp_path, "script", "-F", "tid,period,event,ip,sym")
@@ -185,6 +190,7 @@ def perf(folder: Path, *args: str, merged: bool = False) -> str:
     return done.stdout + (done.stderr if merged else "")
 
 
+@pytest.mark.system_wide
 def test_storms_of_switches_are_limited_and_their_time_is_kept(tmp_path):
     storm = (
         "import os, time\n"

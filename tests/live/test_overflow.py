@@ -189,11 +189,13 @@ while time.monotonic() < end:
 @pytest.mark.parametrize(
     "then", ["", "sys.exit(0)", "os._exit(0)", "[counter.close() for counter in counters]", "del counter, counters", "raise SystemExit"]
 )
+@pytest.mark.kernel_too
 def test_a_program_that_ends_with_open_counters_ends_well(refresh: int, then: str):
     done = run(PROGRAM.format(refresh=refresh, then=then))
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.kernel_too
 def test_a_fork_leaves_the_parents_counters_alone():
     program = PROGRAM.format(refresh=0, then="") + (
         "if os.fork() == 0:\n"

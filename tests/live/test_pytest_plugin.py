@@ -115,6 +115,7 @@ def outcomes(text: str) -> dict[str, str]:
     return dict(re.findall(r"^test_costs\.py::(\S+) (PASSED|FAILED|SKIPPED|ERROR)", text, re.MULTILINE))
 
 
+@pytest.mark.kernel_too
 def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
     text = session(tmp_path)
     assert outcomes(text) == OUTCOMES

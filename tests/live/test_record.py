@@ -212,6 +212,7 @@ def test_lost_samples_are_counted_in_the_file_and_told(tmp_path):
     assert f"warning: {lost} samples were lost" in done.stderr
 
 
+@pytest.mark.system_wide
 def test_side_band_records_come_when_asked_for(tmp_path):
     record(tmp_path, "--switch-events", "--namespaces", program=["sh", "-c", "sleep 0.01; true"])
     assert {Switch, Namespaces} <= set(kinds(tmp_path / "perf.data"))

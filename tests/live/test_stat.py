@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,6 @@ import pytest
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.live
 
@@ -43,9 +43,11 @@ def wait_until_it_counts(pid: int) -> None:
     time.sleep(0.3)
 
 
+NEEDS_CGROUPS = pytest.mark.skipif(" cgroup" not in Path("/proc/self/mounts").read_text(), reason="no cgroup file system is mounted")
 TOUCH = "import mmap; m = mmap.mmap(-1, 4096 * 2000); m.madvise(mmap.MADV_NOHUGEPAGE); [m.__setitem__(i * 4096, 1) for i in range(2000)]"
 
 
+@pytest.mark.kernel_too
 def test_children_and_threads_are_counted_unless_told_not_to() -> None:
     """The page faults of a grandchild belong to the program, but not with -i."""
     script = ["sh", "-c", f"{sys.executable} -c '{TOUCH}'; true"]
@@ -54,6 +56,7 @@ def test_children_and_threads_are_counted_unless_told_not_to() -> None:
     assert with_children["page-faults"] > alone["page-faults"] + 2000
 
 
+@pytest.mark.kernel_too
 def test_verbose_shows_attrs_and_readings() -> None:
     """-v: value and times of each event; -vv: each call that opens a counter, with its attr, and what came of it."""
     said = stat("-vv", "-e", "task-clock,page-faults", "--", "true").stderr
@@ -62,6 +65,7 @@ def test_verbose_shows_attrs_and_readings() -> None:
     assert len(re.findall(r"^sys_perf_event_open: pid \d+  cpu -1  group_fd -1  flags 0x8 = \d+$", said, re.MULTILINE)) == 2
 
 
+@pytest.mark.system_wide
 def test_verbose_shows_each_counter_of_a_cpu() -> None:
     """-vv: one line a CPU before the sums."""
     said = stat("-vv", "-a", "-C", "0", "-e", "cs", "--", "true").stderr
@@ -119,6 +123,7 @@ def test_counts_of_a_killed_program_are_kept() -> None:
     assert float(json.loads(run.stderr.splitlines()[-1])["counter-value"]) > 2000
 
 
+@pytest.mark.kernel_too
 def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
     """Counts go to stderr, to -o, or to --log-fd; stdin and stdout are the program's."""
     run = stat("-o", str(tmp_path / "out"), "-e", "cs", "--", "cat", input="hello")
@@ -133,6 +138,7 @@ def test_the_programs_own_output_is_untouched(tmp_path: Path) -> None:
         assert ",cs," in pipe.read()
 
 
+@pytest.mark.system_wide
 def test_ctrl_c_prints_what_was_counted() -> None:
     """An interrupted -a shows its counts and ends as interrupted."""
     with subprocess.Popen([*PERFPY, "-a", "-x,", "-e", "cs"], stderr=subprocess.PIPE, text=True) as process:
@@ -163,7 +169,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["-C", "9999", "true"], "offline or not there", 129),
         (["-p", "4194304"], "no such process", 129),
         (["-e", "no-such-event", "true"], "unknown event 'no-such-event'", 129),
-        (["-a", "-e", "cs", "-G", "no/such", "true"], "no access to cgroup", 129),
+        pytest.param(["-a", "-e", "cs", "-G", "no/such", "true"], "no access to cgroup", 129, marks=NEEDS_CGROUPS),
         (["no-such-program"], "No such file or directory", 255),
         (["-o", "/no/such/file", "true"], "cannot write /no/such/file", 255),
         (["-o", "/dev/full", "true"], "No space left", 255),
@@ -184,6 +190,7 @@ def test_what_cannot_work_is_one_line(options: list[str], said: str, status: int
     assert run.returncode == status
 
 
+@pytest.mark.system_wide
 def test_too_many_files_is_one_line() -> None:
     """The limit on open files, reached by -a with many events."""
     run = subprocess.run(

@@ -114,6 +114,7 @@ def test_the_file_has_plain_callchains(tmp_path, busy):
     assert most_are_whole(path)
 
 
+@pytest.mark.system_wide
 def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
     """Tried again where the machine was too busy: whoever empties the rings has to run now and then."""
     for _ in range(4):
@@ -203,6 +204,7 @@ def test_the_unwinding_process_goes_with_the_recorder(tmp_path, busy):
     assert not os.path.exists(f"/proc/{orphan}")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may write beside /dev/full")
 def test_a_full_disk_is_told(tmp_path, busy):
     process = start(tmp_path, *UNWIND, "-z0", "-o", "/dev/full", "--", busy, "1")
     said = process.communicate(timeout=60)[1]

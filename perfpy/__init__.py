@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.capture.counting.region import Region
     from perfpy.capture.event_stream import EventStream
     from perfpy.capture.live_samples import LiveSample
-    from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
     from perfpy.events.inventory import Offer
@@ -81,7 +81,7 @@ _HOMES = {
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
     "Reading": "perfpy.abi.readings",
-    "RecordSummary": "perfpy.capture.sampling.recorder",
+    "RecordSummary": "perfpy.capture.session.recorder",
     "Recording": "perfpy.recording",
     "RecordingChanges": "perfpy.analysis.report.recording_changes",
     "Recordings": "perfpy.fleet.recordings",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.event_stream import EventStream
-    from perfpy.capture.sampling.recorder import RecordSummary
+    from perfpy.capture.session.recorder import RecordSummary
     from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count
@@ -154,7 +154,7 @@ def record_program(
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
     from perfpy.capture.record_options import RecordOptions, compression_of_unwound
-    from perfpy.capture.sampling.recorder import Recorder
+    from perfpy.capture.session.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
     mode = _chain_mode(call_graph, jit=jit, unwind=unwind)

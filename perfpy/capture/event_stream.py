@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from perfpy.abi import records
 from perfpy.abi.ring_records import RingDecoder, RingSample
 from perfpy.capture.live_samples import LiveSample, field_reader
-from perfpy.capture.sampling.sample_attrs import configure_sampling
-from perfpy.capture.sampling.sample_counters import SampleCounters, default_pages
+from perfpy.capture.rings.sample_attrs import configure_sampling
+from perfpy.capture.rings.sample_counters import SampleCounters, default_pages
 from perfpy.capture.targets import ANY, resolve
 from perfpy.errors import UsageError
 from perfpy.events.resolve import parse_events

@@ -70,7 +70,7 @@ def _entries(recording: Recording) -> list[HeaderBuildId]:
     from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.analysis.samples.hit_dsos import hit_dsos
-    from perfpy.capture.sampling.build_id_table import own_build_id
+    from perfpy.capture.metadata.build_id_table import own_build_id
 
     found = []
     for dso in hit_dsos(recording.data, recording.symbolizer(), chains=True):

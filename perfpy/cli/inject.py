@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perfpy.abi.build_id_record import HeaderBuildId
-    from perfpy.capture.sampling.converting import CallchainConverter
+    from perfpy.capture.injection.converting import CallchainConverter
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
@@ -72,7 +72,7 @@ def run(options: InjectCommandOptions) -> None:
 
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
-    from perfpy.capture.sampling.injecting import BuildIdMapper, JitInjector, inject
+    from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
     from perfpy.cli.line.notes import tell
     from perfpy.cli.line.perfconfig import load
     from perfpy.unwind.cut_stacks import note
@@ -102,7 +102,7 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
     if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
         fail("--convert-callchain changes samples, -j and -B mappings: one after the other")
     from perfpy.analysis.samples.user_callchains import user_callchains
-    from perfpy.capture.sampling.converting import CallchainConverter  # loads what unwinds
+    from perfpy.capture.injection.converting import CallchainConverter  # loads what unwinds
     from perfpy.symbols.files.debug_files import SymbolOptions
 
     callchains = user_callchains(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
@@ -165,7 +165,7 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
 
 def _build_id(dso: Dso, known: Mapping[str, bytes]) -> bytes:
     """What was said of it, else what the recording knows, else what the file here says."""
-    from perfpy.capture.sampling.build_id_table import own_build_id
+    from perfpy.capture.metadata.build_id_table import own_build_id
 
     return known.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 

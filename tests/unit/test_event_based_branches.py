@@ -10,7 +10,7 @@ from perfpy.capture.counter import Counter
 from perfpy.capture.counter_group import CounterGroup
 from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.capture.record_options import RecordOptions
-from perfpy.capture.sampling.sample_attrs import configure_sampling
+from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
 from perfpy.errors import NotScheduled, UsageError
 from perfpy.events.ebb import EBB

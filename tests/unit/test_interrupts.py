@@ -64,7 +64,7 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
         ("perfpy.cli.stat.command", "stat -- true"),
         ("perfpy.capture.counting.measurement", "stat -- true"),
         ("perfpy.cli.record.command", "record -- true"),
-        ("perfpy.capture.sampling.recorder", "record -- true"),
+        ("perfpy.capture.session.recorder", "record -- true"),
         ("perfpy.kernel.ring", "record -- true"),
         ("perfpy.events.machine", "list"),
         ("click", "--help"),

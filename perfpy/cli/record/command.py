@@ -49,7 +49,7 @@ def run(options: RecordCommandOptions) -> int:
     if options.vmlinux and not os.path.exists(options.vmlinux):
         fail(f"--vmlinux {options.vmlinux}: no such file")
     wanted = record_options(options, load())
-    from perfpy.capture.sampling.recorder import Recorder  # help does not need the kernel
+    from perfpy.capture.session.recorder import Recorder  # help does not need the kernel
 
     if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
         tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)

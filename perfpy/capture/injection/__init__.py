@@ -1,0 +1,1 @@
+"""A recording rewritten with more in it: `perf inject`."""

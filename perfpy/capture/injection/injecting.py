@@ -1,0 +1,267 @@
+"""perf inject: a recording with what was not known, or not in it, when it was made.
+
+What enters: a recording, and what to add: an ELF file per function of jitdump
+files (with the MMAP2 records that map them), build-ids of the files that
+samples hit, in a table or in the mappings themselves. What leaves: a new recording with the same events and features.
+
+The records that mark rounds are left out: what is added is older than what
+stands around it, so a reader has to put all records in order of time.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfpy.abi import records
+from perfpy.abi.code_mapping import MAP_PRIVATE, PROT_EXEC, PROT_READ_EXEC, code_mapping
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.framing import HEADER
+from perfpy.abi.sample_id import NO_ID, IdLayout
+from perfpy.abi.user_records import encode
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.errors import OutputFailed, PerfError
+from perfpy.perfdata.container.features import Feature, encode_feature, key_of
+from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
+from perfpy.perfdata.copied_features import features_of
+from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous, is_user_map, shown_name
+from perfpy.symbols.providers import jitdump
+from perfpy.symbols.providers.mapped_dump import is_dump, new_folder, read_dump
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.injection.converting import CallchainConverter
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.container.writer import RecordWriter
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.symbols.providers.mapped_dump import MapRecord
+
+_MAPPING: Final = (records.Mmap, records.Mmap2)
+_STDOUT_FD: Final = 1
+
+
+class _Mapped(NamedTuple):
+    """Where the image of a function is."""
+
+    path: str
+    size: int
+
+
+class JitInjector:
+    """Makes images of the functions in the dumps that a recording's processes mapped, and the records that map them.
+
+    cache: the build-id cache (""; perf's default); the images stand below it, in a new folder of jit/. force: dumps of whoever.
+    """
+
+    def __init__(self, data: PerfData, cache: str = "", *, force: bool = False) -> None:
+        self._data = data
+        self._cache = cache or BuildIdCache().folder
+        self._force = force
+        event = _first_event(data)
+        self._layout = IdLayout.of(event.attr, data.endian)
+        self._identity = event.ids[0] if event.ids else 0
+        self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
+        self.functions = 0
+        self.folder = ""  # of the images, once there is one
+
+    def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
+        """The records to add; the dumps that are mapped in the side-band are read and their images written."""
+        found: list[bytes] = []
+        for side in side_band:
+            record = side.record
+            if not isinstance(record, _MAPPING):
+                continue
+            if is_dump(record.filename) and record.pid not in self.dumps:
+                require_monotonic_times(self._data)
+                self.dumps[record.pid] = record.filename
+                found += self._inject(record)
+        return found
+
+    def unwanted(self, record: object) -> bool:
+        """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
+        if not isinstance(record, _MAPPING):
+            return False
+        return record.pid in self.dumps and (is_anonymous(record.filename) or is_dump(record.filename))
+
+    def _inject(self, record: MapRecord) -> list[bytes]:
+        dump = read_dump(record, force=self._force)
+        images: dict[int, _Mapped] = {}
+        added = []
+        for event in dump.events:
+            if event.pid not in (record.pid, dump.pid):
+                continue  # a program speaks of itself alone
+            # in a container it has other numbers
+            mine = event if event.pid == record.pid else event._replace(pid=record.pid, tid=record.pid)
+            if isinstance(mine, jitdump.CodeLoad):
+                images[mine.code_index] = self._write_image(mine, dump)
+            image = images.get(mine.code_index)
+            if image:
+                added.append(self._mapping(mine, image))
+        return added
+
+    def _write_image(self, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
+        self.functions += 1
+        data = jitdump.image(load, dump.machine, dump.endian)
+        try:
+            self.folder = self.folder or new_folder(self._cache)
+            path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
+            if os.path.lexists(path):  # a number that came twice; what has been mapped stays
+                path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
+            with open(path, "xb") as file:
+                file.write(data)
+        except OSError as error:
+            raise OutputFailed(error.filename or self._cache, error.strerror or str(error)) from None
+        return _Mapped(path, len(load.code))
+
+    def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
+        state = os.stat(image.path)
+        file = (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
+        code = (event.address, image.size, jitdump.TEXT_OFFSET)
+        record = code_mapping((event.pid, event.tid), code, image.path, event.time, self._identity, file)
+        return records.encode(record, self._layout, self._data.endian)
+
+
+def _first_event(data: PerfData) -> FileEvent:
+    if not data.events:
+        raise PerfError(f"{data.path}: it has no events, and nothing can be added to it")
+    return data.events[0]
+
+
+def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
+    """The value of a record, None for a damaged one."""
+    try:
+        return records.decode(kind, misc, record[8:], layout, endian)
+    except (ValueError, struct.error):
+        return None
+
+
+class BuildIdMapper:
+    """Puts build-ids into mappings.
+
+    build_ids: file name -> build-id, b"" where it is not known; only_these: mappings of other files are left out.
+    """
+
+    def __init__(self, data: PerfData, build_ids: Mapping[str, bytes], *, only_these: bool) -> None:
+        self._layout = IdLayout.of(_first_event(data).attr, data.endian)
+        self._endian = data.endian
+        self._build_ids = build_ids
+        self._only_these = only_these
+
+    def changed(self, kind: int, misc: int, record: bytes) -> bytes:
+        """A mapping's record as it shall be, b"" if it shall not be; damaged ones are left out, as readers do."""
+        mapping = _decoded(record, kind, misc, self._layout, self._endian)
+        if not isinstance(mapping, _MAPPING):
+            return b""
+        prot, flags = (mapping.prot, mapping.flags) if isinstance(mapping, records.Mmap2) else (PROT_READ_EXEC, MAP_PRIVATE)
+        build_id = self._build_ids.get(_dso_name(mapping, flags, executable=bool(prot & PROT_EXEC)))
+        if build_id is None and self._only_these:
+            return b""
+        if not build_id or misc & MISC_MMAP_BUILD_ID:
+            return record
+        known = records.Mmap2(
+            misc | MISC_MMAP_BUILD_ID,
+            *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),
+            build_id=build_id,
+            sample_id=mapping.sample_id,
+        )
+        return records.encode(known, self._layout, self._endian)
+
+
+def _dso_name(mapping: records.Mmap | records.Mmap2, flags: int, *, executable: bool) -> str:
+    """Return the name under which a report knows the mapping's dso: code without a file goes by its process's perf map."""
+    if mapping.filename.startswith(KERNEL_NAME):
+        return KERNEL_NAME
+    if is_user_map(mapping.misc):
+        return shown_name(mapping.filename, mapping.pid, flags, executable=executable)
+    return mapping.filename
+
+
+def require_monotonic_times(data: PerfData) -> None:
+    """Raise PerfError unless the recording has the clock that JIT compilers write."""
+    attr = _first_event(data).attr
+    if not attr.sample_type & SampleType.TIME or not attr.sample_id_all:
+        raise PerfError(f"{data.path}: its records have no times; record with -k mono")
+    if not attr.use_clockid:
+        raise PerfError(f"{data.path}: its times are not CLOCK_MONOTONIC's, as those of jitdump files are; record with -k mono")
+
+
+def inject(
+    data: PerfData,
+    path: str,
+    *,
+    jit: JitInjector | None = None,
+    build_ids: Collection[HeaderBuildId] | None = None,
+    mapper: BuildIdMapper | None = None,
+    converter: CallchainConverter | None = None,
+) -> None:
+    """Write a copy of a recording with what is to be added.
+
+    path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
+    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains
+    of stacks (alone or with build_ids). Raises PerfError and OutputFailed.
+    """
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
+    if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
+        raise OutputFailed(path, "it is the input")
+    _first_event(data)  # before anything is written
+    added = jit.records(data.side_band()) if jit else []
+    writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
+    features = features_of(data, build_ids) | _changed_events(data, converter)
+    try:
+        writer.begin(_events(data, converter), features)
+        known = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
+        for entry in known if build_ids is not None or path == STANDARD_OUTPUT else ():
+            writer.write(encode(entry, data.endian))
+        for record in added:
+            writer.write(record)
+        if converter is None:
+            _copy_records(data, writer, jit, mapper)
+        else:
+            _convert_records(data, writer, converter)
+        writer.finish(features)
+    finally:
+        writer.close()
+
+
+def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
+    """All records but the marks of rounds; mappings as they shall be."""
+    for stream in data.records.chunks():
+        for ordered in stream:
+            chunk = ordered.chunk
+            for row, kind in enumerate(chunk.types.tolist()):
+                record = chunk.record(row)
+                if kind in (RecordType.MMAP, RecordType.MMAP2):
+                    _, misc, _ = HEADER[data.endian].unpack_from(record)
+                    if jit and jit.unwanted(_decoded(record, kind, misc, NO_ID, data.endian)):
+                        continue
+                    record = mapper.changed(kind, misc, record) if mapper else record
+                if record and kind != RecordType.FINISHED_ROUND:
+                    writer.write(record)
+
+
+def _convert_records(data: PerfData, writer: RecordWriter, converter: CallchainConverter) -> None:
+    for stream in data.records.chunks():
+        for ordered in stream:
+            for part in converter.converted(ordered):
+                writer.write(part)
+
+
+def _events(data: PerfData, converter: CallchainConverter | None) -> list[WrittenEvent]:
+    attrs = [event.attr if converter is None else converter.attr(event.attr) for event in data.events]
+    return [WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)]
+
+
+def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
+    """The feature that describes events, where what they sample is another thing now."""
+    described = data.features.get(key_of(Feature.EVENT_DESC))
+    if converter is None or not described:
+        return {}
+    changed = tuple(one._replace(attr=converter.attr(one.attr)) for one in described)
+    return {Feature.EVENT_DESC: encode_feature(Feature.EVENT_DESC, changed, data.endian)}

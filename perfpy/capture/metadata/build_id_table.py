@@ -1,0 +1,66 @@
+"""Build-ids of the recorded files, for the table in perf.data.
+
+What enters: DSOs. What leaves: HeaderBuildId values for the BUILD_ID feature,
+and the files themselves in BuildIdCache (of perfpy.symbols).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.capture.metadata.synthesis import KERNEL
+from perfpy.symbols.files import build_id_notes, live_process
+from perfpy.symbols.files.build_id_cache import BuildIdCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from perfpy.capture.dso_hits import HitDso
+
+_VDSO: Final = "[vdso]"
+_PID: Final = -1  # the host
+
+
+def own_build_id(name: str) -> bytes:
+    """The build-id of what a map is called: a file, the kernel, one of its modules, the vdso; b"" where there is none."""
+    if name == _VDSO:
+        return build_id_notes.of_image(build_id_notes.vdso_image())
+    if name.startswith(KERNEL):
+        return build_id_notes.of_kernel()
+    if name.startswith("["):
+        return build_id_notes.of_module(name.strip("[]"))
+    return build_id_notes.of_file(name) if name.startswith("/") and not name.startswith("//") else b""
+
+
+def paths(dsos: Iterable[HitDso]) -> dict[str, str]:
+    """Where the files are that are not at their path: deleted ones, and those of containers, while their processes run."""
+    found = {}
+    for dso in dsos:
+        is_file = dso.name.startswith("/") and not dso.name.startswith("//") and not dso.is_kernel
+        if is_file and (not os.path.exists(dso.name) or live_process.other_root(dso.pid)):
+            path = next(live_process.paths_of(dso.name, (dso.pid,)), "")
+            if path:
+                found[dso.name] = path
+    return found
+
+
+def table(dsos: Iterable[HitDso], elsewhere: Mapping[str, str] | None = None) -> tuple[HeaderBuildId, ...]:
+    """The entries for the files that have a build-id. elsewhere: as `paths` has it."""
+    elsewhere = elsewhere or {}
+    found = []
+    for dso in dsos:
+        build_id = dso.build_id or own_build_id(elsewhere.get(dso.name, dso.name))
+        if build_id:
+            misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
+            found.append(HeaderBuildId(misc, _PID, build_id, dso.name))
+    return tuple(found)
+
+
+def keep(entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str], folder: str) -> None:
+    """Put the files of a table into the cache in a folder ("": perf's default), and say what was not safe to keep."""
+    for refused in BuildIdCache(folder).add(entries, elsewhere):
+        print(f"Warning: {refused}", file=sys.stderr)

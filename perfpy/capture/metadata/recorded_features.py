@@ -1,0 +1,102 @@
+"""The header's feature sections of one recording.
+
+What enters: the machine, the open counters, the options, and what was found
+in the finished data. What leaves: {Feature: bytes}, the same sections that
+perf writes.
+"""
+
+from __future__ import annotations
+
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.capture.environment import Environment
+from perfpy.perfdata.container.feature_values import BpfProgram, BpfTypes, ClockData, Compression, EventDesc, EventGroup, SampleTime
+from perfpy.perfdata.container.features import Feature, encode_feature
+from perfpy.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.opening import OpenEvent
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.kernel.bpf import BpfProgramInfo
+    from perfpy.perfdata.container.compression import Packer
+
+_ANONYMOUS_GROUP = "{anon_group}"
+_COMPRESSION_VERSION = 1
+_ZSTD = 1
+FOLDER_VERSION = 1
+_CLOCK_DATA_VERSION = 1
+
+
+class RecordedFeatures:
+    """Collects the sections. Build it when the recording starts: the clocks are compared then. attrs: of the events."""
+
+    def __init__(self, counters: SampleCounters, options: RecordOptions, attrs: Sequence[EventAttr]) -> None:
+        self._attrs = attrs
+        self._counters = counters
+        self._options = options
+        self._fixed: dict[int, Any] = {}
+        clock = options.clockid
+        if clock is not None:
+            self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
+            self._fixed[Feature.CLOCK_DATA] = ClockData(_CLOCK_DATA_VERSION, clock, time.time_ns(), time.clock_gettime_ns(clock))
+        if options.threads:  # perf looks for a file of each CPU then
+            self._fixed[Feature.DIR_FORMAT] = FOLDER_VERSION
+
+    def collect(
+        self,
+        *,
+        tracing: bytes = b"",
+        times: tuple[int, int] = (0, 0),
+        build_ids: Sequence[HeaderBuildId] = (),
+        programs: Sequence[BpfProgramInfo] = (),
+        program_types: Mapping[int, bytes] = MappingProxyType({}),
+        packer: Packer | None = None,
+        mmap_len: int = 0,
+    ) -> dict[int, bytes]:
+        """All sections; times: of the first and the last sample; mmap_len: the longest piece that was packed."""
+        events = self._counters.events
+        values: dict[int, Any] = Environment().features() | self._fixed
+        values |= {
+            Feature.VERSION: f"perfpy {__version__}",
+            Feature.CMDLINE: self._options.command_line,
+            Feature.EVENT_DESC: tuple(
+                EventDesc(attr, event.name, self._counters.ids(event)) for event, attr in zip(events, self._attrs, strict=True)
+            ),
+            Feature.SAMPLE_TIME: SampleTime(*times),
+            Feature.BPF_PROG_INFO: tuple(BpfProgram(*program.with_arrays()) for program in programs),
+            Feature.BPF_BTF: tuple(BpfTypes(ident, data) for ident, data in program_types.items()),
+        }
+        if any(event.attr.branch_sample_type for event in events):
+            values[Feature.BRANCH_STACK] = True
+        if self._counters.aux:
+            values[Feature.AUXTRACE] = tuple(self._counters.aux.index)
+        groups = _groups(events)
+        if groups:
+            values[Feature.GROUP_DESC] = groups
+        if build_ids:
+            values[Feature.BUILD_ID] = tuple(build_ids)
+        if packer:
+            level = self._options.compression_level
+            values[Feature.COMPRESSED] = Compression(_COMPRESSION_VERSION, _ZSTD, level, round(packer.ratio), mmap_len)
+        sections = {number: encode_feature(number, value, NATIVE_ENDIAN) for number, value in values.items()}
+        if tracing:
+            sections[Feature.TRACING_DATA] = tracing
+        return sections
+
+
+def _groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
+    """The groups of more than one event."""
+    found = []
+    for index, event in enumerate(events):
+        members = sum(other.leader is event for other in events)
+        if event.is_leader and members > 1:
+            found.append(EventGroup(event.event.group_name or _ANONYMOUS_GROUP, index, members))
+    return tuple(found)

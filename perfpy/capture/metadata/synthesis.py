@@ -1,0 +1,205 @@
+"""/proc -> the records that the kernel would have written, had we been there when it happened.
+
+What enters: a ProcFs, and which tasks and kinds of records are wanted. What
+leaves: records as bytes, in perf's order: the kernel's and its modules' maps,
+cgroups, then for each task FORK, NAMESPACES, COMM and for each process MMAP2.
+Each carries an all-zero sample_id, so that it comes before anything timed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import (
+    MISC_FORK_EXEC,
+    MISC_KERNEL,
+    MISC_MMAP_BUILD_ID,
+    MISC_MMAP_DATA,
+    MISC_USER,
+    NATIVE_ENDIAN,
+    SampleType,
+)
+from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, KernelRecord, Ksymbol, Mmap, Mmap2, Namespaces, encode
+from perfpy.abi.sample_id import NO_ID, IdLayout
+from perfpy.capture.metadata.kernel_extent import kernel_extent
+from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
+from perfpy.perfdata.container.bpf_programs import kernel_name, program_function_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from perfpy.kernel.bpf import BpfProgramInfo
+    from perfpy.kernel.procfs import ProcFs, ProcMapping
+
+KERNEL: Final = "[kernel.kallsyms]"
+_KERNEL_PID: Final = 0xFFFFFFFF
+_ANONYMOUS: Final = "//anon"
+_HUGETLB: Final = 0x40000  # MAP_HUGETLB
+_PAGE_MASK: Final = 4095
+_KSYMBOL_BPF: Final = 1  # PERF_RECORD_KSYMBOL_TYPE_BPF
+_BPF_LOADED: Final = 1  # PERF_BPF_EVENT_PROG_LOAD
+
+
+def id_layout(sample_type: int) -> IdLayout:
+    """The trailer of synthesized records: that of the first event."""
+    return IdLayout(sample_type, NATIVE_ENDIAN) if sample_type & ~(SampleType.IP | SampleType.PERIOD) else NO_ID
+
+
+class Synthesis:
+    """Writes what /proc tells as records.
+
+    layout: the sample_id trailer; namespaces: NAMESPACES records, too;
+    mmaps, data_mmaps: executable (and readable) mappings; build_id: a
+    function path -> build-id puts it into the MMAP2 records; module_text: a
+    function module -> where its .text is, for machines on which something
+    stands before it.
+    """
+
+    def __init__(
+        self,
+        procfs: ProcFs,
+        layout: IdLayout,
+        *,
+        namespaces: bool = False,
+        mmaps: bool = True,
+        data_mmaps: bool = False,
+        build_id: Callable[[str], bytes] | None = None,
+        module_text: Callable[[str], int] | None = None,
+    ) -> None:
+        self._procfs = procfs
+        self._layout = layout
+        self._namespaces = namespaces
+        self._mmaps = mmaps
+        self._data_mmaps = data_mmaps
+        self._build_id = build_id
+        self._module_text = module_text
+
+    def _encode(self, record: KernelRecord) -> bytes:
+        return encode(record, self._layout, NATIVE_ENDIAN)
+
+    def kernel(self) -> Iterator[bytes]:
+        """The kernel's own map, and one for each module; nothing where its addresses are hidden."""
+        extent = kernel_extent(self._procfs)
+        if extent is None:
+            return
+        size = extent.end - extent.start
+        yield self._kernel_map(extent.start, size, extent.start, KERNEL + extent.symbol, KERNEL)
+        paths = ModulePaths()
+        for module in sorted(self._procfs.modules(), key=lambda module: module.address):
+            end = module.address + ((module.size + _PAGE_MASK) & ~_PAGE_MASK)
+            start = (self._module_text(module.name) if self._module_text else 0) or module.address
+            path = paths.find(module.name)
+            yield self._kernel_map(start, end - start, 0, path, path)
+
+    def _kernel_map(self, start: int, size: int, pgoff: int, name: str, path: str) -> bytes:
+        build_id = self._build_id(path) if self._build_id else b""
+        if build_id:
+            misc = MISC_KERNEL | MISC_MMAP_BUILD_ID
+            return self._encode(Mmap2(misc, _KERNEL_PID, 0, start, size, pgoff, 0, 0, 0, 0, 0, 0, name, build_id))
+        return self._encode(Mmap(MISC_KERNEL, _KERNEL_PID, 0, start, size, pgoff, name))
+
+    def bpf_programs(self, programs: Iterable[BpfProgramInfo], types: dict[int, bytes]) -> Iterator[bytes]:
+        """The symbols of loaded BPF programs, and that they were loaded; types: the BTF that names their functions."""
+        for program in programs:
+            names = program_function_names(program.name, len(program.functions), program.function_types, types.get(program.btf_id, b""))
+            for (address, length), tag, name in zip(program.functions, program.tags, names, strict=True):
+                yield self._encode(Ksymbol(0, address, length, _KSYMBOL_BPF, 0, kernel_name(tag, name)))
+            yield self._encode(BpfEvent(0, _BPF_LOADED, 0, program.id, program.tag))
+
+    def cgroups(self, root: str) -> Iterator[bytes]:
+        """Every cgroup of the hierarchy mounted at `root`; its id is its folder's inode number."""
+        for folder, _, _ in os.walk(root):
+            try:
+                number = os.stat(folder).st_ino
+            except OSError:  # removed in the meantime
+                continue
+            yield self._encode(Cgroup(0, number, folder[len(root) :] or "/"))
+
+    def comm(self, tid: int) -> Iterator[bytes]:
+        """Who a task is: its COMM, and its NAMESPACES."""
+        status = self._procfs.status(tid)
+        if status is not None:
+            yield self._encode(Comm(0, status.tgid, tid, status.comm))
+            yield from self._namespaces_of(status.tgid, tid)
+
+    def threads(self, tids: Sequence[int]) -> Iterator[bytes]:
+        """Some threads, without how they came to be; their processes' maps, too."""
+        wanted = set(tids)
+        led: set[int] = set()
+        for tid in tids:
+            status = self._procfs.status(tid)
+            if status is None:
+                continue
+            yield from self.comm(tid)
+            if tid == status.tgid:
+                yield from self._maps_of(tid)
+            elif status.tgid not in wanted and status.tgid not in led:
+                led.add(status.tgid)
+                yield from self.comm(status.tgid)
+                yield from self._maps_of(status.tgid)
+
+    def processes(self) -> Iterator[bytes]:
+        """Every task of the system."""
+        for pid in self._procfs.processes():
+            for tid in self._procfs.threads(pid):
+                yield from self._task(pid, tid)
+
+    def _task(self, pid: int, tid: int) -> Iterator[bytes]:
+        status = self._procfs.status(tid)
+        if status is None:
+            return
+        parent = status.ppid if tid == status.tgid else status.tgid
+        yield self._encode(Fork(MISC_FORK_EXEC, status.tgid, parent, tid, parent, 0))
+        yield from self._namespaces_of(status.tgid, tid)
+        yield self._encode(Comm(0, status.tgid, tid, status.comm))
+        if tid == pid and not status.kernel_thread:
+            yield from self._maps_of(pid)
+
+    def _namespaces_of(self, tgid: int, tid: int) -> Iterator[bytes]:
+        if self._namespaces:
+            yield self._encode(Namespaces(0, tgid, tid, self._procfs.namespaces(tid)))
+
+    def _maps_of(self, pid: int) -> Iterator[bytes]:
+        if not self._mmaps:
+            return
+        for mapping in self._procfs.maps(pid, data=self._data_mmaps):
+            yield self._encode(self._mmap2(pid, mapping))
+
+    def _mmap2(self, pid: int, mapping: ProcMapping) -> Mmap2:
+        misc = MISC_USER
+        if not mapping.prot & PROT_EXEC and mapping.prot & PROT_READ:
+            misc |= MISC_MMAP_DATA
+        name = mapping.path or _ANONYMOUS
+        flags = mapping.flags
+        if name.startswith("/anon_hugepage"):
+            name, flags = _ANONYMOUS, flags | _HUGETLB
+        size = mapping.end - mapping.start
+        build_id = self._build_id(name) if self._build_id else b""
+        if build_id:
+            misc |= MISC_MMAP_BUILD_ID
+        return Mmap2(
+            misc, pid, pid, mapping.start, size, mapping.offset, mapping.major, mapping.minor, mapping.inode, 0,
+            mapping.prot, flags, name, build_id,
+        )  # fmt: skip
+
+
+class ModulePaths:
+    """The files of the running kernel's modules, as perf names them."""
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root or f"/lib/modules/{os.uname().release}"
+        self._found: dict[str, str] | None = None
+
+    def find(self, module: str) -> str:
+        """The path of a module's file; [NAME] where there is none."""
+        if self._found is None:
+            self._found = dict(self._scan())
+        return self._found.get(module.replace("-", "_"), f"[{module}]")
+
+    def _scan(self) -> Iterator[tuple[str, str]]:
+        for folder, _, files in os.walk(self._root):
+            for name in files:
+                stem, _, rest = name.partition(".ko")
+                if rest in ("", ".gz", ".xz", ".zst") and name != stem:
+                    yield stem.replace("-", "_"), f"{folder}/{name}"

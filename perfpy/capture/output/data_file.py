@@ -1,0 +1,287 @@
+"""One perf.data of a recording: what stands in front of the samples, and what is found out at the end.
+
+What enters: open counters and an RecordOutput. What leaves: in begin() the head,
+the records about the recording and of what ran before it; in end() the
+features, the build-ids of the files that samples fell into among them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import SampleType
+from perfpy.capture.metadata import event_records
+from perfpy.capture.metadata.recorded_features import RecordedFeatures
+from perfpy.capture.metadata.synthesis import Synthesis, id_layout
+from perfpy.capture.output.attr_size import known_here
+from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
+from perfpy.capture.targets import ANY
+from perfpy.kernel.bpf import loaded_programs, loaded_types
+from perfpy.kernel.sysfs import module_text
+from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.build_id_record import HeaderBuildId
+    from perfpy.capture.dso_hits import DsoHits
+    from perfpy.capture.output.output import OutputPart, RecordOutput
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.perfdata.container.compression import Packer
+
+_MISC: Final = struct.Struct("=H")
+_MISC_AT: Final = 4  # in a record's header
+_PIECE = 1 << 16  # synthesized records are written in pieces of about this size
+
+
+class DataFile:
+    """Begins and ends the files of a recording; samples: those of the file ended last, None where nobody counted;
+    hint: what to do better next time, "" for nothing.
+
+    workload: the pid of the command, 0 without one; attrs: of the events, where the file's are not what the kernel has.
+    """
+
+    def __init__(
+        self,
+        output: RecordOutput,
+        counters: SampleCounters,
+        options: RecordOptions,
+        procfs: ProcFs,
+        *,
+        workload: int = 0,
+        packer: Packer | None = None,
+        attrs: Sequence[EventAttr] = (),
+    ) -> None:
+        self._output = output
+        self._attrs = [known_here(attr) for attr in attrs or [event.attr for event in counters.events]]
+        self._counters = counters
+        self._options = options
+        self._workload = workload
+        self._packer = packer
+        self._features = RecordedFeatures(counters, options, self._attrs)
+        self._layout = id_layout(counters.events[0].attr.sample_type)
+        self._tail = options.tail_synthesize or options.overwrite
+        self._procfs = procfs
+        self._tracing = self._tracing_data()
+        # as perf: threads for themselves are recorded without what belongs to the whole machine
+        self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
+        self._program_types = loaded_types(self._programs)
+        self.samples: int | None = None
+        self.hint = ""
+        self.lost = 0
+
+    def _tracing_data(self) -> bytes:
+        tracepoints = [event.event.tracepoint for event in self._counters.events if event.event.tracepoint]
+        if not tracepoints:
+            return b""
+        # only tracepoints need tracefs
+        from perfpy.capture.metadata.tracing_data import tracing_data
+        from perfpy.kernel.tracefs import Tracefs
+
+        return tracing_data(Tracefs(), tracepoints).encode()
+
+    def begin(self, *, first: bool = True) -> None:
+        """Write everything that stands in front of the samples; first: the command has not started yet."""
+        self._begin_head()
+        if not self._tail:
+            self._write(self._synthesized())
+        if self._workload and first:  # its name before it is executed: some samples may come before the kernel's own COMM
+            self._write(self._synthesis().comm(self._workload))
+        elif self._workload:
+            self._write(self._synthesis().threads((self._workload,)))
+        if not self._tail:
+            self._output.write(event_records.FINISHED_INIT)
+
+    def resume(self, records: Iterable[bytes]) -> None:
+        """As begin(), in the middle of a recording: the records are what is known by then."""
+        self._begin_head()
+        self._write(records)
+
+    @property
+    def written_events(self) -> list[WrittenEvent]:
+        """The events, as the file has them."""
+        return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self._attrs, strict=True)]
+
+    def _begin_head(self) -> None:
+        features = self._collect() if self._output.is_pipe else {}
+        self._output.begin(self.written_events, features)
+
+    def _write(self, records: Iterable[bytes]) -> None:
+        pending: list[bytes] = []
+        size = 0
+        for record in records:
+            pending.append(record)
+            size += len(record)
+            if size >= _PIECE:
+                self._output.write(b"".join(pending))
+                pending, size = [], 0
+        if pending:
+            self._output.write(b"".join(pending))
+
+    def _synthesized(self) -> Iterator[bytes]:
+        counters, options = self._counters, self._options
+        synthesis = self._synthesis()
+        if counters.rings:
+            yield from event_records.time_conversion(counters.rings[0])
+        yield from event_records.id_index(counters)
+        if counters.aux:
+            from perfpy.capture.rings.aux_area import info_record  # few machines have one
+
+            yield info_record(counters.aux.kind)
+        if not all(event.attr.exclude_kernel for event in counters.events):
+            yield from synthesis.kernel()
+        yield from event_records.event_updates(counters, pipe=self._output.is_pipe)
+        yield event_records.thread_map(counters)
+        yield event_records.cpu_map(counters)
+        yield from synthesis.bpf_programs(self._programs, self._program_types)
+        if options.all_cgroups and SYNTH_CGROUP in options.synth:
+            from perfpy.capture.cgroups import mount_point  # rarely asked for
+
+            yield from synthesis.cgroups(mount_point())
+        if SYNTH_TASK in options.synth:
+            if ANY in counters.tids:
+                yield from synthesis.processes()
+            elif counters.tids != (self._workload,):
+                yield from synthesis.threads(counters.tids)
+
+    def _synthesis(self) -> Synthesis:
+        options = self._options
+        build_id = None
+        if options.buildid_mmap:
+            from perfpy.capture.metadata.build_id_table import own_build_id  # reads ELF files
+
+            build_id = own_build_id
+        return Synthesis(
+            self._procfs,
+            self._layout,
+            namespaces=options.namespaces,
+            mmaps=SYNTH_MMAP in options.synth,
+            data_mmaps=any(event.attr.mmap_data for event in self._counters.events),
+            build_id=build_id,
+            module_text=module_text if os.uname().machine == "s390x" else None,  # its PLT stands before it there
+        )
+
+    def end(self, *, last: bool = True) -> None:
+        """Write everything that follows the samples, and close the file.
+
+        last: the counters are not needed any more, so that their losses can be
+        told. Raises OutputFailed when there is no room; the records are whole then.
+        """
+        if last:
+            for lost, record in event_records.lost_samples(self._counters, self._layout):
+                self.lost += lost
+                self._output.write(record)
+        if self._tail:
+            self._output.write(event_records.FINISHED_INIT)
+            self._write(self._synthesized())
+        self._output.finish(self._final_features())
+
+    def early_features(self) -> dict[int, bytes]:
+        """The features as far as they are known before the first sample."""
+        return self._collect() | self._room_for_names()
+
+    def _final_features(self) -> dict[int, bytes]:
+        if self._output.is_pipe:
+            return {}
+        hits = self._scan()
+        build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
+        features = self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
+        return features | self._room_for_names()
+
+    def _room_for_names(self) -> dict[int, bytes]:
+        """The entry for files that are put in when the recording is complete."""
+        if not (self._options.jit or self._options.self_contained):
+            return {}
+        from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
+
+        return {KEPT_FILES: b""}
+
+    def _collect(self, *, times: tuple[int, int] = (0, 0), build_ids: Sequence[HeaderBuildId] = ()) -> dict[int, bytes]:
+        return self._features.collect(
+            tracing=self._tracing,
+            times=times,
+            build_ids=build_ids,
+            programs=self._programs,
+            program_types=self._program_types,
+            packer=self._packer,
+            mmap_len=self._longest_piece(),
+        )
+
+    def _scan(self) -> DsoHits | None:
+        """Look through the records for what the features need; None when they need nothing of it."""
+        options, writer = self._options, self._output.writer
+        if self._output.hits and options.switch_output is None:  # somebody has looked already, at one file
+            from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
+
+            hits = DsoHits.from_told(self._output.hits)
+            self.samples = hits.samples
+            return hits
+        if not isinstance(writer, FileWriter) or options.buildid_mmap:
+            return None
+        if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
+            return None
+        from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
+
+        hits = DsoHits(self._attrs)
+        try:
+            with ExitStack() as stack:
+                parts = [(stack.enter_context(_mapped(part)), part) for part in self._output.parts() if part.end > part.begin]
+                for data, part in parts:
+                    scan_part(data, part, hits, packed=self._packer is not None)
+                for data, part in parts if not self._packer else ():
+                    self._judge_chains(data, hits, [start - part.begin for start in part.starts])
+        except OSError:  # a device such as /dev/null
+            return None
+        if options.buildids and not (options.buildid_all or self._packer):  # as perf tells it
+            self.samples = hits.samples
+        return hits
+
+    def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
+        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
+        if self._options.unwind or not self._options.notes or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
+            return
+        from perfpy.capture.metadata.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
+
+        if has_walked_chains(self._attrs):
+            self.hint = self.hint or chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()
+
+    def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
+        from perfpy.capture.metadata.build_id_table import keep, paths, table  # as above
+
+        dsos = [*(hits.dsos.values() if self._options.buildid_all else hits.hit())]
+        elsewhere = paths(dsos)
+        found = table(dsos, elsewhere)
+        if self._options.buildid_cache:
+            keep(found, elsewhere, self._options.buildid_dir)
+        return found
+
+    def _longest_piece(self) -> int:
+        return max((ring.size for ring in self._counters.rings), default=0)
+
+
+def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool) -> None:
+    """Look through a part of a finished file; mappings without a build-id are no longer said to have one, which perf would believe."""
+    if packed:
+        from perfpy.capture.metadata.unpacked import unpacked  # few recordings are compressed
+
+        for piece in unpacked(data):
+            hits.scan(piece)
+        return
+    hits.scan(data)
+    for offset, misc in hits.without_build_id:
+        os.pwrite(part.fd, _MISC.pack(misc), part.begin + offset + _MISC_AT)
+    hits.without_build_id.clear()
+
+
+@contextmanager
+def _mapped(part: OutputPart) -> Iterator[memoryview]:
+    """The records of a part of the output. Raises OSError where they cannot be mapped."""
+    with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as whole, whole[part.begin :] as data:
+        yield data

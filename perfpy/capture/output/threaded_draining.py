@@ -1,0 +1,160 @@
+"""The rings -> the files of their CPUs, by threads (record --threads).
+
+What enters: counters, a RingFilesOutput, masks. What leaves: the bytes in the files. Each thread waits for its own rings,
+where its mask has it run. Python's own lock is held between two system calls only: what takes time, copying a ring into
+its file and waiting, goes on at once on all CPUs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from typing import TYPE_CHECKING, Final
+
+from perfpy.errors import OutputFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from perfpy.capture.output.draining import Held
+    from perfpy.capture.output.ring_files import RingFile, RingFilesOutput
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.capture.thread_masks import ThreadMask
+    from perfpy.kernel.ring import Ring
+
+_WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes
+_GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+class ThreadedDrain:
+    """Empties the rings of some counters, as a Drain does. masks: the threads; flush: bytes that a ring must hold before it is
+    worth a write; patience: seconds after which a ring is emptied however little it holds, None for never. tids: of the threads;
+    inspect: given what is found in each ring, for as long as it is set.
+    """
+
+    def __init__(
+        self,
+        counters: SampleCounters,
+        output: RingFilesOutput,
+        masks: Sequence[ThreadMask],
+        *,
+        flush: int = 1,
+        patience: float | None = None,
+    ) -> None:
+        self._counters = counters
+        self._output = output
+        self.inspect: Callable[[Held], None] | None = None
+        home = {one.ring: one.target.cpu for one in counters.opened}
+        cpus = sorted(set(home.values()))
+        output.open_files(len(cpus))
+        files = dict(zip(cpus, output.files, strict=True))
+        read = [(ring, home[index], fd) for index, (ring, fd) in enumerate(zip(counters.rings, counters.ring_fds(), strict=True))]
+        # of CPUs that no thread was given nothing is kept, as perf has it
+        mine = [[(ring, files[cpu], fd) for ring, cpu, fd in read if cpu in mask.rings] for mask in masks]
+        self._rings = [(ring, file) for share in mine for ring, file, _ in share]
+        self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
+        self._threads = [_Thread(self, mask.runs_on, share, self._stop, flush, patience) for mask, share in zip(masks, mine, strict=True)]
+        for thread in self._threads:
+            thread.start()
+        self.tids = tuple(thread.native_id for thread in self._threads if thread.native_id)
+
+    def forward(self) -> int:
+        """Nothing: the threads do it."""
+        return 0
+
+    def take(self, rings: Iterable[tuple[Ring, Held, RingFile]], least: int) -> int:
+        """Write what rings hold, where it is that much."""
+        total = 0
+        for ring, held, file in rings:
+            size = sum(map(len, held))
+            if size < least:
+                continue
+            if inspect := self.inspect:
+                inspect(held)
+            file.write(held)
+            file.end_round()
+            ring.consume()
+            total += size
+        return total
+
+    def fail(self, failure: OutputFailed) -> None:
+        """By a thread that cannot go on."""
+        self._output.notices.tell(failure)
+
+    def pass_ended(self) -> None:
+        """By a thread, when it has emptied its rings."""
+        self._output.pass_ended()
+
+    def rest(self) -> int:
+        """The threads end; write what the forward rings hold at this moment, however little."""
+        self.close()
+        self._output.notices.take()
+        return self.take([(ring, ring.pending(), file) for ring, file in self._rings if not ring.backward], 1)
+
+    def backward(self) -> int:
+        """Write a snapshot of the backward rings, if there are any."""
+        backward = [(ring, file) for ring, file in self._rings if ring.backward]
+        if not backward:
+            return 0
+        self._counters.pause(True)
+        try:
+            return self.take([(ring, ring.pending(), file) for ring, file in backward], 1)
+        finally:
+            self._counters.pause(False)
+
+    def close(self) -> None:
+        """End the threads; once more does nothing."""
+        if self._stopping < 0:
+            return
+        os.close(self._stopping)
+        self._stopping = -1
+        for thread in self._threads:
+            thread.join()
+        os.close(self._stop)
+
+
+class _Thread(threading.Thread):
+    """One of them: waits for its rings until nobody holds the other end of `stop` any more."""
+
+    def __init__(
+        self,
+        drain: ThreadedDrain,
+        runs_on: frozenset[int],
+        rings: Sequence[tuple[Ring, RingFile, int]],
+        stop: int,
+        flush: int,
+        patience: float | None,
+    ) -> None:
+        super().__init__(name="perfpy-rings", daemon=True)
+        self._drain = drain
+        self._runs_on = runs_on
+        self._rings = [(ring, file) for ring, file, _ in rings if not ring.backward]
+        self._stop_fd = stop
+        self._flush = flush
+        self._patience = None if patience is None else patience * 1000
+        self._poller = select.poll()
+        for fd in (stop, *(fd for ring, _, fd in rings if not ring.backward)):
+            self._poller.register(fd, select.POLLIN)
+
+    def run(self) -> None:
+        """Until it is stopped, or has failed."""
+        with contextlib.suppress(OSError):  # the CPU is gone, or not ours to use: it runs where it is
+            os.sched_setaffinity(0, self._runs_on)
+        try:
+            taken = 0
+            while self._goes_on(wait=taken < _WORTH_ANOTHER_PASS):
+                taken = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush)
+                if taken:
+                    self._drain.pass_ended()
+        except OutputFailed as failure:
+            self._drain.fail(failure)
+
+    def _goes_on(self, *, wait: bool) -> bool:
+        for fd, events in self._poller.poll(self._patience if wait else 0):
+            if fd == self._stop_fd:
+                return False
+            if events & _GONE:
+                self._poller.unregister(fd)
+        return True

@@ -1,0 +1,287 @@
+"""The output of a recording that is unwound while it runs.
+
+What enters: what the rings hold, as for any RecordOutput. What leaves: the
+same records in the file, those with a stack copy as plain callchains, as soon
+as the unwinding process hands them back. A round in the file is one or more of
+the rings' rounds.
+
+Where that process ends before its time, everything that it had not handed back
+goes, with all that comes later, into a file of raw stacks; so does everything
+at once where the stacks are to be kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import NATIVE_ENDIAN
+from perfpy.abi.user_records import HeaderAttr, encode
+from perfpy.capture.output.output import RecordOutput
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.process import UnwindingProcess
+from perfpy.capture.unwinding.side_band_log import SideBandLog
+from perfpy.capture.unwinding.spool import Extent, Spool
+from perfpy.perfdata.container.writer import FileWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.output.stack_file import StackFile
+    from perfpy.perfdata.container.compression import Packer
+    from perfpy.perfdata.container.writer import Slice
+
+    Serve = Callable[[int, int, tuple[int, int, int]], None]
+
+_PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
+_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
+_MOMENT: Final = 1.0  # the same, later on
+_AT_ONCE: Final = 4  # parts of finished records
+_PATIENCE: Final = 60.0  # seconds for it to get ready: where disks are cold and CPUs busy or emulated, numpy alone takes ten
+_LATE: Final = 3.0  # seconds after which one is told
+_SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
+_DEFAULT_NAME: Final = "perf.data"
+_STACKS: Final = ".stacks"
+
+
+class UnwoundOutput(RecordOutput):
+    """A RecordOutput whose stacks are unwound by another process.
+
+    serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
+    raw stacks beside it, too. piece: bytes that are rewritten at once; most: bytes of the file from which on records are
+    dropped (--max-size), as nobody waits for what comes after; after_round: called when all rings were read; stack_file:
+    makes the file of raw stacks, set before the first record comes; hits: in the end, which files the samples fell into, as
+    DsoHits.told() has it.
+    """
+
+    def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
+        super().__init__(path, packer)
+        self.tell = tell
+        self.piece = _PIECE
+        self.most = 0
+        self.after_round: Callable[[], None] | None = None
+        self._keep_stacks = keep_stacks
+        self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
+        self._process = UnwindingProcess(self._spool, serve)
+        self._stacks: StackFile | None = None
+        self.stack_file: Callable[[], StackFile] | None = None
+        self.hits = b""
+        self._lines: dict[int, bytearray] = {}
+        self._side_band = SideBandLog(self._spool.folder)
+        self._knows = True  # what is written so far the other process has to know of
+        self._begun = 0.0  # when the open piece was begun
+        self._moment = _FIRST_MOMENT
+        self._ready = self._finished = False
+        self._unwinds = True  # until it is given up
+        self._is_over = self._has_rounds = False
+        self._taken = 0
+        self._parts: list[bytes] = []  # of the piece that comes in
+        self._finished_parts: list[bytes | None] = []  # None: the end of a round
+        self.others = (self._process.pid,)
+        self.answers = self
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the rings gave."""
+        return self._taken
+
+    def names(self) -> dict[int, bytes]:
+        """Lines of perf maps that the other process found out, by pid."""
+        return {pid: bytes(lines) for pid, lines in self._lines.items()}
+
+    @property
+    def stacks_path(self) -> str:
+        """Where raw stacks go."""
+        return (_DEFAULT_NAME if self.is_pipe else self.path) + _STACKS
+
+    # before the recording
+
+    def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]], features: Mapping[int, bytes] | None = None) -> None:
+        """Tell the other process what samples look like. events: their attrs and ids.
+
+        features: of the file, should that process have to complete it.
+        """
+        self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
+        self._process.ask(messages.EVENTS, self._spool.close_piece())
+        if features:
+            self._spool.write([messages.packed_features(features)])
+            self._process.ask(messages.FEATURES, self._spool.close_piece())
+
+    def write(self, *slices: Slice) -> None:
+        """Append records as they are; those of what runs already are news to the other process."""
+        super().write(*slices)
+        if not self._knows:  # in front of the samples of one more file
+            self.writer.mark()
+        else:
+            self._spool.write(slices)
+            self._side_band.append(b"".join(slices))
+
+    def start(self) -> None:
+        """The recording begins: wait until the other process can."""
+        self._process.ask(messages.KNOWN, self._spool.close_piece())
+        self._knows = False
+        self.writer.mark()
+        begun, told = time.monotonic(), False
+        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE:
+            if passed >= _LATE and not told:
+                self.tell("[ perf record: waiting for the process that unwinds stacks to start ]")
+                told = True
+            self._process.wait((_PATIENCE if told else _LATE) - passed)
+            self.take()
+        if self._keep_stacks:
+            self._open_stacks(all_of_it=True)
+        if not self._ready:
+            self._give_up("unwinding did not start")
+
+    # while it runs
+
+    def write_ring(self, slices: Sequence[Slice]) -> None:
+        """Take records of a ring over."""
+        self._taken += sum(map(len, slices))
+        if self._stacks:
+            self._stacks.write_ring(slices)
+        if self._unwinds:
+            if not self._spool.size:
+                self._begun = time.monotonic()
+            self._spool.write(slices)
+
+    def end_round(self) -> None:
+        """All rings were read."""
+        if self._stacks:
+            self._stacks.end_round()
+        if self.after_round:
+            self.after_round()
+        self.take()
+        if self._spool.size >= self.piece or time.monotonic() - self._begun >= self._moment:
+            self._send_piece()
+            self._moment = min(2 * self._moment, _MOMENT)
+
+    def _send_piece(self) -> None:
+        if self._unwinds and self._spool.size:
+            self._process.ask(messages.PIECE, self._spool.close_piece())
+
+    def fileno(self) -> int:
+        """What to poll: there are answers to take."""
+        return self._process.answers
+
+    def take(self) -> bool:
+        """Write what the other process has done; False when no more is to come."""
+        for kind, data in self._process.take():
+            if kind == messages.READY:
+                self._ready = True
+                while len(self._spool):  # nothing was sent after what it is ready with
+                    self._spool.done()
+            elif kind == messages.SIDE_BAND:
+                self._side_band.append(data)
+            elif kind == messages.RECORDS:
+                self._parts.append(data)
+            elif kind == messages.PIECE_DONE:  # what is not whole is not written: who unwinds may end in its middle
+                self._finished_parts += [*self._parts, None]
+                self._parts.clear()
+                self._spool.done()
+            elif kind == messages.NAMES:
+                pid, lines = messages.named(data)
+                self._lines.setdefault(pid, bytearray()).extend(lines)
+            elif kind == messages.HITS:
+                self.hits = data
+            elif kind == messages.NOTE:
+                self.tell(data.decode("utf-8", "replace"))
+            elif kind == messages.FINISHED:
+                self._finished = True
+        self._write_parts(_AT_ONCE)
+        if self._unwinds and self._ready and not (self._process.alive or self._finished):
+            self._give_up("the unwinding process has ended")
+        return self._process.alive
+
+    def _write_parts(self, most: int | None = None) -> None:
+        """Write finished records: some of them, as the rings fill up meanwhile."""
+        parts, self._finished_parts = self._finished_parts[:most], self._finished_parts[most:] if most else []
+        for part in parts:
+            if self._is_full:
+                return
+            if part is None:
+                super().end_round()
+                self._has_rounds = True
+                self._tell_written()
+            else:
+                super().write_ring([part])
+
+    def _tell_written(self) -> None:
+        if isinstance(self.writer, FileWriter):
+            self._process.ask(messages.WRITTEN, [Extent(os.fstat(self.writer.fd).st_ino, 0, self.writer.size)])
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the file has the size that was asked for, and a round in it: what ran before may be as large."""
+        return self._has_rounds and 0 < self.most <= self.size
+
+    # the end
+
+    def complete(self, called: int, hurried: Callable[[], bool]) -> None:
+        """Nothing more comes: wait for the rest. called: becomes readable with a signal; hurried: whether it says not to wait."""
+        try:
+            if not self._is_full:
+                self._send_piece()
+            self._process.ask(messages.END)
+            self.take()
+            if self._unwinds and not self._finished:
+                self._wait_for_rest(called, hurried)
+            self._write_parts()
+        finally:
+            self._is_over = True
+            if not self._finished:
+                self._process.kill()
+            self._process.close()
+            self._spool.close()
+            self._side_band.close()
+
+    def _wait_for_rest(self, called: int, hurried: Callable[[], bool]) -> None:
+        end = time.monotonic() + _SLOW
+        while self._unwinds and not self._finished:
+            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, called)
+            self.take()
+            if hurried():
+                self._process.kill()
+                self._give_up("unwinding was not waited for")
+            elif end and time.monotonic() >= end and not self._finished:
+                end = 0.0
+                self.tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Complete the current file; with the last one, that of the raw stacks, if there is one."""
+        try:
+            super().finish(features)
+        finally:
+            if self._stacks and self._is_over:
+                self._stacks.end()
+
+    def abandon(self) -> None:
+        """Nothing was recorded."""
+        self._process.kill()
+        self._process.close()
+        self._spool.close()
+        self._side_band.close()
+        super().abandon()
+
+    def _open_stacks(self, *, all_of_it: bool) -> None:
+        assert self.stack_file is not None
+        self._stacks = self.stack_file()
+        self._stacks.begin(None if all_of_it else self._side_band.pieces())
+
+    def _give_up(self, why: str) -> None:
+        """From here on stacks are stored as they are."""
+        self._unwinds = False
+        if self._is_full:
+            return
+        waiting = self._spool.take_all() if self._ready else []  # before, it is not from the rings
+        has_all = self._stacks is not None
+        if not has_all:
+            self._open_stacks(all_of_it=False)
+            assert self._stacks is not None
+            self._stacks.write_ring(waiting)
+            self._stacks.end_round()
+        rest = "all samples" if has_all else "the samples that were not unwound"
+        self.tell(f"warning: {why}; {rest} are in {self.stacks_path}, with their stacks")

@@ -1,0 +1,354 @@
+"""What the kernel is to write: the options of a recording -> the sampling half of every event's attr.
+
+What enters: the events as their texts asked for them, the options, the
+target. What leaves: the same events, each with an attr made once that has
+sample_type, read_format, period, side-band and enabling bits, and where perf
+has one, a dummy event after them that carries the side-band. The rules are those of perf-record(1) 6.12.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EACCES, EOPNOTSUPP, EPERM
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.auxtrace_records import PMCU_NAME
+from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.registers import minimal_registers, user_registers
+from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
+from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.errors import KernelRefused, UsageError
+from perfpy.events.event import Event, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.capture.opening import OpenEvent
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.targets import Target
+    from perfpy.kernel import Kernel
+
+_TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
+_TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
+_FUNCTION_TRACE: Final = ("ftrace", "function")
+_MAX_PRECISION: Final = 3
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
+
+
+def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
+    """The events to open, with the attrs that they are to have, the tracking event among them.
+
+    kernel: is asked whether it knows PERF_SAMPLE_IDENTIFIER, where that is of use.
+
+    The tracking event (the one that asks for mmap, comm, fork ... records) is
+    the first one, or a dummy event of its own where the events are not on
+    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
+    """
+    result = _in_order(events, options)
+    tracking = result[0]
+    if is_aux(tracking) or ((_starts_late(options, target) or options.max_cpu) and not is_dummy(tracking)):
+        tracking = _dummy()
+        result.append(tracking)
+    groups = {event.leader for event in result if not event.is_leader}
+    attrs = {event: sampling_attr(event, options, target, tracks=event is tracking, in_group=event.leader in groups) for event in result}
+    attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
+    final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
+    return changed(result, lambda event: {"attr": final[event]})
+
+
+def is_aux(event: Event | OpenEvent) -> bool:
+    """Whether hardware writes data of this event into memory by itself."""
+    return event.pmu.startswith(PMCU_NAME)
+
+
+def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
+    """As the file has them."""
+    if not any(is_aux(event) for event in events):
+        return list(events)
+    from perfpy.capture.rings.aux_area import with_aux_first  # few machines have one
+
+    return with_aux_first(events, options)
+
+
+def _aux_attr(attr: EventAttr) -> EventAttr:
+    """Of an event whose data are not in samples: it only says when there were some."""
+    sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
+    excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
+    read_format = int(ReadFormat.ID | ReadFormat.LOST)
+    return attr.copy(
+        sample_type=int(sample_type), read_format=read_format, sample_period=1, freq=0, sample_id_all=1, disabled=1, **excluded
+    )
+
+
+def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
+    """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    if event.ebb:
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
+    if is_aux(event):
+        return _aux_attr(event.attr)
+    return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
+
+
+def is_dummy(event: Event | OpenEvent) -> bool:
+    """Whether an event only carries side-band records."""
+    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
+
+
+def _starts_late(options: RecordOptions, target: Target) -> bool:
+    """Whether events are on later than what side-band tells of."""
+    return options.starts_disabled or not target.has_tasks
+
+
+def _dummy() -> Event:
+    return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1))
+
+
+def _software(config: int, **fields: int) -> EventAttr:
+    """One of the kernel's own events, in user space only."""
+    return EventAttr(type=PerfType.SOFTWARE, config=config, exclude_kernel=1, exclude_hv=1, exclude_guest=1, **fields)
+
+
+class _Draft:
+    """One event's attr on its way through the rules; each method is one family of them, and nobody else sees it before the end."""
+
+    def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> None:
+        self.event = event
+        self.draft = event.attr.copy()
+        self.options = options
+        self.target = target
+        self.tracks = tracks
+        self.in_group = in_group
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that was asked for
+        self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
+        self.sample = SampleType.IP | SampleType.TID
+        self.read = ReadFormat.ID | ReadFormat.LOST
+
+    def finished(self) -> EventAttr:
+        """The attr with everything set, in the order in which later rules overrule earlier ones."""
+        draft, options = self.draft, self.options
+        draft.sample_id_all = 1
+        draft.inherit = int(options.inherit and not options.per_thread)
+        draft.write_backward = int(options.overwrite)
+        self._set_group_reads()
+        self._set_period()
+        self._set_fields()
+        if options.callchain and not self.own_dummy:
+            self._set_callchain(options.callchain)
+        self._set_registers()
+        self._set_side_band()
+        self._set_enabling()
+        if options.off_cpu and not options.no_buffering:  # half of a roomy ring would be minutes of few waits
+            draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
+        if self.event.precise_max:
+            draft.precise_ip = _MAX_PRECISION
+        if options.all_user or options.all_kernel:
+            draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
+        self._apply_terms()
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
+        draft.sample_type |= int(self.sample)
+        draft.read_format = int(self.read)
+        return draft
+
+    def _set(self, field: int, wanted: bool | None) -> None:
+        """Put a field in (True), take it out (False), or leave it (None)."""
+        if wanted is not None:
+            self.sample = self.sample | field if wanted else self.sample & ~field
+
+    def _set_group_reads(self) -> None:
+        if not self.event.sample_read:
+            return
+        self.sample |= SampleType.READ | SampleType.ID
+        if self.in_group:
+            self.read |= ReadFormat.GROUP
+            self.draft.inherit = 0  # an inherited group cannot be read as one
+
+    def _set_period(self) -> None:
+        draft, options = self.draft, self.options
+        if self.event.tracepoint or _is_bpf_output(self.event):
+            self.sample |= _TRACE_FIELDS
+            draft.sample_period = draft.sample_period or 1
+        elif draft.type == PerfType.BREAKPOINT:
+            draft.sample_period = 1
+        if not draft.sample_period or options.freq is not None or options.period is not None:
+            if options.period:
+                draft.sample_period, draft.freq = options.period, 0
+            else:
+                draft.sample_freq, draft.freq = options.freq or DEFAULT_FREQ, 1
+        if draft.freq:
+            self.sample |= SampleType.PERIOD
+        if options.no_samples:
+            draft.sample_period = 0
+        if options.no_buffering:
+            draft.watermark, draft.wakeup_events = 0, 1
+
+    def _set_fields(self) -> None:
+        options, draft = self.options, self.draft
+        chain = options.callchain
+        stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.unwind)
+        # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
+        addresses = options.data or (stacks and not options.unwind)
+        for wanted, field in (
+            (addresses, SampleType.ADDR | SampleType.DATA_SRC),
+            (not self.target.has_tasks or options.cpu_field, SampleType.CPU),
+            (options.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
+            (options.sample_mem_info, SampleType.DATA_SRC),
+            (options.transaction, SampleType.TRANSACTION),
+            (options.phys_data, SampleType.PHYS_ADDR),
+            (options.weight, _weight_field()),
+            (options.all_cgroups, SampleType.CGROUP),
+            (options.data_page_size, SampleType.DATA_PAGE_SIZE),
+            (options.code_page_size, SampleType.CODE_PAGE_SIZE),
+            (bool(options.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
+        ):
+            if wanted:
+                self.sample |= field
+        if self.sample & SampleType.BRANCH_STACK:
+            draft.branch_sample_type = options.branch_filter
+        if addresses or stacks or options.data_mmap:  # call frame information lies in mappings that are not executable
+            draft.mmap_data = int(self.tracks)
+        if options.time is not False and (options.time or not options.per_thread):
+            self.sample |= SampleType.TIME
+        if options.inherit_stat:
+            self.read |= _TIMES
+            draft.inherit_stat = 1
+        if options.running_time:
+            self.read |= _TIMES
+        if options.clockid is not None:
+            draft.use_clockid, draft.clockid = 1, options.clockid
+
+    def _set_callchain(self, callchain: Callchain) -> None:
+        draft, options = self.draft, self.options
+        is_function = self.event.tracepoint == _FUNCTION_TRACE
+        self.sample |= SampleType.CALLCHAIN
+        draft.sample_max_stack = callchain.max_stack
+        draft.exclude_callchain_user = int(options.kernel_callchains or is_function)
+        draft.exclude_callchain_kernel = int(options.user_callchains)
+        draft.defer_callchain = int(callchain.defer)
+        if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
+            self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
+            # those who choose registers get them, and what nothing can be unwound without
+            registers = minimal_registers if options.user_regs else user_registers
+            draft.sample_regs_user |= registers(os.uname().machine)
+            draft.sample_stack_user = callchain.stack_size
+            if options.unwind and not options.no_buffering:  # half of a roomy ring would be seconds of a few samples
+                draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
+            draft.exclude_callchain_user = 1
+
+    def _set_registers(self) -> None:
+        if is_dummy(self.event):
+            return
+        if self.options.intr_regs:
+            self.sample |= SampleType.REGS_INTR
+            self.draft.sample_regs_intr = self.options.intr_regs
+        if self.options.user_regs:
+            self.sample |= SampleType.REGS_USER
+            self.draft.sample_regs_user |= self.options.user_regs
+
+    def _set_side_band(self) -> None:
+        draft, options = self.draft, self.options
+        if not self.tracks:
+            return
+        draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = draft.ksymbol = 1
+        draft.build_id = int(options.buildid_mmap)
+        draft.bpf_event = int(options.bpf_events)
+        draft.namespaces = int(options.namespaces)
+        draft.cgroup = int(options.all_cgroups)
+        draft.context_switch = int(options.switch_events)
+        draft.defer_output = int(bool(options.callchain and options.callchain.defer))
+
+    def _set_enabling(self) -> None:
+        """Leaders start off; those of a program start with it; side-band of a system starts at once."""
+        draft = self.draft
+        draft.disabled = int(self.event.is_leader)
+        from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
+        draft.enable_on_exec = int(from_exec and self.event.is_leader)
+        if self.at_once and not from_exec:
+            draft.disabled = 0
+
+    def _apply_terms(self) -> None:
+        draft, terms = self.draft, self.event.terms
+        if terms.period is not None:
+            draft.sample_period, draft.freq = terms.period, 0
+            self.sample &= ~SampleType.PERIOD
+        if terms.freq is not None:
+            draft.sample_freq, draft.freq = terms.freq, 1
+            self.sample |= SampleType.PERIOD
+        self._set(SampleType.TIME, terms.time)
+        if terms.inherit is not None:
+            draft.inherit = int(terms.inherit)
+        if terms.overwrite is not None:
+            draft.write_backward = int(terms.overwrite)
+        if terms.branch_type is not None:
+            self.sample |= SampleType.BRANCH_STACK
+            draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
+        if terms.call_graph is not None or terms.stack_size or terms.max_stack:
+            self._set_own_callchain()
+        self._refuse_hardware_terms()
+
+    def _refuse_hardware_terms(self) -> None:
+        terms = self.event.terms
+        chosen = {
+            "call-graph=lbr": terms.call_graph == "lbr",
+            "aux-output": terms.aux_output,
+            "aux-sample-size": terms.aux_sample_size,
+        }
+        for name in (name for name, given in chosen.items() if given):
+            cause = f"'{name}' needs branch records or a tracer in hardware, which perfpy cannot use"
+            raise KernelRefused("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
+
+    def _set_own_callchain(self) -> None:
+        """Terms about stacks replace what the options say."""
+        terms, draft = self.event.terms, self.draft
+        common = self.options.callchain
+        mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
+        self.sample &= ~(SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER)
+        draft.exclude_callchain_user = draft.exclude_callchain_kernel = draft.sample_stack_user = draft.sample_regs_user = 0
+        if mode == "no":
+            return
+        if mode == "dwarf":
+            self.sample |= 0 if self.options.unwind else SampleType.ADDR | SampleType.DATA_SRC
+            draft.mmap_data = int(self.tracks)
+        copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
+        chain = Callchain(mode, max_stack=terms.max_stack or 0)
+        self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
+
+
+def _weight_field() -> int:
+    return SampleType.WEIGHT_STRUCT if os.uname().machine in ("x86_64", "i686", "ppc64le", "ppc64") else SampleType.WEIGHT
+
+
+def _is_bpf_output(event: Event) -> bool:
+    return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.BPF_OUTPUT
+
+
+def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
+    """The leader samples for a :S group: a member is only read, but looks like the leader to whoever reads the file."""
+    attr = attrs[event]
+    if event.terms.period is None and event.terms.freq is None:
+        attr = attr.copy(freq=0, sample_period=0)
+    return attr.copy(write_backward=0, sample_type=attrs[event.leader].sample_type)
+
+
+def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
+    """Several events: each record must tell whose it is, at an offset that does not depend on the answer."""
+    if not options.identifier and len(attrs) == 1 and options.output != STANDARD_OUTPUT:  # perf has ids in pipes, always
+        return list(attrs)
+    differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
+    if (differ or options.identifier) and _knows_identifier(kernel):
+        return [attr.copy(sample_type=attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER) for attr in attrs]
+    return [attr.copy(sample_type=attr.sample_type | SampleType.ID) for attr in attrs]
+
+
+def _knows_identifier(kernel: Kernel) -> bool:
+    """Whether the kernel (3.12 and newer) has ids at a fixed offset."""
+    attr = _software(SoftwareId.CPU_CLOCK, sample_type=SampleType.IDENTIFIER)
+    for pid in (ANY, 0):  # users may only ask about themselves
+        try:
+            kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))
+            return True
+        except KernelRefused as refusal:
+            if refusal.errno not in (EACCES, EPERM):
+                return False
+    return False

@@ -1,0 +1,295 @@
+"""All counters of a recording and their rings: every event on every CPU or thread, one ring a CPU (or a thread).
+
+What enters: configured events, CPUs and threads. What leaves: open counters,
+their ids, mapped rings and the file descriptors to poll; later the counts of
+what the kernel lost. The system calls are perfpy.kernel's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType
+from perfpy.abi.readings import decode_read, read_size
+from perfpy.abi.startup import NamedTuple
+from perfpy.abi.user_records import IdIndexEntry
+from perfpy.capture.counter import Counter
+from perfpy.capture.opening import Opener, to_open
+from perfpy.capture.rings.sample_attrs import is_aux, is_dummy
+from perfpy.capture.targets import ANY, online_cpus
+from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
+from perfpy.kernel.ring import PAGE_SIZE, Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.opening import OpenEvent
+    from perfpy.capture.rings.aux_area import AuxOutput
+    from perfpy.errors import KernelRefused
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
+_MLOCK_SETTING: Final = "kernel.perf_event_mlock_kb"
+_DEFAULT_MLOCK_KB: Final = 516
+_PARANOID: Final = "kernel.perf_event_paranoid"
+_CAP_IPC_LOCK: Final = 14
+_ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
+_ALL_RINGS: Final = 256 << 20
+_HURRY: Final = 10_000  # Hz
+
+
+class CounterTarget(NamedTuple):
+    """Where a counter counts: a task (ANY = all; with `cgroup` the fd of a cgroup's folder) on a CPU (ANY = all)."""
+
+    cpu: int
+    tid: int
+    cgroup: bool = False
+
+
+class Opened(NamedTuple):
+    """One open counter; ring: the index of the ring that its records go to."""
+
+    event: OpenEvent
+    target: CounterTarget
+    counter: Counter
+    id: int
+    ring: int
+
+
+def default_pages(procfs: ProcFs) -> int:
+    """The pages of a ring that perf takes when none are asked for: what a user may lock, rounded down to 2^n."""
+    allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
+    pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
+    return 1 << (pages.bit_length() - 1)
+
+
+def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
+    """The pages of a ring for samples that are as large as stacks: what is of use, where a user may lock that much."""
+    may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
+    each = min(_ROOMY, _ALL_RINGS // (os.cpu_count() or 1))
+    return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
+
+
+def is_in_a_hurry(attr: EventAttr) -> bool:
+    """Whether an event may fill an ordinary ring within some hundredths of a second, in which the recorder need not have its turn."""
+    if attr.sample_type & SampleType.STACK_USER:
+        return True
+    return attr.sample_freq >= _HURRY if attr.freq else attr.type == PerfType.TRACEPOINT and attr.sample_period == 1
+
+
+class SampleCounters:
+    """The open counters and rings of one recording.
+
+    events: configured, in the file's order; cpus, tids: where to open each of
+    them (a tid of ANY: all tasks; cpus (ANY,): each thread on whatever CPU).
+    skip_missing: threads that are gone are left out as long as one is left.
+    cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
+    tell: called with each line that the user ought to read.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        events: Sequence[Event],
+        cpus: Sequence[int],
+        tids: Sequence[int],
+        *,
+        cgroup_fds: Mapping[Event, int] | None = None,
+        skip_missing: bool = False,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.events = to_open(events)
+        self.cpus = tuple(cpus)
+        self.tids = tuple(tids)
+        self._kernel = kernel
+        self._cgroups = dict(cgroup_fds or {})
+        self._skip_missing = skip_missing
+        self._missing: set[int] = set()
+        self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
+        self._rings: list[Ring] = []
+        self._ring_fds: list[int] = []
+        self.opened: list[Opened] = []
+        self.aux: AuxOutput | None = None
+
+    @property
+    def rings(self) -> list[Ring]:
+        """The mapped rings, in the order of their indices."""
+        return self._rings
+
+    def open(self) -> None:
+        """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
+        try:
+            for event in self.events:
+                if is_aux(event):
+                    _prepare_aux(event)
+                targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
+                self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
+                event.set_filter()
+        except BaseException:
+            self.close()
+            raise
+
+    def _targets(self, event: OpenEvent) -> Iterator[CounterTarget]:
+        if is_aux(event):
+            yield from (CounterTarget(cpu, ANY) for cpu in event.cpus or (0,))
+            return
+        cpus = self.cpus
+        carries = is_dummy(event) and event.attr.mmap and not all(map(is_dummy, self.events))
+        if ANY in self.tids and carries and ANY not in cpus:
+            cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
+        if event.cpus is not None and ANY not in cpus:
+            cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
+        for cpu in cpus:
+            cgroup = self._cgroups.get(event.event)
+            if cgroup is not None:
+                yield CounterTarget(cpu, cgroup, cgroup=True)
+            else:
+                yield from (CounterTarget(cpu, tid) for tid in self.tids)
+
+    # refusals: what the opener asks
+
+    def member_refused(self, opened: OpenEvent, _refusal: KernelRefused) -> bool | None:
+        """A weak group that does not fit falls apart: this member counts for itself."""
+        opened.leave_group()
+        opened.ask(opened.asked.copy(disabled=1))
+        return True
+
+    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+        """A recording has all its events."""
+        return False
+
+    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+        """Another event is better than none."""
+        return True
+
+    def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+        """A thread that is gone is left out, as long as one is left."""
+        if refusal.errno != errno.ESRCH or not self._skip_missing:
+            return False
+        self._missing.add(tid)
+        return bool(set(self.tids) - self._missing)
+
+    def map(self, pages: int, aux_pages: int = 0) -> None:
+        """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread).
+
+        aux_pages: of the AUX area, where an event has one; 0: as many as are usual.
+        """
+        owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
+        owner_fds = self._ring_fds
+        by_thread = ANY in self.cpus
+        for event in self.events:
+            backward = event.attr.write_backward
+            for target, counter in event.counters.items():
+                key = (target.tid if by_thread else target.cpu, backward)
+                ring = owners.get(key)
+                if ring is None:
+                    ring = owners[key] = len(self._rings)
+                    self._rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
+                    owner_fds.append(counter.fd)
+                else:
+                    self._kernel.set_output(counter.fd, owner_fds[ring])
+                self.opened.append(Opened(event, target, counter, counter.id, ring))
+        if self.opened and is_aux(self.opened[0].event):
+            from perfpy.capture.rings.aux_area import AuxOutput  # few machines have one
+
+            self.aux = AuxOutput(self.opened[0].counter, self._rings[0], 0, aux_pages)
+
+    def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
+        """The same open counters, as if there were only these events."""
+        from copy import copy  # for recordings of waits
+
+        some = copy(self)
+        some.events = list(events)
+        some.opened = [one for one in self.opened if one.event in events]
+        return some
+
+    def ids(self, event: OpenEvent) -> tuple[int, ...]:
+        """The ids by which records name an event's counters."""
+        return tuple(one.id for one in self.opened if one.event is event)
+
+    def id_index(self) -> tuple[IdIndexEntry, ...]:
+        """Every counter for the ID_INDEX record."""
+        unsigned = (1 << 64) - 1
+        return tuple(
+            IdIndexEntry(one.id, one.ring, one.target.cpu & unsigned, (ANY if one.target.cgroup else one.target.tid) & unsigned)
+            for one in self.opened
+        )
+
+    def fds(self) -> list[int]:
+        """Every counter's file descriptor, but for those that do not end with the tasks."""
+        return [one.counter.fd for one in self.opened if not is_aux(one.event)]
+
+    def ring_fds(self) -> list[int]:
+        """The counters whose rings are mapped: polling them tells of every record."""
+        return list(self._ring_fds)
+
+    def enable(self, *, with_program: bool = False) -> None:
+        """Enable all counters; with_program: a program enables all by its start, but for those that follow no task."""
+        for event in self.events:
+            if not with_program or is_aux(event):
+                self.switch(event, True)
+
+    def disable(self) -> None:
+        """Disable all counters."""
+        for event in self.events:
+            self.switch(event, False)
+
+    def switch(self, event: OpenEvent, on: bool) -> None:
+        """Enable or disable an event's counters; the members of a group follow their leader."""
+        action = Counter.enable if on else Counter.disable
+        if event.is_leader:
+            for counter in event.counters.values():
+                action(counter)
+
+    def count(self, event: OpenEvent) -> int:
+        """How often the event has happened in all that its counters count."""
+        size = read_size(event.attr.read_format, 1)
+        read = (self._kernel.read(counter.fd, size) for counter in event.counters.values())
+        return sum(next(iter(decode_read(data, event.attr.read_format, "="))).value for data in read if data)
+
+    def pause(self, paused: bool) -> None:
+        """Stop writing to backward rings while they are read, or go on."""
+        seen: set[int] = set()
+        for one in self.opened:
+            if one.event.attr.write_backward and one.ring not in seen:
+                seen.add(one.ring)
+                one.counter.pause_output(paused)
+
+    def lost(self) -> Iterator[tuple[Opened, int]]:
+        """The counters that lost samples, and how many."""
+        members = {id(event): 0 for event in self.events}
+        for event in self.events:
+            members[id(event.leader)] += 1
+        for one in self.opened:
+            read_format = one.event.attr.read_format
+            if not read_format & ReadFormat.LOST or one.event.attr.write_backward:
+                continue
+            data = self._kernel.read(one.counter.fd, read_size(read_format, members[id(one.event.leader)]))
+            if not data:
+                continue
+            lost = next((reading.lost for reading in decode_read(data, read_format, "=") if reading.id in (None, one.id)), None)
+            if lost:
+                yield one, lost
+
+    def close(self) -> None:
+        """Unmap the rings and close the counters."""
+        if self.aux:
+            self.aux.close()
+            self.aux = None
+        for ring in self._rings:
+            ring.close()
+        self._rings.clear()
+        for event in self.events:
+            event.close()
+        for fd in set(self._cgroups.values()):
+            os.close(fd)
+        self._cgroups.clear()
+
+
+def _prepare_aux(event: OpenEvent) -> None:
+    from perfpy.capture.rings.aux_area import write_user_events  # few machines have one
+
+    write_user_events(event.event)

@@ -1,1 +1,0 @@
-"""Sampling: what perf record does, from events and a target to a perf.data."""

@@ -1,0 +1,60 @@
+"""Recordings that are folders: their output, and who empties their rings (record --threads).
+
+What enters: options and open counters. What leaves: the parts of a Recorder that are theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.capture.metadata.kernel_copy import copy_kernel
+from perfpy.capture.output.folder_output import FolderOutput
+from perfpy.capture.output.ring_files import RingFilesOutput
+from perfpy.capture.output.threaded_draining import ThreadedDrain
+from perfpy.capture.session.alarms import patience
+from perfpy.capture.session.own_samples import OwnSamples
+from perfpy.capture.targets import online_cpus
+from perfpy.capture.thread_masks import thread_masks
+from perfpy.errors import UsageError
+from perfpy.kernel.topology import Topology
+from perfpy.perfdata.reader import KERNEL_FOLDER
+
+if TYPE_CHECKING:
+    from perfpy.capture.output.output import RecordOutput
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.perfdata.container.compression import Packer
+
+
+def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
+    """The folder, with nothing in it but a copy of the kernel (--kcore). Raises UsageError for threads on CPUs that are not there."""
+    output: FolderOutput
+    if options.threads:
+        cpus = online_cpus()
+        thread_masks(options.threads, cpus, cpus, Topology())
+        output = RingFilesOutput(options.output, packer, options.compression_level, options.max_size)
+    else:
+        output = FolderOutput(options.output, packer)
+    if options.kcore:
+        try:
+            copy_kernel(f"{options.output}/{KERNEL_FOLDER}")
+        except BaseException:
+            output.abandon()
+            raise
+    return output
+
+
+def threaded_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions) -> ThreadedDrain:
+    """What empties the rings; the threads run. With --exclude-perf they are left out of the recording, as the recorder is."""
+    assert isinstance(output, RingFilesOutput)
+    if counters.aux:
+        raise UsageError("--threads: AUX areas are read by the recorder alone; leave out --threads")
+    recorded = {one.target.cpu for one in counters.opened}
+    masks = thread_masks(options.threads, recorded, online_cpus(), Topology())
+    drain = ThreadedDrain(
+        counters, output, masks, flush=options.mmap_flush, patience=None if options.overwrite else patience(counters, options)
+    )
+    if options.exclude_perf:
+        for event in OwnSamples(counters.events, drain.tids).leave_out():
+            event.set_filter()
+    return drain

@@ -1,0 +1,73 @@
+"""Which kind of output a recording has: one file, a folder, or a file that another process rewrites first.
+
+What enters: the options. What leaves: the output, the file that is begun and ended in it, and what empties the rings into it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.capture.output.data_file import DataFile
+from perfpy.capture.output.draining import Drain
+from perfpy.capture.output.output import RecordOutput
+from perfpy.capture.record_options import ANYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.output.threaded_draining import ThreadedDrain
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.events.event import Event
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.perfdata.container.compression import Packer
+
+
+def open_output(
+    options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], waits: WaitPlan | None
+) -> RecordOutput:
+    """The output, with nothing in it. waits: how they are made of switches (record --off-cpu)."""
+    if options.is_folder:
+        from perfpy.capture.session.folders import open_folder  # rarely asked for
+
+        return open_folder(options, packer)
+    if options.rewritten:
+        from perfpy.capture.session.unwound_recording import open_output as open_unwound  # as above
+
+        return open_unwound(options, packer, events, tell, waits)
+    return RecordOutput(options.output, packer)
+
+
+def open_file(
+    output: RecordOutput,
+    counters: SampleCounters,
+    options: RecordOptions,
+    procfs: ProcFs,
+    workload: int,
+    packer: Packer | None,
+    waits: WaitPlan | None,
+) -> DataFile:
+    """What begins and ends the file."""
+    if not options.rewritten:
+        return DataFile(output, counters, options, procfs, workload=workload, packer=packer)
+    from perfpy.capture.session.unwound_recording import open_file as open_unwound  # as above
+
+    return open_unwound(output, counters, options, procfs, workload, packer, waits)
+
+
+def new_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions, stop: Callable[[], bool]) -> Drain | ThreadedDrain:
+    """What empties the rings. stop: whether a pass is to end before its time."""
+    if options.threads:
+        from perfpy.capture.session.folders import threaded_drain  # as above
+
+        return threaded_drain(counters, output, options)
+    return Drain(counters, output, options.mmap_flush, stop=stop, move=_mover(counters, options))
+
+
+def _mover(counters: SampleCounters, options: RecordOptions) -> Callable[[int], None] | None:
+    if options.affinity == ANYWHERE:
+        return None
+    from perfpy.capture.rings.affinity import mover  # as above
+
+    return mover(options.affinity, counters)

@@ -1,0 +1,144 @@
+"""How a recording goes, on a line of the terminal that is written again and again.
+
+What enters: the open counters, the output, the clock. What leaves: elapsed time, samples and their rate, losses, the
+file's size, and how fast each event comes. Samples are estimated: from the bytes that the rings gave, and what one
+record in some thousands says.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import RecordType
+from perfpy.capture.rings.sample_attrs import is_dummy
+from perfpy.errors import PerfError
+from perfpy.untrusted.terminal import control
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.output.draining import Held
+    from perfpy.capture.output.output import RecordOutput
+    from perfpy.capture.rings.sample_counters import SampleCounters
+
+_EVERY: Final = 1.0  # seconds
+_LOOKED_AT: Final = 64  # records of a ring
+_HEADER: Final = struct.Struct("=IHH")
+_CLOCKS: Final = ("cpu-clock", "task-clock")
+_EVENTS: Final = 3  # that are shown
+_WIDTH: Final = 80  # of a terminal that does not say
+_UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def progress_line(command: Sequence[str], counters: SampleCounters, output: RecordOutput, start: float) -> ProgressLine | None:
+    """The line of a recording that begins at `start`; None where a program writes to the terminal (`sleep` says nothing)."""
+    is_silent = not command or os.path.basename(command[0]) == "sleep"
+    return ProgressLine(counters, output, start) if is_silent and os.environ.get("TERM", "dumb") != "dumb" else None
+
+
+class ProgressLine:
+    """The line of one recording. An alarm of Attention's."""
+
+    def __init__(self, counters: SampleCounters, output: RecordOutput, start: float) -> None:
+        self._counters = counters
+        self._output = output
+        self._start = self._last = start
+        self._next = start + _EVERY
+        self._values: dict[str, int] = {}
+        self._samples = self._seen = 0
+        self._looked_bytes = self._looked_samples = 0
+        self._taken = output.taken
+        self._rate_of_samples = 0.0
+        self._shown = False
+
+    def wait(self, now: float) -> float:
+        """Seconds until the line is due."""
+        return max(self._next - now, 0.0)
+
+    def ring(self, now: float) -> None:
+        """Write it again."""
+        if now < self._next:
+            return
+        self._next = now + _EVERY
+        rates, lost = self._measure(now - self._last)
+        self._last = now
+        self._show(self._line(now, rates, lost))
+
+    def inspect(self, held: Held) -> None:
+        """Look at a few records of a ring: how many bytes a sample takes."""
+        data = held[0]
+        offset = 0
+        for _ in range(_LOOKED_AT):
+            if offset + _HEADER.size > len(data):
+                break
+            kind, _, size = _HEADER.unpack_from(data, offset)
+            if size < _HEADER.size or offset + size > len(data):
+                break
+            self._looked_samples += kind == RecordType.SAMPLE
+            offset += size
+        self._looked_bytes += offset
+
+    def clear(self) -> None:
+        """Make room for other lines."""
+        if self._shown:
+            control(sys.stderr, "\r\x1b[K")
+            self._shown = False
+
+    def _measure(self, seconds: float) -> tuple[dict[str, float], int]:
+        """Events a second since the last line, and what was lost altogether."""
+        values: dict[str, int] = {}
+        attrs: dict[str, EventAttr] = {}
+        lost = 0
+        for one in self._counters.opened:
+            if is_dummy(one.event):
+                continue
+            try:
+                reading = one.counter.read()
+            except (PerfError, OSError):  # a CPU that went offline, a pinned event
+                continue
+            values[one.event.name] = values.get(one.event.name, 0) + reading.value
+            attrs[one.event.name] = one.event.attr
+            lost += reading.lost or 0
+        rates = {name: (value - self._values.get(name, 0)) / seconds for name, value in values.items()}
+        self._values = values
+        return rates, lost
+
+    def _count(self) -> int:
+        """Samples until now, more or less."""
+        taken = self._output.taken
+        if self._looked_bytes:
+            self._samples += round((taken - self._taken) * self._looked_samples / self._looked_bytes)
+        self._taken = taken
+        return self._samples
+
+    def _line(self, now: float, rates: dict[str, float], lost: int) -> str:
+        size = self._output.size / (1 << 20)
+        events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
+        more = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
+        parts = f"{now - self._start:.0f} s, ~{_short(self._count())} samples, {lost} lost, {size:.1f} MB"
+        return f"[ perf record: {parts}; {events}{more}; Ctrl-C ends it ]"
+
+    def _show(self, line: str) -> None:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
+        control(sys.stderr, "\r\x1b[K")
+        sys.stderr.write(line[: max(width - 1, 1)])
+        sys.stderr.flush()
+        self._shown = True
+
+
+def _rate(name: str, rate: float) -> str:
+    """A clock counts nanoseconds of a CPU."""
+    if name.split(":", maxsplit=1)[0] in _CLOCKS:
+        return f"{rate / 1e9:.2f} CPUs"
+    return f"{_short(rate)}/s"
+
+
+def _short(number: float) -> str:
+    for factor, unit in _UNITS:
+        if number >= factor:
+            return f"{number / factor:.1f}{unit}"
+    return f"{number:.0f}"

@@ -1,0 +1,409 @@
+"""record: open counters, poll their rings, write a perf.data.
+
+What enters: events, RecordOptions, a command. What leaves: the file, and a
+RecordSummary. The order of everything in the file is perf's: head, what the
+recording is about, what ran before, the rings' records in rounds, features.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.startup import NamedTuple
+from perfpy.capture.output.attention import STOPPING, Attention, names_only
+from perfpy.capture.output.output_switch import OutputSwitch
+from perfpy.capture.output.wakeups import Wakeups
+from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
+from perfpy.capture.rings.sample_attrs import configure_sampling
+from perfpy.capture.rings.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
+from perfpy.capture.session import alarms
+from perfpy.capture.session.output_kinds import new_drain, open_file, open_output
+from perfpy.capture.targets import ANY, Target, resolve
+from perfpy.capture.workload import Workload
+from perfpy.errors import OutputFailed, UsageError
+from perfpy.events import parse_events
+from perfpy.events.machine import this_machine as event_source
+from perfpy.kernel import this_kernel
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
+from perfpy.perfdata.container.compression import Packer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.capture.control import Control
+    from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.output.attention import Describe
+    from perfpy.capture.output.data_file import DataFile
+    from perfpy.capture.output.draining import Drain
+    from perfpy.capture.output.threaded_draining import ThreadedDrain
+    from perfpy.capture.runtimes.session import RuntimeNames
+    from perfpy.capture.session.own_samples import OwnSamples
+    from perfpy.capture.session.progress import ProgressLine
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+
+#: the setting with the limit
+MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
+
+
+def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
+    """The options with a frequency of at most `most` Hz (None: the kernel does not say)."""
+    wanted = options.freq
+    if options.period or most is None:
+        return options
+    if wanted == MAX_FREQ:
+        tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
+        return options._replace(freq=most)
+    if wanted is None:
+        return options._replace(freq=most) if most < DEFAULT_FREQ else options
+    if wanted <= most:
+        return options
+    if options.strict_freq:
+        raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
+    tell(f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {MAX_RATE}")
+    return options._replace(freq=most)
+
+
+_DEFAULT_EVENT: Final = "cycles:P"
+_CLOCK: Final = "task-clock"  # beside the time off the CPU: both in seconds, on one scale
+_KILLED: Final = 128  # + the signal's number: the exit status
+_WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
+
+#: as perf says it
+_HIDDEN_ADDRESSES: Final = (
+    "warning: the kernel hides its addresses, samples in it will have no names:"
+    " sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or be root"
+)
+
+
+class RecordSummary(NamedTuple):
+    """How a recording went.
+
+    exit_code: the command's, or 128 + the number of the signal that ended the
+    recording; path, size: of the (last) file, in bytes without the features;
+    samples: None where they were not counted; lost: samples that the kernel
+    had no room for; wakeups: how often there was something to write.
+
+    >>> import perfpy
+    >>> summary = perfpy.record(["true"], output="true.data")
+    >>> summary.path, summary.exit_code, summary.lost
+    ('true.data', 0, 0)
+    """
+
+    exit_code: int
+    path: str
+    size: int
+    samples: int | None
+    lost: int
+    wakeups: int
+
+
+class Recorder:
+    """One recording, from its events to its file.
+
+    command: the program to run, () for none; events: their texts, () for perf's default;
+    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        events: Sequence[str] = (),
+        filters: Sequence[tuple[int, str]] = (),
+        options: RecordOptions | None = None,
+        *,
+        kernel: Kernel | None = None,
+        describe: Describe = names_only,
+    ) -> None:
+        self._describe = describe
+        self.options = options or RecordOptions()
+        self.options.check()
+        self.command = tuple(command)
+        self._texts = tuple(events) or (_CLOCK if self.options.off_cpu else _DEFAULT_EVENT,)
+        self._filters = tuple(filters)
+        self._kernel = kernel or this_kernel()
+        self._procfs = ProcFs()
+        self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
+        self._workload: Workload | None = None
+        self._names = self._runtime_names() if self.options.jit else None
+        self._waits: WaitPlan | None = None
+        self._size = 0
+        self._failure: OutputFailed | None = None
+        self._progress: ProgressLine | None = None
+
+    def run(self) -> RecordSummary:
+        """Record until the command ends, every target is gone, or a signal comes.
+
+        Raises PerfError for what cannot be started. A full disk ends the
+        recording; it is raised when the file is as complete as it can be.
+        """
+        target, events = self.prepare()
+        with ExitStack() as stack:
+            # before anything is touched: no signal ends it in the middle of something
+            signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
+            self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
+            if self.options.exclude_perf:
+                from perfpy.capture.session.own_samples import leaving_out  # rarely asked for
+
+                events = leaving_out(events, [os.getpid(), *self._output.others])
+            beginning = stack.enter_context(ExitStack())
+            beginning.callback(self._output.abandon)
+            if self.command:
+                variables = self._names.variables if self._names else {}
+                self._workload = stack.enter_context(Workload(self.command, stdout_to_stderr=self._output.is_pipe, environment=variables))
+            control = self._open_control(stack)
+            self._counters = self._open_counters(events, target)
+            stack.callback(self._counters.close)
+            self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
+            self._attention = self._attend(signals, control, stack)
+            self._warn_of_hidden_addresses()
+            if self._names:
+                self._names.begin(stack.callback)
+            self._file = self._open_file()
+            self._file.begin()
+            self._output.start()
+            self._start(target)
+            beginning.pop_all()
+            self._loop(target)
+            self._end()
+        if self._failure:
+            raise self._failure
+        return self._summary()
+
+    def prepare(self) -> tuple[Target, list[Event]]:
+        """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
+        self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
+        target = self._find_target()
+        if not self.options.off_cpu:
+            return target, configure_sampling(self._parse(), self.options, target, self._kernel)
+        from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
+
+        self.options = options = self.options._replace(identifier=True, time=True, cpu_field=True, period_field=True)
+        events = configure_sampling(self._parse(), options, target, self._kernel)
+        events, self._waits = with_waits(events, options, target, self._kernel, self._note)
+        return target, events
+
+    def _open_file(self) -> DataFile:
+        workload = self._workload.pid if self._workload else 0
+        return open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
+
+    def _tell(self, text: str) -> None:
+        if self._progress:
+            self._progress.clear()
+        if not self.options.quiet:
+            print(text, file=sys.stderr)
+
+    def _note(self, text: str) -> None:
+        if self.options.notes:
+            self._tell(text)
+
+    def _runtime_names(self) -> RuntimeNames:
+        from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
+
+        names = RuntimeNames(self.options, self.command, self._tell)
+        self.options = names.options
+        return names
+
+    # what to record
+
+    def _find_target(self) -> Target:
+        options = self.options
+        everything = options.all_cpus or not (self.command or options.pid or options.tid or options.user or options.cpu)
+        target, warnings = resolve(
+            pid=options.pid, tid=options.tid, user=options.user, cpu=options.cpu, system_wide=everything, procfs=self._procfs
+        )
+        for text in warnings:
+            self._tell(f"Warning:\n{text}")
+        if target.kind == "tid" and options.inherit:
+            self.options = options._replace(inherit=False)  # other threads than these were not asked for
+        return target
+
+    def _parse(self) -> list[Event]:
+        events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
+        for text in events.warnings:
+            self._tell(f"WARNING: {text}")
+        if self.options.exclude_perf and not any(event.tracepoint for event in events):
+            raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
+        tool = next((event.name for event in events if event.tool), "")
+        if tool:
+            raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
+        return events
+
+    def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
+        options = self.options
+        tids = target.tids if target.has_tasks else (ANY,)
+        if target.kind == "command" and self._workload:
+            tids = (self._workload.pid,)
+        counters = SampleCounters(
+            self._kernel,
+            events,
+            (ANY,) if options.per_thread else target.cpus,
+            tids,
+            cgroup_fds=self._cgroups(events),
+            skip_missing=target.kind in ("pid", "user"),
+            tell=self._note,
+        )
+        counters.open()
+        try:
+            roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
+            usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
+            counters.map(options.mmap_pages or usual, options.aux_pages)
+        except BaseException:
+            counters.close()
+            raise
+        for event in counters.events if options.verbose else ():
+            self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
+        return counters
+
+    def _warn_of_hidden_addresses(self) -> None:
+        """The kernel's samples are wanted, but where its functions are the kernel does not say."""
+        restriction, paranoid = (self._procfs.setting(f"kernel.{name}") or 0 for name in ("kptr_restrict", "perf_event_paranoid"))
+        hidden = kernel_addresses_hidden(restriction, paranoid, own_status()[0])
+        if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
+            self._tell(_HIDDEN_ADDRESSES)
+
+    def _cgroups(self, events: list[Event]) -> dict[Event, int]:
+        """event -> the folder of the cgroup that it follows."""
+        if not self.options.cgroups:
+            return {}
+        from perfpy.capture.cgroups import folders_of  # rarely asked for
+
+        return {event: fd for event, fd in zip(events, folders_of(self.options.cgroups, len(events)), strict=False) if fd is not None}
+
+    # recording
+
+    def _open_control(self, stack: ExitStack) -> Control | None:
+        if not self.options.control:
+            return None
+        from perfpy.capture.control import Control  # rarely asked for
+
+        return stack.enter_context(Control(self.options.control))
+
+    def _attend(self, signals: Wakeups, control: Control | None, stack: ExitStack) -> Attention:
+        attention = Attention(
+            signals,
+            self._counters,
+            self._output_switch,
+            workload=self._workload,
+            control=control,
+            answers=self._output.answers,
+            tell=self._tell,
+            describe=self._describe,
+        )
+        attention.others += alarms.switch_events(self.options, self._kernel, self._output_switch.ask, self._note, stack.callback)
+        return attention
+
+    def _start(self, target: Target) -> None:
+        options = self.options
+        if options.realtime:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+        if options.starts_disabled:
+            self._tell("Events disabled")
+        else:
+            self._counters.enable(with_program=target.kind == "command")
+        if self._workload:
+            self._workload.start()
+        now = time.monotonic()
+        self._output_switch.begin(now)
+        self._progress = alarms.progress(self.command, self._counters, self._output, options, now)
+        self._attention.alarms += alarms.emptying(self._counters, options)
+        self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
+        self._attention.alarms += [self._progress] if self._progress else []
+        ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
+        self._attention.begin(ends, options.delay, ends_only=bool(options.threads))
+
+    def _loop(self, target: Target) -> None:
+        """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
+        attention = self._attention
+        drain = new_drain(self._counters, self._output, self.options, lambda: attention.called)
+        own: OwnSamples | None = None
+        if any(one.event.tracepoint for one in self._counters.events):  # others do not run faster because of a write
+            from perfpy.capture.session.own_samples import OwnSamples
+
+            own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
+        try:
+            while not attention.stopping:
+                taken = drain.forward()
+                self._check_size(drain)
+                attention.look(wait=taken < _WORTH_ANOTHER_PASS and not attention.stopping)
+                looks = own if own and own.look(self._output.taken, self._tell) else self._progress
+                drain.inspect = looks.inspect if looks else None
+            if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
+                self._counters.disable()
+            drain.rest()
+            drain.backward()
+        except OutputFailed as failure:
+            self._failure = failure
+        finally:
+            drain.close()
+        try:
+            self._output.complete(attention.signal_fd, attention.is_called_again)
+        except OutputFailed as failure:
+            self._failure = self._failure or failure
+
+    def _check_size(self, drain: Drain | ThreadedDrain) -> None:
+        """Stop at --max-size; go on in a new file at --switch-output."""
+        most, size = self.options.max_size, self._output.size
+        if most and size >= most:
+            self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
+            self._attention.stopping = True
+            self._counters.disable()
+        elif self._output_switch.due(size, time.monotonic()):
+            drain.backward()
+            self._tell(f"[ perf record: dump data: Woken up {self._attention.wakeups} times ]")
+            self._attention.wakeups = 0
+            self._file.end(last=False)
+            self._stamp()
+            self._output.reopen()
+            self._file.begin(first=False)
+
+    def _stamp(self) -> None:
+        name = self._output.stamp()
+        self._output_switch.finished(name)
+        self._tell(f"[ perf record: Dump {name} ]")
+
+    # the end
+
+    def _end(self) -> None:
+        """Complete the file, and see to the command's end."""
+        self._tell(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]")
+        if self._workload and not self._workload.poll():
+            self._workload.kill(signal.SIGTERM)
+        self._size = self._output.size
+        try:
+            self._file.end()
+            if self._stamps:
+                self._stamp()
+        except OutputFailed as failure:
+            self._failure = self._failure or failure
+        self._say_captured()
+        self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+        if self._names and not self._failure:
+            self._names.end(self._output_switch.files if self._stamps else [self.options.output], self._output.names())
+
+    @property
+    def _stamps(self) -> bool:
+        """Whether the files' names tell their time."""
+        return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
+
+    def _say_captured(self) -> None:
+        if self.options.quiet:
+            return
+        from perfpy.capture.session import closing  # not needed while the measurement runs
+
+        name = self.options.output + (".<timestamp>" if self._stamps else "")
+        self._tell(closing.captured(name, self._size, self._file.samples, self._packer))
+        for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
+            self._tell(line)
+
+    def _summary(self) -> RecordSummary:
+        code = self._workload.wait().exit_code if self._workload else 0
+        if self._attention.signal:
+            code = _KILLED + self._attention.signal
+        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._attention.wakeups)

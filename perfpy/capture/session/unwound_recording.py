@@ -1,0 +1,102 @@
+"""record --unwind and --off-cpu: the parts of a recording whose records another process rewrites while it runs, put together.
+
+What enters: the options, the events, the open counters. What leaves: an output
+whose stacks the other process unwinds, or whose switches it turns into waits, and the file that it writes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.output.data_file import DataFile
+from perfpy.capture.output.output import RecordOutput
+from perfpy.capture.output.stack_file import StackFile
+from perfpy.capture.output.unwound_output import UnwoundOutput
+from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.events.event import Event
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.perfdata.container.compression import Packer
+
+
+_PIECE_OF_WAITS: Final = 8 << 20  # bytes: they cost no more in small pieces
+
+
+def open_output(
+    options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], plan: WaitPlan | None = None
+) -> UnwoundOutput:
+    """The output; the process that unwinds is started, and gets ready. Raises UsageError where there is nothing to unwind.
+
+    plan: how waits are made of switches, where they are.
+    """
+    if options.unwind and not any(has_stacks(event.attr) for event in events):
+        raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
+    only = None if options.unwind or plan is None else (plan.switches,)
+    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options), tell=tell, keep_stacks=options.keep_stacks)
+    output.most = options.max_size
+    if not options.unwind:
+        output.piece = _PIECE_OF_WAITS
+    return output
+
+
+def _serve(
+    plan: WaitPlan | None, only: Collection[int] | None, options: RecordOptions, requests: int, answers: int, stores: tuple[int, int, int]
+) -> None:
+    """What the other process does: numpy is for it alone."""
+    from perfpy.capture.unwinding.rescue import Rescue
+    from perfpy.capture.unwinding.serving import serve
+
+    rescue = None if options.output == STANDARD_OUTPUT else Rescue(options.output)
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, rescue=rescue)
+
+
+def open_file(
+    output: RecordOutput,
+    counters: SampleCounters,
+    options: RecordOptions,
+    procfs: ProcFs,
+    workload: int,
+    packer: Packer | None,
+    plan: WaitPlan | None = None,
+) -> DataFile:
+    """The file of callchains and waits; beside it one of what the kernel wrote, if it comes to that."""
+    assert isinstance(output, UnwoundOutput)
+
+    def stack_file() -> StackFile:
+        beside = RecordOutput(output.stacks_path)
+        return StackFile(beside, DataFile(beside, counters, options, procfs, workload=workload))
+
+    output.stack_file = stack_file
+    attrs, shown = _in_file(counters, options, plan)
+    file = DataFile(output, shown, options, procfs, workload=workload, packer=packer, attrs=attrs)
+    output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
+    if plan is not None:
+        from perfpy.capture.off_cpu.limit import SwitchLimit  # not asked for by all
+
+        output.after_round = SwitchLimit(counters, plan, options.off_cpu_limit, output.tell).check
+    return file
+
+
+def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | None) -> tuple[list[EventAttr], SampleCounters]:
+    """The events of the file: their attrs, and the counters without those that are not in it."""
+    attrs = [plain_attr(event.attr) if options.unwind else event.attr for event in counters.events]
+    if plan is None:
+        return attrs, counters
+    from perfpy.capture.off_cpu.sources import TIME_ATTR  # not asked for by all
+
+    kernel_has = attrs[plan.time]
+    attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)
+    shown = [number for number in range(len(attrs)) if number not in plan.hidden]
+    # how often the recorder was to look is of no interest to readers
+    attrs = [attr.copy(watermark=0, wakeup_events=0) if attr.watermark else attr for attr in attrs]
+    return [attrs[number] for number in shown], counters.showing([counters.events[number] for number in shown])

@@ -1,0 +1,92 @@
+"""The build-id table of a recording, and the cache that keeps the files."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.capture.dso_hits import HitDso
+from perfpy.capture.metadata import build_id_table
+from perfpy.symbols.files import build_id_notes, live_process
+from perfpy.symbols.files.build_id_cache import BuildIdCache
+from tests.builders.elf import Elf
+
+ID = bytes(range(20))
+IMAGE = Elf().build_id(ID.hex()).build()
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "bin" / "prog"
+    path.parent.mkdir()
+    path.write_bytes(IMAGE)
+    return str(path)
+
+
+def test_files_with_an_id_are_listed(program, monkeypatch):
+    monkeypatch.setattr(build_id_notes, "of_kernel", lambda: b"\7" * 20)
+    dsos = [HitDso(program, is_kernel=False), HitDso("//anon", is_kernel=False), HitDso("[heap]", is_kernel=False)]
+    dsos.append(HitDso("[kernel.kallsyms]", is_kernel=True))
+    assert build_id_table.table(dsos) == (
+        HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_USER, -1, ID, program),
+        HeaderBuildId(MISC_BUILD_ID_SIZE | MISC_KERNEL, -1, b"\7" * 20, "[kernel.kallsyms]"),
+    )
+
+
+def test_an_id_from_a_record_counts_more_than_the_file(program):
+    dso = HitDso(program, is_kernel=False)
+    dso.build_id = b"\1" * 20
+    assert build_id_table.table([dso])[0].build_id == b"\1" * 20
+
+
+def test_the_cache_is_laid_out_as_perfs(program, tmp_path):
+    cache = tmp_path / "debug"
+    BuildIdCache(str(cache)).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    link = cache / ".build-id" / ID.hex()[:2] / ID.hex()[2:]
+    assert os.readlink(link) == f"../..{program}/{ID.hex()}"
+    assert (link / "elf").read_bytes() == IMAGE
+    assert os.path.samefile(link / "elf", program)
+
+
+def test_a_second_recording_changes_nothing(program, tmp_path):
+    cache = BuildIdCache(str(tmp_path / "debug"))
+    for _ in range(2):
+        cache.add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    assert len(list((tmp_path / "debug").rglob("elf"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(program, tmp_path):
+    (tmp_path / "file").write_text("")
+    BuildIdCache(str(tmp_path / "file")).add(build_id_table.table([HitDso(program, is_kernel=False)]))
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path, monkeypatch):
+    held = tmp_path / "held"
+    held.write_bytes(IMAGE)
+    name = "/no/such/prog (deleted)"
+    monkeypatch.setattr(live_process, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
+    dsos = [
+        HitDso(name, is_kernel=False, pid=77),
+        HitDso("/no/such/other", is_kernel=False, pid=77),
+        HitDso("//anon", is_kernel=False, pid=77),
+    ]
+    elsewhere = build_id_table.paths(dsos)
+    assert elsewhere == {name: str(held)}
+    entries = build_id_table.table(dsos, elsewhere)
+    assert [(entry.filename, entry.build_id) for entry in entries] == [(name, ID)]
+    cache = BuildIdCache(str(tmp_path / "debug"))
+    cache.add(entries, elsewhere)
+    assert (tmp_path / "debug" / ".build-id" / ID.hex()[:2] / ID.hex()[2:] / "elf").read_bytes() == IMAGE
+
+
+def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, tmp_path, monkeypatch):
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(IMAGE)
+    monkeypatch.setattr(live_process, "other_root", lambda pid: pid == 77)
+    monkeypatch.setattr(live_process, "paths_of", lambda path, pids: iter([str(theirs)]))
+    assert build_id_table.paths([HitDso(program, is_kernel=False, pid=77)]) == {program: str(theirs)}
+    assert build_id_table.paths([HitDso(program, is_kernel=False, pid=78)]) == {}

@@ -1,0 +1,62 @@
+"""What is found out when a file is complete: also of compressed files, and of records with a mark that is wrong."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from perfpy.abi import records
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN
+from perfpy.abi.records import Mmap2
+from perfpy.abi.sample_encoding import encode_sample
+from perfpy.abi.sample_id import NO_ID
+from perfpy.capture.dso_hits import DsoHits
+from perfpy.capture.output.data_file import scan_part
+from perfpy.capture.output.output import OutputPart
+from perfpy.perfdata.container.compression import Packer
+from tests.builders.perfdata import usual_attr
+
+ON_DISK = (0xFE, 0, 349700, 0)  # maj, min, ino, generation of a file; 0xfe would be the size of a build-id
+BUILD_ID = bytes(range(1, 21))
+
+
+def mapping(name: str, misc: int, place: tuple[int, int, int, int] = (0, 0, 0, 0), build_id: bytes = b"") -> bytes:
+    return records.encode(Mmap2(misc | MISC_USER, 1, 1, 0x400000, 0x1000, 0, *place, 5, 2, name, build_id), NO_ID, NATIVE_ENDIAN)
+
+
+def scanned(path, *parts: bytes, packed: bool = False, begin: int = 24) -> DsoHits:
+    path.write_bytes(bytes(begin) + b"".join(parts))
+    fd = os.open(path, os.O_RDWR)
+    hits = DsoHits([usual_attr()])
+    content = path.read_bytes()
+    scan_part(memoryview(content)[begin:], OutputPart(fd, begin, len(content), []), hits, packed=packed)
+    os.close(fd)
+    return hits
+
+
+def test_a_mapping_that_is_wrongly_said_to_have_a_build_id_is_set_right(tmp_path):
+    wrong = mapping("/lib/wrong", MISC_MMAP_BUILD_ID, ON_DISK)
+    right = mapping("/lib/right", MISC_MMAP_BUILD_ID, build_id=BUILD_ID)
+    plain = mapping("/lib/plain", 0, ON_DISK)
+    hits = scanned(tmp_path / "file", plain, wrong, right)
+    assert {dso.name: dso.build_id for dso in hits.dsos.values()} == {"/lib/plain": b"", "/lib/wrong": b"", "/lib/right": BUILD_ID}
+    assert (tmp_path / "file").read_bytes()[24:] == plain + mapping("/lib/wrong", 0, ON_DISK) + right
+
+
+@pytest.mark.parametrize("place", [ON_DISK, (8, 1, 12345, 7), (8, 1, 1 << 40, 0), (0, 39, 77, 0), (0x103, 1, 5, 0)])
+def test_numbers_of_a_file_are_no_build_id(place):
+    found = records.decode(10, MISC_MMAP_BUILD_ID | MISC_USER, mapping("/lib/x", 0, place)[8:], NO_ID, NATIVE_ENDIAN)
+    assert isinstance(found, Mmap2)
+    assert (found.misc, found.maj, found.min, found.ino, found.ino_generation, found.build_id) == (MISC_USER, *place, b"")
+
+
+def test_compressed_files_tell_what_was_hit_too(tmp_path):
+    packer = Packer(1)
+    samples = [encode_sample(usual_attr(), {"ip": 0x400010, "pid": 1, "time": time}, NATIVE_ENDIAN) for time in range(1, 5000)]
+    first = b"".join(packer.pack(mapping("/lib/hit", 0, ON_DISK), *samples[:2000]))
+    between = mapping("/lib/other", 0, ON_DISK)
+    rest = b"".join(packer.pack(*samples[2000:]))
+    hits = scanned(tmp_path / "file", first, between, rest, packed=True)
+    assert (hits.samples, hits.first_time, hits.last_time) == (4999, 1, 4999)
+    assert [dso.name for dso in hits.hit()] == ["/lib/hit", "/lib/other"]

@@ -1,0 +1,264 @@
+"""The output of record --unwind, with processes that unwind, fail, die or are not waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.flags import RecordType
+from perfpy.capture.output import unwound_output
+from perfpy.capture.output.unwound_output import UnwoundOutput
+from perfpy.capture.unwinding import messages
+from perfpy.errors import OutputFailed
+from tests.builders.perfdata import usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from perfpy.capture.unwinding.spool import Extent
+
+RECORD = struct.pack("=IHHQ", RecordType.SAMPLE, 0, 16, 7)
+ROUND = struct.pack("=IHH", RecordType.FINISHED_ROUND, 0, 8)
+
+
+class Stacks:
+    """A StackFile in memory."""
+
+    def __init__(self) -> None:
+        self.known: bytes | None = b""
+        self.records = b""
+        self.ended = False
+
+    def begin(self, known: Iterable[bytes] | None) -> None:
+        self.known = None if known is None else b"".join(known)
+
+    def write_ring(self, slices: Sequence[bytes]) -> None:
+        self.records += b"".join(map(bytes, slices))
+
+    def end_round(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def served(requests: int) -> Iterator[tuple[int, list[Extent]]]:
+    incoming = messages.Incoming()
+    while data := os.read(requests, 1 << 16):
+        incoming.add(data)
+        yield from incoming.requests()
+
+
+def bytes_of(stores: tuple[int, int, int], extents: list[Extent]) -> bytes:
+    return b"".join(os.pread(stores[store], size, offset) for store, offset, size in extents)
+
+
+def echo(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    """Hands every piece back as it is, in small letters."""
+    for kind, extents in served(requests):
+        if kind == messages.KNOWN:
+            os.write(answers, messages.answer(messages.READY))
+        elif kind == messages.PIECE:
+            data = bytes_of(stores, extents).lower()
+            os.write(answers, messages.answer(messages.SIDE_BAND, b"sideband"))
+            os.write(answers, messages.answer(messages.RECORDS, data[:5]) + messages.answer(messages.RECORDS, data[5:]))
+            os.write(answers, messages.answer(messages.PIECE_DONE))
+        elif kind == messages.END:
+            os.write(answers, messages.answer(messages.NOTE, b"a note") + messages.answer(messages.FINISHED))
+            return
+
+
+def never_ready(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    raise ImportError("numpy")
+
+
+def is_late(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    """Ready after a while."""
+    time.sleep(0.3)
+    echo(requests, answers, stores)
+
+
+def dies_at_once(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    """Ends where the first piece comes."""
+    for kind, _ in served(requests):
+        if kind == messages.KNOWN:
+            os.write(answers, messages.answer(messages.READY))
+        elif kind == messages.PIECE:
+            return
+
+
+def is_slow(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    """Never finishes a piece."""
+    for kind, _ in served(requests):
+        if kind == messages.KNOWN:
+            os.write(answers, messages.answer(messages.READY))
+        elif kind == messages.PIECE:
+            time.sleep(60)
+
+
+class Recording:
+    """An output that is used as the recorder uses it."""
+
+    def __init__(self, folder: Path, serve: Callable[[int, int, tuple[int, int, int]], None], *, keep_stacks: bool = False) -> None:
+        self.said: list[str] = []
+        self.stacks = Stacks()
+        self.path = folder / "perf.data"
+        self.output = UnwoundOutput(str(self.path), None, serve, tell=self.said.append, keep_stacks=keep_stacks)
+        self.output.stack_file = lambda: self.stacks  # type: ignore[assignment]
+        self.output.expect([(usual_attr(), (1,))])
+        self.output.write(b"KNOWN")
+        self.output.start()
+
+    def ring(self, data: bytes) -> None:
+        self.output.write_ring([data])
+        self.output.end_round()
+
+    def send(self) -> None:
+        """As if a piece were full."""
+        self.output._send_piece()
+
+    def end(self, *, hurried: bool = False) -> None:
+        self.output.complete(-1, lambda: hurried)
+
+    @property
+    def written(self) -> bytes:
+        return self.path.read_bytes()
+
+
+def test_what_comes_back_is_written_in_rounds(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.ring(b"FIRST")
+    recording.send()
+    recording.ring(b"SECOND")
+    recording.end()
+    assert recording.written == b"KNOWN" + b"first" + ROUND + b"second" + ROUND
+    assert recording.said == ["a note"]
+    assert not recording.stacks.ended
+
+
+def test_stacks_are_kept_on_request(tmp_path):
+    recording = Recording(tmp_path, echo, keep_stacks=True)
+    recording.ring(b"FIRST")
+    recording.end()
+    assert recording.stacks.known is None
+    assert recording.stacks.records == b"FIRST"
+    assert b"first" in recording.written
+
+
+def test_a_process_that_does_not_start_leaves_stacks(tmp_path):
+    recording = Recording(tmp_path, never_ready)
+    recording.ring(b"FIRST")
+    recording.end()
+    assert recording.stacks.records == b"FIRST"
+    assert "unwinding did not start; the samples that were not unwound are in" in recording.said[0]
+    assert "perf.data.stacks, with their stacks" in recording.said[0]
+
+
+def test_a_process_that_starts_late_is_waited_for(tmp_path, monkeypatch):
+    """On a busy machine it may take long to load what it needs: nothing is lost for it, and the user knows what goes on."""
+    monkeypatch.setattr(unwound_output, "_LATE", 0.1)
+    recording = Recording(tmp_path, is_late)
+    recording.ring(b"FIRST")
+    recording.end()
+    assert b"first" in recording.written
+    assert recording.said[0] == "[ perf record: waiting for the process that unwinds stacks to start ]"
+    assert not recording.stacks.records
+
+
+def test_what_a_dead_process_had_in_hand_is_not_lost(tmp_path):
+    recording = Recording(tmp_path, dies_at_once)
+    recording.ring(b"FIRST")
+    recording.send()
+    recording.ring(b"SECOND")
+    for _ in range(100):
+        if not recording.output.take():
+            break
+        time.sleep(0.05)
+    recording.ring(b"THIRD")
+    recording.end()
+    assert recording.stacks.known == b"KNOWN"
+    assert recording.stacks.records == b"FIRSTSECONDTHIRD"
+    assert recording.written == b"KNOWN"
+    assert [line.split(";")[0] for line in recording.said] == ["warning: the unwinding process has ended"]
+
+
+def test_what_was_unwound_before_a_death_is_not_written_twice(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.ring(b"FIRST")
+    recording.send()
+    while b"first" not in recording.written:  # in as many calls as it takes
+        recording.output.take()
+    os.kill(recording.output.others[0], signal.SIGKILL)
+    recording.ring(b"SECOND")
+    recording.end()
+    assert recording.stacks.known == b"KNOWNsideband"
+    assert recording.stacks.records == b"SECOND"
+    assert recording.written.startswith(b"KNOWNfirst")
+
+
+def test_who_does_not_wait_has_stacks(tmp_path):
+    recording = Recording(tmp_path, is_slow)
+    recording.ring(b"FIRST")
+    begun = time.monotonic()
+    recording.end(hurried=True)
+    assert time.monotonic() - begun < 10
+    assert recording.stacks.records == b"FIRST"
+    assert "unwinding was not waited for" in recording.said[-1]
+
+
+def test_a_file_of_the_size_that_was_asked_for_grows_no_more(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.output.most = len(b"KNOWN" + b"first" + ROUND)
+    recording.ring(b"FIRST")
+    recording.send()
+    while b"first" not in recording.written:
+        recording.output.take()
+    recording.ring(b"SECOND")
+    recording.send()
+    recording.ring(b"THIRD")
+    recording.end()
+    assert recording.written == b"KNOWN" + b"first" + ROUND
+    assert recording.said == ["a note"]
+    assert not recording.stacks.records
+
+
+def test_a_file_that_is_too_large_before_anything_ran_has_a_round(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.output.most = 1
+    recording.ring(b"FIRST AND")
+    recording.send()
+    recording.ring(b"SECOND")
+    recording.end()
+    assert recording.written == b"KNOWN" + b"first and" + ROUND
+
+
+def test_nothing_is_left_of_a_recording_that_did_not_begin(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.output.abandon()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(recording.output.others[0], 0)
+
+
+def test_a_full_disk_ends_unwinding_and_is_told(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.ring(b"FIRST")
+    os.dup2(full := os.open("/dev/full", os.O_RDWR), recording.output.writer.fd)  # type: ignore[attr-defined]
+    os.close(full)
+    with pytest.raises(OutputFailed, match="No space left"):
+        recording.end()
+    with pytest.raises(ProcessLookupError):
+        os.kill(recording.output.others[0], 0)
+
+
+def test_bytes_taken_are_those_of_the_rings(tmp_path):
+    recording = Recording(tmp_path, echo)
+    recording.ring(RECORD * 3)
+    assert recording.output.taken == 48
+    recording.end()

@@ -103,7 +103,7 @@ class _FormulaParser:
         while position < end:
             token = _TOKEN.match(text, position)
             if token is None:
-                raise EventSyntaxError(text, position, f"'{text[position]}' does not belong into a formula")
+                raise EventSyntaxError(text, position, f"'{text[position]}' is unexpected in a formula")
             kind = token.lastgroup or ""
             tokens.append((kind, token[kind], token.start(kind)))
             position = token.end()
@@ -112,7 +112,7 @@ class _FormulaParser:
     def parse(self) -> _Node:
         value = self._choice()
         if self._tokens[self._index][0] != "end":
-            self._fail("the formula should end here")
+            self._fail("the formula ends here")
         return value
 
     def _take(self, sign: str) -> bool:

@@ -1,4 +1,21 @@
-"""The event language: what `-e` means on this machine, as values that the capture half opens."""
+"""The event language: resolve `-e` texts to events of this machine.
+
+Modules, in the order of the data:
+
+    spec, grammar       text -> EventSpec and GroupSpec
+    resolve             EventSpec + Machine -> Event, by way of draft
+    event               Event and its terms
+    event_terms         terms of every event; pmu_terms: terms of a PMU's format
+    catalog             generic hardware, software and cache events
+    tracepoints, dynamic_probes, sdt, ebb, pmcu    the other kinds of events
+    grouping            leaders of groups, and groups that several PMUs split
+    machine             the sources of named events: sysfs, files, tables
+    event_files, vendor_table, table_making    events and metrics that vendors publish
+    inventory, list_filter, availability       what perfpy list shows
+    fallback            the next attempt after a refused event
+    naming              Event -> text
+    suggestions         near matches of unknown names
+"""
 
 from __future__ import annotations
 
@@ -15,7 +32,7 @@ _HOMES = {"Event": "event", "EventTerms": "event", "EventList": "resolve", "pars
 
 
 def __getattr__(name: str) -> Any:
-    """Load on first use: `perfpy list` needs the tables of this package, and no parser."""
+    """Load on first use, because `perfpy list` needs the tables of this package and no parser."""
     if name not in _HOMES:
         raise AttributeError(f"module 'perfpy.events' has no attribute '{name}'")
     from importlib import import_module

@@ -1,8 +1,6 @@
-"""Can this event be opened here, and why not?
+"""Tell whether an event can be opened here, and why not.
 
-What enters: an Offer of the inventory, a Machine, a Kernel. What leaves: ""
-for yes, or the reason in a few words. `known_reason` asks nobody; `Checker`
-opens the event, disabled, on the calling process or the CPU it belongs to.
+`known_reason` decides without the kernel. `Checker` opens the event, disabled, on the calling process or on its CPU.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _TRACEPOINT: Final = "Tracepoint event"
 
 
 def known_reason(offer: Offer, machine: Machine) -> str:
-    """Why an offer cannot work here, as far as sysfs tells."""
+    """Return the reason why an event cannot work here, as far as sysfs has it; "" if it can."""
     if offer.kind in _NEEDS_PMU and not machine.sysfs.core_pmus:
         return "no PMU here, as in most virtual machines"
     if offer.kind in _NEEDS_PMU and offer.event and not machine.can_open(*offer.event):
@@ -35,10 +33,9 @@ def known_reason(offer: Offer, machine: Machine) -> str:
 
 
 class Checker:
-    """Opens events to see whether they can be.
+    """Opens events to test whether they are available.
 
-    Tracepoints share their permission, and each takes the kernel tens of
-    milliseconds to take down again: the first one's answer holds for all.
+    All tracepoints need the same permission, and the kernel takes tens of milliseconds to close one, so the first result holds for all.
     """
 
     def __init__(self, machine: Machine, kernel: Kernel) -> None:
@@ -47,7 +44,7 @@ class Checker:
         self._tracepoints: str | None = None
 
     def check(self, offer: Offer) -> str:
-        """The reason why the kernel refuses the event, "" when it does not."""
+        """Return the reason why the kernel refuses the event; "" if it does not."""
         if offer.kind in _PATTERNS:
             return ""
         if offer.kind == _TRACEPOINT:
@@ -71,6 +68,6 @@ class Checker:
         try:
             fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
         except PerfError:
-            attr.exclude_guest = 0  # many PMUs cannot tell guests apart
+            attr.exclude_guest = 0  # many PMUs cannot exclude guests
             fd = self._kernel.perf_event_open(attr, pid, cpu, event=event.name)
         self._kernel.close(fd)

@@ -1,6 +1,5 @@
-"""The names that every kernel knows: generic hardware, software and cache events, and perf's tool events.
+"""Names that every kernel has: generic hardware, software and cache events, and perf's tool events.
 
-What enters: a name. What leaves: (type, config) of perf_event_attr, and back.
 Numbers: include/uapi/linux/perf_event.h; names and aliases: perf-list(1).
 """
 
@@ -12,7 +11,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final
 
-#: (name, alias or "", config); `cycles` prints as the alias of cpu-cycles, so perf lists it second
+#: (name, alias or "", config); perf prints `cycles`, so it is the alias of cpu-cycles
 HARDWARE: Final[tuple[tuple[str, str, int], ...]] = (
     ("branch-instructions", "branches", HardwareId.BRANCH_INSTRUCTIONS),
     ("branch-misses", "", HardwareId.BRANCH_MISSES),
@@ -41,15 +40,15 @@ SOFTWARE: Final[tuple[tuple[str, str, int], ...]] = (
     ("task-clock", "", SoftwareId.TASK_CLOCK),
 )
 
-#: measured by the tool itself, never opened
+#: measured by perfpy itself, never opened
 TOOL: Final = ("duration_time", "user_time", "system_time")
-#: facts about the machine, which perf has as events from 6.14 on (lists of 6.12 do not show them)
+#: facts about the machine, which perf 6.14 and later have as events (lists of 6.12 omit them)
 MACHINE_VALUES: Final = (
     "num_cpus", "num_cpus_online", "num_cores", "num_dies", "num_packages", "smt_on", "core_wide", "has_pmem", "target_cpu",
 )  # fmt: skip
 
-# Names of each cache, operation and result; the first is the one that perf prints (an operation's
-# second name is its plural, which stands alone: L1-dcache-loads).
+# Names of each cache, operation and result. perf prints the first one. An operation's second name is
+# its plural, used without a result: L1-dcache-loads.
 _CACHES: Final[dict[int, tuple[str, ...]]] = {
     CacheId.L1D: ("L1-dcache", "l1-d", "l1d", "L1-data"),
     CacheId.L1I: ("L1-icache", "l1-i", "l1i", "L1-instruction"),
@@ -72,7 +71,7 @@ _READ_ONLY: Final = (CacheId.ITLB, CacheId.BPU)
 
 
 def _by_length(names: dict[int, tuple[str, ...]]) -> list[tuple[str, int]]:
-    """(name, number), longest names first: `prefetches` is to be tried before `prefetch`."""
+    """Return (name, number), longest names first, so that `prefetches` is tried before `prefetch`."""
     return sorted(((name, number) for number, all_names in names.items() for name in all_names), key=lambda pair: -len(pair[0]))
 
 
@@ -85,7 +84,7 @@ _SOFTWARE_CONFIGS: Final = _names(SOFTWARE)
 
 
 def generic_event(name: str) -> tuple[int, int] | None:
-    """(type, config) of a hardware or software event, by its name or alias; None when it is neither."""
+    """Return (type, config) of a hardware or software event by name or alias; None for other names."""
     if name in _SOFTWARE_CONFIGS:
         return PerfType.SOFTWARE, _SOFTWARE_CONFIGS[name]
     if name in _HARDWARE_CONFIGS:
@@ -94,34 +93,34 @@ def generic_event(name: str) -> tuple[int, int] | None:
 
 
 def is_cache_operation_valid(cache: int, operation: int) -> bool:
-    """False for what no kernel counts: stores to an instruction cache, writes of a branch predictor."""
+    """Whether kernels count this combination; they do not count stores to an instruction cache or writes of a branch predictor."""
     if cache in _READ_ONLY:
         return operation == CacheOp.READ
     return cache != CacheId.L1I or operation != CacheOp.WRITE
 
 
 def cache_event(name: str) -> int | None:
-    """config of the cache event `CACHE[-OP][-RESULT]`, in any of its spellings; None when it is none.
+    """Return the config of a cache event `CACHE[-OP][-RESULT]` in any spelling; None for other names.
 
-    Either of OP and RESULT may be left out (loads, accesses) and their order does not matter.
+    OP and RESULT are optional (loads, accesses), and their order does not matter.
     """
-    cache, rest = _take(name, _by_length(_CACHES))
+    cache, remainder = _take(name, _by_length(_CACHES))
     if cache is None:
         return None
     operation: int | None = None
     result: int | None = None
-    while rest:
-        if not rest.startswith("-"):
+    while remainder:
+        if not remainder.startswith("-"):
             return None
-        found, after = _take(rest[1:], _by_length(_OPS))
-        if found is not None:
-            operation = found if operation is None else operation
+        number, after = _take(remainder[1:], _by_length(_OPS))
+        if number is not None:
+            operation = number if operation is None else operation
         else:
-            found, after = _take(rest[1:], _by_length(_RESULTS))
-            if found is None:
+            number, after = _take(remainder[1:], _by_length(_RESULTS))
+            if number is None:
                 return None
-            result = found if result is None else result
-        rest = after
+            result = number if result is None else result
+        remainder = after
     operation = CacheOp.READ if operation is None else operation
     result = CacheResult.ACCESS if result is None else result
     if not is_cache_operation_valid(cache, operation):
@@ -130,7 +129,7 @@ def cache_event(name: str) -> int | None:
 
 
 def _take(text: str, names: list[tuple[str, int]]) -> tuple[int | None, str]:
-    """The number of the longest name that `text` begins with, up to a `-` or the end; and what follows it."""
+    """Return the number of the longest name at the start of `text`, followed by `-` or the end, and the remaining text."""
     for name, number in names:
         if text.startswith(name) and text[len(name) : len(name) + 1] in ("", "-"):
             return number, text[len(name) :]
@@ -138,7 +137,7 @@ def _take(text: str, names: list[tuple[str, int]]) -> tuple[int | None, str]:
 
 
 def cache_event_name(config: int) -> str:
-    """The name that perf prints for a cache event's config, or "" when it is none."""
+    """Return perf's name of a cache event's config; "" if it is invalid."""
     cache, operation, result = config & 0xFF, config >> 8 & 0xFF, config >> 16 & 0xFF
     if cache not in _CACHES or operation not in _OPS or result not in _RESULTS or config >> 24:
         return ""
@@ -150,7 +149,7 @@ def cache_event_name(config: int) -> str:
 
 
 def cache_configs() -> list[int]:
-    """Every valid config of a cache event, in the order of the kernel's numbers."""
+    """Return every valid config of a cache event, in the order of the kernel's numbers."""
     return [
         cache | operation << 8 | result << 16
         for cache in _CACHES
@@ -161,13 +160,13 @@ def cache_configs() -> list[int]:
 
 
 def generic_names() -> list[str]:
-    """All names and aliases of this module but the odd spellings of cache events, for suggestions."""
+    """Return all names and aliases of this module for suggestions, without unusual spellings of cache events."""
     names = [*_SOFTWARE_CONFIGS, *_HARDWARE_CONFIGS, *TOOL]
     return names + [cache_event_name(config) for config in cache_configs()]
 
 
 def generic_name(event_type: int, config: int) -> str:
-    """The name that perf shows for a generic event without a text of its own; "" when the numbers name none."""
+    """Return perf's name of a generic event that has no text; "" for unknown numbers."""
     if event_type == PerfType.HW_CACHE:
         return cache_event_name(config)
     tables = {PerfType.HARDWARE: HARDWARE, PerfType.SOFTWARE: SOFTWARE}

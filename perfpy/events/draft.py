@@ -1,8 +1,4 @@
-"""EventDraft: an event while its text is read.
-
-What enters: what grammar, terms, modifiers and groups say, piece by piece. What
-leaves: Events, made once, when everything is known. Nothing outside this room sees a draft.
-"""
+"""EventDraft: an event under construction, filled by grammar, terms, modifiers and groups. It does not leave this package."""
 
 from __future__ import annotations
 
@@ -18,14 +14,15 @@ if TYPE_CHECKING:
 
 
 class EventDraft:
-    """One event to be; what its fields are is said at Event.
+    """A mutable event; its fields are those of Event.
 
-    leader: itself when alone; host_or_guest: G or H was given for the event
-    itself: a group's `u` leaves it alone.
+    Attributes:
+        leader: the draft itself if it is alone
+        host_or_guest: whether the event has its own G or H, which the `u` of its group does not change
     """
 
     def __init__(self, name: str, event_type: int, config: int) -> None:
-        # of this machine, not of the guests that it may run: perf begins so
+        # perf's default excludes guests
         self.attr = EventAttr(type=int(event_type), config=int(config), exclude_guest=1)
         self.name = name
         self.leader = self
@@ -46,11 +43,11 @@ class EventDraft:
         return self.leader is self
 
     def narrow(self, expression: str) -> None:
-        """Add a condition to its filter."""
+        """Add a condition to the tracepoint's filter."""
         self.filter = narrowed(self.filter, expression)
 
     def event(self, leader: Event | None) -> Event:
-        """The event, with the unit that it has by nature where its PMU says none."""
+        """Return the event, with its natural unit if the PMU defines none."""
         unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 else natural_unit(self.attr, self.tool)
         return Event(
             self.name,
@@ -78,8 +75,8 @@ class EventDraft:
 
 
 def finished(drafts: Iterable[EventDraft]) -> list[Event]:
-    """The events, in the same order: leaders stand before their members."""
-    made: dict[EventDraft, Event] = {}
+    """Return the events in the same order. A leader precedes its members."""
+    events: dict[EventDraft, Event] = {}
     for draft in drafts:
-        made[draft] = draft.event(None if draft.is_leader else made[draft.leader])
-    return list(made.values())
+        events[draft] = draft.event(None if draft.is_leader else events[draft.leader])
+    return list(events.values())

@@ -1,9 +1,7 @@
-"""Event: one counter to open, as the event text asked for it; EventTerms: what its terms say about sampling.
+"""Event: one counter to open; EventTerms: its terms about sampling.
 
-What enters: resolve.py makes them, by way of drafts. What leaves: values. The capture half makes
-of `Event.attr` the attr to count or to sample with; how an event fares when it is opened is
-for those to keep who open it (perfpy.capture.opening). Names of the terms:
-perf-record(1), "event attributes".
+perfpy.events.resolve makes events. The measuring half derives the attr for counting or sampling from `Event.attr`, and keeps the result of
+opening elsewhere (perfpy.capture.opening). Names of the terms: perf-record(1), "event attributes".
 """
 
 from __future__ import annotations
@@ -23,17 +21,23 @@ _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 
 
 class EventTerms(NamedTuple):
-    """The per-event terms of `event/term=value,.../`; None = not given.
+    """The per-event terms of `event/term=value,.../`; None for a missing term.
 
-    period, freq: numbers (at most one is set); time, inherit, overwrite:
-    True or False; call_graph: "fp", "dwarf", "lbr" or "no"; stack_size (bytes),
-    max_stack (frames), max_events (`nr`: after so many it is enough; perf
-    record takes it, and only perf trace heeds it): numbers;
-    branch_type: tuple of names (any, u, k, call ...); percore: True; cpu: the
-    CPUs to open it on, for tasks, too;
-    user_events: what a HiSilicon PMCU is to count, numbers;
-    aux_output: True; aux_sample_size: bytes; aux_action: tuple of "pause",
-    "resume", "start-paused"; driver: `@name=value` settings for a hardware tracer.
+    Attributes:
+        period, freq: at most one is set
+        time, inherit, overwrite: True or False
+        call_graph: "fp", "dwarf", "lbr" or "no"
+        stack_size: bytes
+        max_stack: frames
+        max_events: `nr`, the number of events after which to stop; perf record accepts it, but only perf trace uses it
+        percore: True
+        branch_type: names (any, u, k, call ...)
+        aux_output: True
+        aux_sample_size: bytes
+        aux_action: "pause", "resume", "start-paused"
+        cpu: the CPUs to open the event on, also for tasks
+        driver: `@name=value` settings of a hardware tracer
+        user_events: the events that a HiSilicon PMCU counts
     """
 
     period: int | None = None
@@ -56,7 +60,7 @@ class EventTerms(NamedTuple):
     user_events: tuple[int, ...] | None = None
 
     def given(self) -> dict[str, Any]:
-        """The terms that were given, by name."""
+        """Return the present terms by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -64,24 +68,29 @@ NO_TERMS: Final = EventTerms()
 
 
 class Event(NamedTuple):
-    """One event, resolved for a machine. Two are equal if they are the same: the same text may be given twice.
+    """One event, resolved for a machine. Events compare by identity, because a text may be given twice.
 
-    name: as perf prints it; attr: type, config*, exclude_*, precise_ip,
-    pinned, exclusive ...: the bits that the text asks for. led_by: the leader
-    of its group, None for the leader itself and when alone. pmu: the PMU's name
-    in sysfs, or "" for the kernel's generic events; unit, scale: what a count
-    times `scale` is in; tool: "duration_time" or another name of catalog.TOOL
-    and MACHINE_VALUES, or a sensor (kernel.hwmon): not a counter, perfpy has the value itself; per_pkg: counted once a
-    package; snapshot: the last reading counts, not the difference; cpus: the
-    CPUs that the PMU is to be opened on (an uncore PMU: one a package; a core
-    PMU of a hybrid CPU: its cores), None = any; requires_cpu: it counts for a
-    CPU, never for a task (uncore PMUs). group_name: NAME of `NAME{...}`; weak:
-    the group may fall apart (:W); sample_read: the leader samples, members are
-    read (:S); precise_max: the highest precise level that the kernel takes
-    (:P). filter: a tracepoint's filter expression; tracepoint: (system, name).
-    option: the number of the -e it came from; cgroup: its path or None;
-    keepalive: memory that attr points into (the path of a uprobe); ebb: its
-    overflows are event-based branches (POWER).
+    Attributes:
+        name: perf's name for it
+        attr: type, config*, exclude_*, precise_ip, pinned, exclusive: the bits that the text determines
+        led_by: the leader of the group; None for a leader and for a single event
+        pmu: the PMU's name in sysfs, or "" for generic events
+        unit, scale: a count times `scale` is in `unit`
+        tool: "duration_time" or another name of catalog.TOOL and MACHINE_VALUES, or a sensor (kernel.hwmon), which perfpy measures itself
+        per_pkg: whether it counts once for each package
+        snapshot: whether the last reading is the count, instead of a difference
+        cpus: the CPUs to open the PMU on (one for each package of an uncore PMU, the cores of a core PMU); None means any
+        requires_cpu: whether it counts CPUs only, never a task (uncore PMUs)
+        group_name: NAME of `NAME{...}`
+        weak: whether the group may break up (:W)
+        sample_read: whether the leader samples and the members are read (:S)
+        precise_max: whether to use the highest accepted precision (:P)
+        filter: a tracepoint's filter expression
+        tracepoint: (system, name)
+        option: the index of its -e
+        cgroup: the cgroup's path, or None
+        keepalive: memory that attr points into (the path of a uprobe)
+        ebb: whether its overflows are event-based branches (POWER)
     """
 
     name: str
@@ -118,17 +127,17 @@ class Event(NamedTuple):
 
     @property
     def leader(self) -> Event:
-        """The event that leads its group; itself when alone."""
+        """The event that leads the group; a single event leads itself."""
         return self if self.led_by is None else self.led_by
 
     @property
     def is_leader(self) -> bool:
-        """True for the first event of a group, and for one that is in none."""
+        """Whether it leads a group, or is in none."""
         return self.led_by is None
 
     @property
     def bound(self) -> bool:
-        """Whether its CPUs hold for a task, too."""
+        """Whether its CPUs apply to a task, too."""
         return self.requires_cpu or self.terms.cpu is not None
 
     def __repr__(self) -> str:
@@ -137,21 +146,21 @@ class Event(NamedTuple):
 
 
 def changed(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]]) -> list[Event]:
-    """Other values for some events, in the same groups; changes: what differs in one."""
-    made: dict[Event, Event] = {}
+    """Return changed copies of the events in the same groups. `changes` maps an event to its new fields."""
+    copies: dict[Event, Event] = {}
     for event in events:
-        leader = None if event.led_by is None else made[event.led_by]
-        made[event] = event._replace(led_by=leader, **changes(event))
-    return list(made.values())
+        leader = None if event.led_by is None else copies[event.led_by]
+        copies[event] = event._replace(led_by=leader, **changes(event))
+    return list(copies.values())
 
 
 def natural_unit(attr: EventAttr, tool: str) -> tuple[str, float]:
-    """The unit and scale that a count has by nature: ms for clocks, ns for perf's own."""
+    """Return the natural unit and scale of a count: ms for clocks, ns for perf's own times."""
     if tool.endswith("_time"):
         return "ns", 1.0
     return ("msec", 1e-6) if attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS else ("", 1.0)
 
 
 def narrowed(filter_expression: str, further: str) -> str:
-    """A tracepoint's filter: both expressions must hold, the first of which may be none ("")."""
+    """Combine two filter expressions, so that both must hold. The first may be ""."""
     return f"({filter_expression}) && ({further})" if filter_expression else further

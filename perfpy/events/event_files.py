@@ -1,10 +1,7 @@
-"""Event files in JSON -> named events of PMUs, and metrics.
+"""Read named events of PMUs, and metrics, from JSON files.
 
-What enters: a folder of *.json as the kernel's tools/perf/pmu-events has them
-(a list of objects), or Intel's perfmon (an object with "Events"). What leaves:
-Alias values, whose terms are in the words of the PMU's format/ in sysfs, and
-MetricDefinition values. Keys and their meaning: pmu-events/README, perfmon's README.
-Raises UsageError for a folder or a file that cannot be read as such.
+A file is a list of objects (the kernel's tools/perf/pmu-events), or an object with "Events" (Intel's perfmon). The terms of an event use
+the names of the PMU's format/ in sysfs. Keys: pmu-events/README, perfmon's README. Raises UsageError for unreadable folders and files.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfpy.kernel.sysfs import Pmu
 
-#: key -> format term; `0` is what they are when nothing is said
+#: key -> format term; the default of each is 0
 _LARGEST: Final = 256 << 20  # bytes of one file
 _TERMS: Final = (
     ("AnyThread", "any"),
@@ -40,9 +37,9 @@ _TERMS: Final = (
     ("SliceId", "sliceid"),
     ("ThreadMask", "threadmask"),
 )
-#: the model-specific register that an event sets besides its code -> format term
+#: the model-specific register that an event also sets -> format term
 _REGISTERS: Final = {0x3F6: "ldlat", 0x1A6: "offcore_rsp", 0x1A7: "offcore_rsp", 0x3F7: "frontend"}
-#: Intel's fixed counters: the files give them pseudo codes, the kernel wants the code that it maps to them
+#: Intel's fixed counters: the files have pseudo codes, and the kernel expects the codes that it maps to them
 _FIXED: Final = {
     "inst_retired.any": "event=0xc0",
     "inst_retired.any_p": "event=0xc0",
@@ -52,7 +49,7 @@ _FIXED: Final = {
     "cpu_clk_unhalted.ref": "event=0x0,umask=0x3",
     "cpu_clk_unhalted.ref_tsc": "event=0x0,umask=0x3",
 }
-#: Unit of the files -> name of the PMU, where it is not the unit in small letters, with or without `uncore_`
+#: Unit of the files -> name of the PMU, unless it is the unit in lower case, with or without `uncore_`
 _UNITS: Final = {
     "CBO": "uncore_cbox",
     "QPI LL": "uncore_qpi",
@@ -71,12 +68,12 @@ _UNITS: Final = {
 _CORE: Final = ""
 
 
-#: the topic, and what a file says of an event or a metric
+#: the topic, and the fields of an event or a metric
 EventEntry = tuple[str, "dict[str, str]"]
 
 
 class MetricDefinition(NamedTuple):
-    """A formula over events; groups: the names of the groups that it is in."""
+    """A formula over events. `groups` has the names of its metric groups."""
 
     name: str
     expression: str
@@ -88,47 +85,47 @@ class MetricDefinition(NamedTuple):
 
 
 class EventFiles:
-    """All events and metrics of a folder, read when first asked for."""
+    """The events and metrics of a folder, read on first use."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._units_by_pmu: dict[str, list[str]] = {}
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
-        """The PMU's event of that name, in any case of its letters."""
+        """Return the PMU's event of this name in any case; None if there is none."""
         for unit in self._units_of(pmu):
-            found = self._aliases[unit].get(name.lower())
-            if found:
-                return found
+            alias = self._aliases[unit].get(name.lower())
+            if alias:
+                return alias
         return None
 
     def names(self, pmu: Pmu) -> list[str]:
-        """The names of the PMU's events."""
+        """Return the names of the PMU's events."""
         return sorted({name for unit in self._units_of(pmu) for name in self._aliases[unit]})
 
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics, by name."""
-        found = [_metric(entry) for _, entry in self._entries if entry.get("MetricName")]
-        return sorted(found, key=lambda metric: metric.name)
+        metrics = [_metric(entry) for _, entry in self._entries if entry.get("MetricName")]
+        return sorted(metrics, key=lambda metric: metric.name)
 
     def _units_of(self, pmu: Pmu) -> list[str]:
-        known = self._units_by_pmu.get(pmu.name)
-        if known is None:
-            known = [unit for unit in self._aliases if belongs(pmu, unit)]
-            self._units_by_pmu[pmu.name] = known
-        return known
+        units = self._units_by_pmu.get(pmu.name)
+        if units is None:
+            units = [unit for unit in self._aliases if belongs(pmu, unit)]
+            self._units_by_pmu[pmu.name] = units
+        return units
 
     @cached_property
     def _aliases(self) -> dict[str, dict[str, Alias]]:
-        """unit -> name in small letters -> event."""
+        """unit -> name in lower case -> event."""
         standard = {entry["EventName"].lower(): entry for _, entry in self._entries if entry.get("EventName")}
-        found: dict[str, dict[str, Alias]] = {}
+        aliases: dict[str, dict[str, Alias]] = {}
         for topic, raw in self._entries:
             entry = refined(raw, standard)
             if entry.get("EventName"):
-                found.setdefault(unit_of(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
-        return found
+                aliases.setdefault(unit_of(entry), {})[entry["EventName"].lower()] = _alias(entry, topic)
+        return aliases
 
     @cached_property
     def _entries(self) -> list[EventEntry]:
@@ -140,7 +137,7 @@ class EventFiles:
 
 
 def refined(entry: dict[str, str], standard: dict[str, dict[str, str]]) -> dict[str, str]:
-    """An entry with what the architecture says of its event; standard: the architecture's entries by name in small letters."""
+    """Merge an entry with its architecture's entry. `standard` maps names in lower case to the architecture's entries."""
     named = entry.get("ArchStdEvent")
     return {**standard.get(named.lower(), {"EventName": named}), **entry} if named else entry
 
@@ -153,8 +150,8 @@ def _read(path: str) -> list[EventEntry]:
 
 
 def entries_of(data: bytes, path: str) -> list[EventEntry]:
-    """The events and metrics of a file's bytes; its path gives them their topic. Raises UsageError."""
-    import json  # an event file is the only thing here that needs it
+    """Return the events and metrics of a file's bytes. The path determines their topic. Raises UsageError."""
+    import json  # only event files need it
 
     try:
         content = json.loads(data)
@@ -164,13 +161,13 @@ def entries_of(data: bytes, path: str) -> list[EventEntry]:
         content = content.get("Events", [])
     topic = os.path.basename(path).removesuffix(".json").replace("-", " ")
     if not isinstance(content, list):
-        raise UsageError(f"the event file {path} holds no list of events")
+        raise UsageError(f"the event file {path} has no list of events")
     objects = [entry for entry in content if isinstance(entry, dict)]
     return [(topic, {key: str(value) for key, value in entry.items() if value is not None}) for entry in objects]
 
 
 def unit_of(entry: dict[str, str]) -> str:
-    """The PMU that an entry's unit means, "" for the CPU's own."""
+    """Return the PMU of an entry's unit; "" for the CPU's own."""
     unit = entry.get("Unit", "")
     if unit in _UNITS:
         return _UNITS[unit]
@@ -180,7 +177,7 @@ def unit_of(entry: dict[str, str]) -> str:
 
 
 def belongs(pmu: Pmu, unit: str) -> bool:
-    """True when the files' unit means this PMU; a comma stands for anything: hisi_sccl,ddrc."""
+    """Whether the unit of a file means this PMU. A comma matches anything: hisi_sccl,ddrc."""
     if unit == _CORE:
         return pmu.is_core
     if "," in unit:
@@ -194,7 +191,7 @@ def belongs(pmu: Pmu, unit: str) -> bool:
 
 
 def _number(text: str) -> int:
-    """A number of the files: 0x3c, 60, or the first of "0xB7,0xBB"."""
+    """Return a number of the files: 0x3c, 60, or the first of "0xB7,0xBB"."""
     text = text.partition(",")[0].strip()
     try:
         return int(text, 0)
@@ -220,7 +217,7 @@ def _alias(entry: dict[str, str], topic: str) -> Alias:
 
 
 def event_terms(entry: dict[str, str]) -> str:
-    """An entry's codes in the words of the PMU's format/ in sysfs."""
+    """Return an entry's codes as terms of the PMU's format/ in sysfs."""
     fixed = _FIXED.get(entry["EventName"].lower()) if not _number(entry.get("EventCode", "0")) else None
     if fixed:
         terms = [fixed]
@@ -247,7 +244,7 @@ def event_terms(entry: dict[str, str]) -> str:
 
 
 def scale_and_unit(text: str) -> tuple[float, str]:
-    """The number and the unit: 64Bytes -> (64.0, "Bytes")."""
+    """Split a number and a unit: 64Bytes -> (64.0, "Bytes")."""
     end = len(text)
     while end:
         try:

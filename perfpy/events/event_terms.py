@@ -1,8 +1,6 @@
-"""Terms that every event takes, whatever its PMU: config*, name, period, call-graph ...
+"""Terms that every event accepts, whatever its PMU: config*, name, period, call-graph ...
 
-What enters: a Term of the grammar, an EventDraft. What leaves: the draft with its
-attr's config words, its name or its EventTerms set. Names and values:
-perf-record(1) and perf-list(1).
+Names and values: perf-record(1) and perf-list(1).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from perfpy.events.draft import EventDraft
     from perfpy.events.spec import Term
 
-#: terms that are words of the attr itself
+#: terms that are fields of the attr
 CONFIG_FIELDS: Final = ("config", "config1", "config2", "config3")
 
 _BITS_16: Final = (1 << 16) - 1
@@ -25,7 +23,13 @@ _BITS_64: Final = (1 << 64) - 1
 
 
 class _TermRule(NamedTuple):
-    """field: of EventTerms; highest: of a number, 0: it is a word; switch: what the term alone means, None: needs a value."""
+    """The rule of one term.
+
+    Attributes:
+        field: of EventTerms
+        highest: the largest number; 0 for a word
+        switch: the value of the term without "="; None if it needs one
+    """
 
     field: str
     highest: int = 0
@@ -55,25 +59,25 @@ _RULES: Final[dict[str, _TermRule]] = {
     "cpu": _TermRule("cpu", _BITS_16),
 }
 
-#: the terms that make sense for counting; the others speak of samples
+#: the terms that apply to counting; the others apply to samples
 _COUNTING: Final = (*CONFIG_FIELDS, "name", "period", "percore", "metric-id", "cpu")
 
 
 def is_event_term(name: str) -> bool:
-    """True for the names of this module, and for `@driver` settings."""
+    """Whether this is a term of this module, or a `@driver` setting."""
     return name in _RULES or name in CONFIG_FIELDS or name == "name" or name.startswith("@")
 
 
 def term_names(*, counting: bool = False) -> list[str]:
-    """The names, for messages; counting: only those that a count takes."""
+    """Return the names for messages; with `counting`, only those that apply to counts."""
     return list(_COUNTING) if counting else [*CONFIG_FIELDS, "name", *_RULES]
 
 
 def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool = False) -> None:
-    """Set what the term says; raises EventSyntaxError when its value does not fit."""
+    """Apply a term to a draft. Raises EventSyntaxError if its value is invalid."""
     if counting and term.name not in _COUNTING:
         raise EventSyntaxError(
-            text, term.column, f"'{term.name}' says how to sample, and nothing is sampled here", expected=", ".join(_COUNTING)
+            text, term.column, f"'{term.name}' applies to sampling, and stat only counts", expected=", ".join(_COUNTING)
         )
     if term.name in CONFIG_FIELDS:
         setattr(event.attr, term.name, _number(term, _BITS_64, text))
@@ -87,14 +91,14 @@ def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool
 
 
 def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], text: str, *, counting: bool = False) -> None:
-    """All of an event that has no format terms of a PMU; raises EventSyntaxError for one that is unknown."""
+    """Apply all terms of an event without format terms. Raises EventSyntaxError for an unknown one."""
     for term in terms:
         if not is_event_term(term.name):
             from perfpy.events.suggestions import nearest
 
-            known = term_names(counting=counting)
-            expected = "one of " + ", ".join(known)
-            raise EventSyntaxError(text, term.column, f"unknown term '{term.name}'", expected=expected, near=nearest(term.name, known))
+            names = term_names(counting=counting)
+            expected = "one of " + ", ".join(names)
+            raise EventSyntaxError(text, term.column, f"unknown term '{term.name}'", expected=expected, near=nearest(term.name, names))
         apply_event_term(event, term, text, counting=counting)
 
 
@@ -116,15 +120,15 @@ def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> No
     other = {"period": event.terms.freq, "freq": event.terms.period}.get(rule.field)
     if other is not None:
         raise EventSyntaxError(text, term.column, "period and freq exclude each other")
-    if rule.field == "cpu":  # may be repeated
+    if rule.field == "cpu":  # repeatable
         event.cpus = value = (*(event.terms.cpu or ()), int(str(value)))
-    given: Any = {rule.field: value}
-    event.terms = event.terms._replace(**given)
+    change: Any = {rule.field: value}
+    event.terms = event.terms._replace(**change)
 
 
 def _number(term: Term, highest: int, text: str) -> int:
     if term.value is None:
-        return 1  # as with perf
+        return 1  # as in perf
     if not isinstance(term.value, int):
         raise EventSyntaxError(text, term.value_column, f"'{term.value}' is not a number", expected=f"a number for '{term.name}'")
     if term.value > highest:

@@ -1,15 +1,12 @@
-"""What to try next when the kernel refuses an event: one rule for counting and for recording.
+"""Choose the next attempt after the kernel refused an event; shared by counting and recording.
 
-What enters: an attr that was refused and the errno. What leaves: another attr
-to try, or None. Nothing is opened here. Two layers, as in perf 6.12 (and 7.3 for what it does not know):
+Nothing is opened here. There are two layers, as in perf 6.12 (and 7.3 for newer features):
 
-1. `next_attempt`: the same event with less of what an older kernel or a simple
-   PMU lacks (precision; then one feature after the other, newest first);
-2. `replacement`: another event in its place (a clock for `cycles`; user space
-   only for those who may not look into the kernel), under a name that says so.
+1. `next_attempt`: the same event without something that an older kernel or a simple PMU lacks (lower precision, then one feature after
+   the other, newest first);
+2. `replacement`: a different event under its own name (a clock for `cycles`; user space only for users who may not measure the kernel).
 
-What was found missing stays missing for the rest of the run: pass the last
-attempt's `missing` on to the next event.
+A missing feature stays missing for the rest of the run: pass the last attempt's `missing` to the next event.
 """
 
 from __future__ import annotations
@@ -41,11 +38,13 @@ _BRANCH_FLAGS: Final = BranchSample.NO_CYCLES | BranchSample.NO_FLAGS
 
 
 class Attempt(NamedTuple):
-    """One call of perf_event_open to make.
+    """One call of perf_event_open.
 
-    attr; flags: its last argument; missing: the features that this kernel
-    lacks, as far as known; leads: the event leads its group or is alone;
-    asked_precise: the precise_ip before it was lowered.
+    Attributes:
+        flags: its last argument
+        missing: features that this kernel lacks, as far as known
+        leads: whether the event leads its group or is alone
+        asked_precise: the precise_ip before it was lowered
     """
 
     attr: EventAttr
@@ -56,7 +55,7 @@ class Attempt(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Another event in the place of a refused one; message: a line that says why."""
+    """Another event for a refused one; `message` is one line with the reason."""
 
     attr: EventAttr
     name: str
@@ -64,15 +63,16 @@ class Replacement(NamedTuple):
 
 
 def first_attempt(attr: EventAttr, missing: frozenset[str] = frozenset(), *, leads: bool = True) -> Attempt:
-    """The call to begin with, given what earlier events of this run found missing."""
+    """Return the first call, without the features that earlier events of this run found missing."""
     return _without_missing(Attempt(attr.copy(), FLAG_FD_CLOEXEC, missing, leads))
 
 
 def next_attempt(attempt: Attempt, errno: int, *, precise_max: bool = False, first: bool = True) -> Attempt | None:
-    """The call to try after a refused one, None when there is nothing left.
+    """Return the call to try after a refused one; None if none is left.
 
-    precise_max: the event says :P, so its precision may be lowered; first:
-    this is the event's first CPU and thread (later ones must be like it).
+    Args:
+        precise_max: whether the event has :P, so that its precision may be lowered
+        first: whether this is the event's first CPU and thread; later ones must equal it
     """
     attr = attempt.attr
     if precise_max and attr.precise_ip:
@@ -87,32 +87,34 @@ def next_attempt(attempt: Attempt, errno: int, *, precise_max: bool = False, fir
         if key in attempt.missing or not feature.used(attempt):
             continue
         if feature.remove is None:
-            return None  # it was asked for by name: better no event than one without it
+            return None  # the user requested it by name, so no event is better than one without it
         return _without_missing(attempt._replace(missing=attempt.missing | {key}))
     return None
 
 
 def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, paranoid: int | None) -> Replacement | None:
-    """Another event for one that was refused for good, None when there is none.
+    """Return another event for one that was refused for good; None if there is none.
 
-    name: the event's; on_cpus: whole CPUs are measured, not a task; paranoid:
-    the sysctl kernel.perf_event_paranoid (perfpy.kernel.refusals.paranoid_level).
+    Args:
+        name: the event's name
+        on_cpus: whether whole CPUs are measured, not a task
+        paranoid: the sysctl kernel.perf_event_paranoid (perfpy.kernel.refusals.paranoid_level)
     """
     if errno in _NO_PMU and attr.type == PerfType.HARDWARE and attr.config & 0xFFFFFFFF == HardwareId.CPU_CYCLES:
         clock = SoftwareId.CPU_CLOCK if on_cpus else SoftwareId.TASK_CLOCK
         other = attr.copy(type=PerfType.SOFTWARE, config=clock)
         words = "cpu-clock" if on_cpus else "task-clock"
-        return Replacement(other, attr_name(other), f"no hardware counts cycles here: {words} takes its place")
+        return Replacement(other, attr_name(other), f"no hardware cycle counter here; using {words} instead")
     if errno == EACCES and not attr.exclude_kernel and not attr.exclude_user and (paranoid or 0) > 1:
         other = attr.copy(exclude_kernel=1, exclude_hv=1)
         separator = "" if "/" in name or ":" in name else ":"
-        message = f"sysctl kernel.perf_event_paranoid={paranoid} hides the kernel: user space alone is measured"
+        message = f"kernel.perf_event_paranoid={paranoid} excludes the kernel; measuring user space only"
         return Replacement(other, f"{name}{separator}u", message)
     return None
 
 
 class _Feature(NamedTuple):
-    """A part of the ABI that came later: is it in use, and how to do without (None: not at all)."""
+    """A later addition to the ABI: whether an attempt uses it, and how to remove it (None: impossible)."""
 
     name: str
     used: Callable[[Attempt], object]
@@ -120,7 +122,7 @@ class _Feature(NamedTuple):
     per_type: bool = False
 
     def key(self, attr: EventAttr) -> str:
-        """Its name in `missing`; a PMU that lacks it says nothing about other PMUs."""
+        """Return its name in `missing`. A PMU that lacks it implies nothing about other PMUs."""
         is_one_pmu = self.per_type and attr.type not in (PerfType.HARDWARE, PerfType.HW_CACHE)
         return f"{self.name}:{attr.type}" if is_one_pmu else self.name
 
@@ -150,12 +152,12 @@ def _monotonic_clock(attr: EventAttr) -> None:
 
 
 def _nothing(attr: EventAttr) -> None:
-    """The feature is in the call's flags, see _without_missing."""
+    """Keep the attr: the feature is in the call's flags, see _without_missing."""
 
 
 _CLOEXEC: Final = "cloexec"
 
-#: newest first: the order in which perf gives them up
+#: newest first, the order in which perf drops them
 _FEATURES: Final[tuple[_Feature, ...]] = (
     _Feature("deferred callchains", lambda a: a.attr.defer_callchain or a.attr.defer_output, _zero("defer_callchain", "defer_output")),
     _Feature(
@@ -187,7 +189,7 @@ _FEATURES: Final[tuple[_Feature, ...]] = (
         _zero("exclude_guest", "exclude_host"),
         per_type=True,
     ),
-    _Feature("sample id all", bool, _zero("sample_id_all")),  # bool: tried in any case, as perf does
+    _Feature("sample id all", bool, _zero("sample_id_all")),  # bool: always tried, as in perf
     _Feature("branch flags", lambda a: a.attr.branch_sample_type & _BRANCH_FLAGS, _clear("branch_sample_type", _BRANCH_FLAGS)),
     _Feature(
         "group read",

@@ -1,7 +1,6 @@
-"""The event language: text -> EventSpec and GroupSpec values. Pure: no machine is looked at.
+"""Parse event texts into EventSpec and GroupSpec values, without looking at the machine.
 
-What enters: the argument of one -e. What leaves: an EventText (spec.py), or
-an EventSyntaxError that names the column and what was expected there.
+The input is the argument of one -e. An EventSyntaxError names the column and what was expected there.
 
     list      = entry {"," entry}
     entry     = event | [NAME] "{" event {"," event} "}" [":" modifiers]
@@ -10,8 +9,8 @@ an EventSyntaxError that names the column and what was expected there.
     terms     = term {"," term}
     term      = name ["=" (number | word | quoted string)]
 
-Blanks and newlines may stand around every list separator. The syntax is that
-of perf-list(1) and perf-record(1); where those leave it open, perf's behaviour.
+Blanks and newlines may surround every list separator. The syntax is that of perf-list(1) and perf-record(1), and perf's behaviour where
+they leave it open.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _RAW: Final = re.compile(r"r(?:0[xX])?([0-9a-fA-F]{1,16})")
 _TOO_LONG_RAW: Final = re.compile(r"r(?:0[xX])?[0-9a-fA-F]{17,}")
-RAW_LIMIT: Final = ("a raw code of more than 64 bits", "at most 16 hexadecimal digits")  # what is wrong, what is expected
+RAW_LIMIT: Final = ("a raw code of more than 64 bits", "at most 16 hexadecimal digits")  # the error, and the expectation
 _TERM_NAME: Final = re.compile(r"@?[A-Za-z0-9_*?][A-Za-z0-9_.:*?\-]*")
 _TERM_VALUE: Final = re.compile(r"[^\s,/'\"{}]+")
 _LETTERS: Final = re.compile(r"[A-Za-z]*")
@@ -54,12 +53,12 @@ _UNSUPPORTED_MODIFIERS: Final = {
 
 
 def parse(text: str) -> EventText:
-    """Read one -e argument; raises EventSyntaxError."""
+    """Parse one -e argument. Raises EventSyntaxError."""
     return _EventParser(text).event_list()
 
 
 def parse_terms(text: str) -> tuple[Term, ...]:
-    """Read `name=value,...` without slashes, as sysfs has it in a PMU's events/; raises EventSyntaxError."""
+    """Parse `name=value,...` without slashes, as in a PMU's events/ in sysfs. Raises EventSyntaxError."""
     parser = _EventParser(text)
     terms = parser.terms("")
     parser.blanks()
@@ -69,18 +68,18 @@ def parse_terms(text: str) -> tuple[Term, ...]:
 
 
 def raw_config(word: str) -> int | None:
-    """The config of a raw event `rNNN` (hexadecimal), None when the word is none."""
+    """Return the config of a raw event `rNNN` (hexadecimal); None for another word."""
     match = _RAW.fullmatch(word)
     return int(match[1], 16) if match else None
 
 
 def is_too_long_raw(word: str) -> bool:
-    """Whether a word is a raw event with more digits than the config has room for."""
+    """Whether a word is a raw event with more digits than config holds."""
     return _TOO_LONG_RAW.fullmatch(word) is not None
 
 
 class _EventParser:
-    """A position in a text; every method reads on from it, and fails with its column."""
+    """A position in a text. Every method reads on from it, and fails with its column."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -89,11 +88,11 @@ class _EventParser:
     def fail(self, reason: str, expected: str = "", column: int | None = None) -> NoReturn:
         column = self.position if column is None else column
         if column >= len(self.text) and reason == "unexpected character":
-            reason = "the text ends here"
+            reason = "unexpected end of the text"
         raise EventSyntaxError(self.text, column, reason, expected=expected)
 
     def peek(self, ahead: int = 0) -> str:
-        """The character there, "" at the end."""
+        """Return the character there; "" at the end."""
         return self.text[self.position + ahead : self.position + ahead + 1]
 
     def take(self, character: str) -> bool:
@@ -107,11 +106,11 @@ class _EventParser:
             self.position += 1
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.position)
-        if found is None:
+        match = pattern.match(self.text, self.position)
+        if match is None:
             return ""
-        self.position = found.end()
-        return found[0]
+        self.position = match.end()
+        return match[0]
 
     # lists and groups
 
@@ -182,7 +181,7 @@ class _EventParser:
         return EventSpec(target, terms, modifiers, text, text if name_end is None else self.text[start:name_end], start)
 
     def target(self) -> tuple[Target, int | None]:
-        """The target, and where its printed name ends (None: with the event)."""
+        """Return the target, and where its printed name ends (None: at the end of the event)."""
         if self.text.startswith("mem:", self.position):
             return self.breakpoint()
         start = self.position
@@ -208,7 +207,7 @@ class _EventParser:
         return Numeric(event_type, self.number(config, column))
 
     def tracepoint(self, system: str) -> TracepointName | None:
-        """system:event when that is what stands there, None when the colon begins modifiers."""
+        """Return system:event if the text has it; None if the colon begins modifiers."""
         colon = self.position
         self.position += 1
         column = self.position
@@ -217,7 +216,7 @@ class _EventParser:
         if not event or not event.strip(MODIFIER_LETTERS + "".join(_UNSUPPORTED_MODIFIERS)):
             return None
         if generic_event(system) or raw_config(system) is not None or cache_event(system) is not None:
-            return None  # what follows are meant to be modifiers, so that a wrong letter is told as such
+            return None  # the text means modifiers, so that a wrong letter is reported as one
         self.position = column + len(event)
         return TracepointName(system, event, column)
 
@@ -229,7 +228,7 @@ class _EventParser:
             self.fail("unexpected character", "an address")
         address, length, name_end = self.number(digits, column), 0, None
         if self.peek() == "/" and self.peek(1).isdigit():
-            name_end = self.position  # perf names it up to here
+            name_end = self.position  # the end of perf's name
             self.take("/")
             column = self.position
             length = self.number(self.match(_NUMBER), column)
@@ -239,7 +238,7 @@ class _EventParser:
             column = self.position
             access = self.match(_ACCESS)
             if len(set(access)) < len(access):
-                self.fail("the access is given twice", "any of r, w and x, once each", column)
+                self.fail("duplicate access", "any of r, w and x, once each", column)
         return Breakpoint(address, length, access), name_end
 
     # parts of an event
@@ -251,18 +250,18 @@ class _EventParser:
         return value
 
     def terms(self, end: str) -> tuple[Term, ...]:
-        """Terms up to (not with) the character `end`."""
-        found: list[Term] = []
+        """Parse terms up to the character `end`, exclusive."""
+        terms: list[Term] = []
         self.blanks()
         while self.peek() and self.peek() != end:
-            found.append(self.term())
+            terms.append(self.term())
             self.blanks()
             if not self.take(","):
                 break
             self.blanks()
             if not self.peek() or self.peek() == end:
                 self.fail("unexpected character", "a term")
-        return tuple(found)
+        return tuple(terms)
 
     def term(self) -> Term:
         column = self.position
@@ -301,7 +300,7 @@ class _EventParser:
             if letter == "p" and letters.count("p", 0, offset + 1) > 3:
                 self.fail("more than three p modifiers", "p, pp or ppp", column + offset)
             if letter != "p" and letter in letters[:offset]:
-                self.fail(f"modifier '{letter}' stands twice", "each letter but p once", column + offset)
+                self.fail(f"duplicate modifier '{letter}'", "each letter but p once", column + offset)
         if not letters and after_colon and self.peek() and self.peek() not in _BLANK + ",}":
             self.fail("unexpected character", f"modifiers ({' '.join(MODIFIER_LETTERS)})")
         return Modifiers(letters, column)

@@ -1,9 +1,7 @@
-"""Groups: who leads whom, and which groups a machine's PMUs pull apart.
+"""Set the leaders of groups, and split the groups that span several PMUs.
 
-What enters: the drafts of one list of events in the order of the text. What leaves:
-the same drafts with their leaders set, in the order to open them. The kernel
-schedules a group as a whole on one PMU; software events may join any. The
-rules for what is split and how it is ordered are perf 6.12's.
+The kernel schedules a group as a whole on one PMU; software events may join any group. The rules for splitting and ordering are perf
+6.12's.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
     from perfpy.events.draft import EventDraft
     from perfpy.events.machine import Machine
 
-#: PMUs of hardware tracers, whose group may hold events of other PMUs
+#: PMUs of hardware tracers, whose groups may hold events of other PMUs
 _TRACERS: Final = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt", "hisi_pmcu", "s390_cpum_sf")
 _TYPE_NAMES: Final[dict[int, str]] = {
     PerfType.SOFTWARE: "software",
     PerfType.TRACEPOINT: "tracepoint",
     PerfType.BREAKPOINT: "breakpoint",
 }
-#: PMUs of the kernel that have no hardware to run out of, so that their events may join any group
+#: PMUs without hardware limits, whose events may join any group
 _SOFTWARE: Final = ("software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr")
 
 
@@ -35,10 +33,7 @@ def join_group(events: list[EventDraft], name: str = "") -> None:
 
 
 def regroup_by_pmu(events: list[EventDraft], machine: Machine) -> tuple[list[EventDraft], bool]:
-    """Split the groups that span PMUs.
-
-    Returns the events in their new order, and whether anything changed.
-    """
+    """Split the groups that span PMUs. Return the events in their new order, and whether anything changed."""
     position = {id(event): number for number, event in enumerate(events)}
     sizes: dict[int, int] = {}
     for event in events:
@@ -59,7 +54,7 @@ def regroup_by_pmu(events: list[EventDraft], machine: Machine) -> tuple[list[Eve
 
 
 def _lead_anew(ordered: list[EventDraft], names: dict[int, str]) -> bool:
-    """Give each run of events of one old group and one PMU its own leader; True when there are more leaders now."""
+    """Give each run of events of one old group and one PMU its own leader. Return whether there are more leaders now."""
     changed = False
     old = leader = None
     for event in ordered:
@@ -77,7 +72,7 @@ def _own_pmu(event: EventDraft, machine: Machine) -> str:
 
 
 def _group_pmu(event: EventDraft, events: list[EventDraft], machine: Machine) -> str:
-    """The PMU that decides which group an event can be in: a software event follows the hardware of its group."""
+    """Return the PMU that determines an event's group. A software event follows the hardware of its group."""
     own = _own_pmu(event, machine)
     leader = event.leader
     lead = _own_pmu(leader, machine)
@@ -92,7 +87,7 @@ def _group_pmu(event: EventDraft, events: list[EventDraft], machine: Machine) ->
 
 
 def _topdown_rank(event: EventDraft) -> int:
-    """x86's fixed topdown metrics want their group to begin with `slots`, and to follow it."""
+    """Return the order in a group of x86's fixed topdown metrics, which must begin with `slots`."""
     name = event.name.lower()
     if "slots" in name:
         return 0

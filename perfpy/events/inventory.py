@@ -1,8 +1,6 @@
-"""What a machine offers: every event that could be named in -e, as one list of plain values.
+"""List every event of a machine that -e accepts, section by section in perf list's order.
 
-What enters: a Machine. What leaves: Offer and Metric values, section by
-section in perf list's order. Nothing here prints. Raises KernelRefused where
-tracefs cannot be looked at.
+Raises KernelRefused if tracefs is unreadable.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 _ENCODING_HELP: Final = "(see 'man perf-list' or 'man perf-record' on how to encode it)"
 _SHOWN_TERMS: Final = 3
 _ANY_NUMBER: Final = "0..0xffffffffffffffff"
-#: what a core PMU takes besides its format, as perf list spells it
+#: the terms of a core PMU besides its format, as perf list spells them
 _GENERAL_TERMS: Final = (
     *(f"{name}={_ANY_NUMBER}" for name in ("config", "config1", "config2", "config3")),
     "name=string",
@@ -48,9 +46,10 @@ _GENERAL_TERMS: Final = (
 class Offer:
     """One event, or one pattern of events (kind "Raw event descriptor").
 
-    kind: perf's words for it ("Software event" ...); encoding: a function that
-    gives the event in the words of its PMU, "" when there are none (finding
-    out may cost a file); event: (type, config) where it has numbers of its own.
+    Attributes:
+        kind: perf's term for it ("Software event" ...)
+        encoding: a function that returns the event in its PMU's terms, "" without any; it may read a file
+        event: (type, config) of a generic event
 
     >>> import perfpy
     >>> offer = next(perfpy.list_events("page-faults"))
@@ -90,33 +89,33 @@ class Offer:
 
 
 def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
-    """The generic hardware events that can be opened here (all_of_them: or not)."""
+    """Yield the generic hardware events that can be opened here, or with `all_of_them` all."""
     for name, alias, config in HARDWARE:
         if all_of_them or _is_supported(machine, PerfType.HARDWARE, config):
             yield Offer(name, "Hardware event", alias, event=(PerfType.HARDWARE, config))
 
 
 def software() -> Iterator[Offer]:
-    """The software events, which every kernel has."""
+    """Yield the software events, which every kernel has."""
     for name, alias, config in SOFTWARE:
         yield Offer(name, "Software event", alias, event=(PerfType.SOFTWARE, config))
 
 
 def tool() -> Iterator[Offer]:
-    """What perfpy itself measures."""
+    """Yield the events that perfpy measures itself."""
     for name in TOOL:
         yield Offer(name, "Tool event", topic="tool")
 
 
 def sensors(machine: Machine) -> Iterator[Offer]:
-    """What hardware monitors tell."""
+    """Yield the sensors of hardware monitors."""
     for one in machine.all_sensors:
         name, alias = one.alias or one.name, one.name if one.alias else ""
         yield Offer(name, "Hwmon event", alias, topic="hwmon", pmu=one.pmu, description=one.description)
 
 
 def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
-    """The hardware cache events of each core PMU that can be opened here (all_of_them: or not)."""
+    """Yield the hardware cache events of each core PMU that can be opened here, or with `all_of_them` all."""
     for pmu in machine.core_pmus:
         extended = (pmu.type or 0) << 32 if machine.has_extended_types else 0
         for config in cache_configs():
@@ -132,15 +131,15 @@ def _is_supported(machine: Machine, event_type: int, config: int) -> bool:
 
 
 def pmu_events(machine: Machine) -> list[Offer]:
-    """The named events of all PMUs; of PMUs that differ in their number only, once."""
-    found = []
+    """Return the named events of all PMUs, once for PMUs that differ only in their number."""
+    pairs = []
     for pmu in _without_twins(machine.pmus):
         for name in machine.alias_names(pmu):
             alias = machine.alias(pmu, name)
             if alias:
-                found.append((pmu, alias))
-    found.sort(key=lambda pair: (_from_files(pair[1]), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
-    return [_pmu_offer(pmu, alias) for pmu, alias in found]
+                pairs.append((pmu, alias))
+    pairs.sort(key=lambda pair: (_from_files(pair[1]), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
+    return [_pmu_offer(pmu, alias) for pmu, alias in pairs]
 
 
 def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
@@ -167,18 +166,18 @@ def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
 
 
 def _from_files(alias: Alias) -> bool:
-    """Whether files or tables name the event: they have topics, and sysfs does not."""
+    """Whether the event comes from files or tables, which have topics; sysfs has none."""
     return bool(alias.description or alias.topic)
 
 
 def _with_parameters(alias: Alias) -> str:
-    """The name and the terms that the user has to fill in: PM_CYC,chip=?"""
+    """Return the name with the terms that the user must fill in: PM_CYC,chip=?"""
     return ",".join([alias.name, *(term for term in alias.terms.split(",") if term.endswith("=?"))])
 
 
 def _spelled(alias: Alias) -> str:
-    """The terms with their numbers in perf's spelling."""
-    from perfpy.events.grammar import parse_terms  # only --details and JSON look inside events
+    """Return the terms with numbers in perf's spelling."""
+    from perfpy.events.grammar import parse_terms  # only --details and JSON parse events
 
     words = []
     for term in parse_terms(alias.terms):
@@ -188,7 +187,7 @@ def _spelled(alias: Alias) -> str:
 
 
 def _family(pmu: Pmu) -> str:
-    """The PMU's name without the number of its instance."""
+    """Return the PMU's name without its instance number."""
     return pmu.name if pmu.is_core else split_number(pmu.name)[0]
 
 
@@ -200,18 +199,18 @@ def _without_twins(pmus: Iterable[Pmu]) -> list[Pmu]:
 
 
 def raw_descriptors(machine: Machine) -> Iterator[Offer]:
-    """How raw events are written: rNNN, and the terms of each PMU."""
+    """Yield the syntax of raw events: rNNN, and the terms of each PMU."""
     kind = "Raw event descriptor"
     yield Offer("rNNN", kind)
     for pmu in _without_twins(machine.pmus):
         terms = [_term_pattern(name, field.width) for name, field in pmu.formats.items()]
         if pmu.is_core or not pmu.path:
             terms += _GENERAL_TERMS
-        more = ",..." if len(terms) > _SHOWN_TERMS else ""
-        name = f"{_family(pmu)}/{','.join(terms[:_SHOWN_TERMS])}{more}/modifier"
-        whole = f"{_family(pmu)}/{','.join(terms)}/modifier"
+        ellipsis = ",..." if len(terms) > _SHOWN_TERMS else ""
+        name = f"{_family(pmu)}/{','.join(terms[:_SHOWN_TERMS])}{ellipsis}/modifier"
+        full_name = f"{_family(pmu)}/{','.join(terms)}/modifier"
         help_text = _ENCODING_HELP if pmu.is_core or not pmu.path else ""
-        yield Offer(name, kind, description=help_text, encoding=lambda text=whole: text)  # type: ignore[misc]
+        yield Offer(name, kind, description=help_text, encoding=lambda text=full_name: text)  # type: ignore[misc]
 
 
 def _term_pattern(name: str, width: int) -> str:
@@ -222,22 +221,22 @@ def _term_pattern(name: str, width: int) -> str:
 
 
 def breakpoint_pattern() -> Iterator[Offer]:
-    """How a breakpoint is written."""
+    """Yield the syntax of breakpoints."""
     yield Offer("mem:<addr>[/len][:access]", "Hardware breakpoint")
 
 
 def tracepoints(tracefs: Tracefs) -> Iterator[Offer]:
-    """Every tracepoint by its name; raises KernelRefused."""
+    """Yield every tracepoint. Raises KernelRefused."""
     for system in sorted(tracefs.systems):
         events = sorted(tracefs.events(system))
-        if system == "ftrace":  # its records have no ids, but for two
+        if system == "ftrace":  # only two of its records have ids
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:
             yield Offer(f"{system}:{event}", "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
 
 
 def markers(cache_folder: str) -> Iterator[Offer]:
-    """The markers (SDT) of the programs in perf's build-id cache."""
+    """Yield the markers (SDT) of the programs in perf's build-id cache."""
     from perfpy.events.sdt import marker_names
 
     for name in marker_names(cache_folder):
@@ -245,7 +244,7 @@ def markers(cache_folder: str) -> Iterator[Offer]:
 
 
 class _TracepointEncoding:
-    """Looks the tracepoint's id up when called."""
+    """Looks up the tracepoint's id when called."""
 
     __slots__ = ("event", "system", "tracefs")
 

@@ -1,9 +1,7 @@
-"""Which of a machine's events the words of `perfpy list` mean.
+"""Select events by the words of `perfpy list`: hw, sw, cache, tracepoint, pmu, sdt, metric, metricgroup, system:event, or any text.
 
-What enters: the words (hw, sw, cache, tracepoint, pmu, sdt, metric,
-metricgroup, system:event, or any text), a Machine. What leaves: the offers
-and metrics in perf list's order; for a text that perf's rule finds nothing
-for, a forgiving search. Raises KernelRefused where tracefs cannot be read.
+The result is in perf list's order. A forgiving search handles texts that perf's rule finds nothing for. Raises KernelRefused if tracefs is
+unreadable.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _SECTIONS: Final = {
 
 
 class ListFilter:
-    """What one word of the command line asks for; show: "all", "metrics" or "groups" of the metrics."""
+    """The selection of one word. `show` is "all", or "metrics" or "groups" of the metrics."""
 
     __slots__ = ("metrics", "offers", "show")
 
@@ -51,21 +49,23 @@ class ListFilter:
 
 
 def is_section(word: str) -> bool:
-    """True for the words that name a whole section."""
+    """Whether a word names a whole section."""
     return word in _SECTIONS
 
 
 def section_names() -> Collection[str]:
-    """All these words."""
+    """Return all section names."""
     return _SECTIONS
 
 
 class Selector:
-    """Finds offers on one machine.
+    """Selects events of one machine.
 
-    cache_folder: perf's build-id cache; unsupported: generic events too that
-    cannot be opened here. `refusals`: why tracepoints could not be looked at,
-    once the offers have been read.
+    Args:
+        cache_folder: perf's build-id cache
+        unsupported: include generic events that cannot be opened here
+
+    `refusals` has the reasons why tracepoints are missing, after the events were read.
     """
 
     def __init__(self, machine: Machine, cache_folder: str, *, unsupported: bool = False) -> None:
@@ -75,11 +75,11 @@ class Selector:
         self.refusals: list[KernelRefused] = []
 
     def everything(self) -> ListFilter:
-        """All sections."""
+        """Select all sections."""
         return ListFilter(self._all_offers(), self._metrics())
 
     def select(self, word: str) -> ListFilter:
-        """What one word asks for."""
+        """Select by one word."""
         section = _SECTIONS.get(word)
         if section == "metric":
             return ListFilter((), self._metrics(), "metrics")
@@ -120,7 +120,7 @@ class Selector:
             yield from inventory.markers(self._cache_folder)
 
     def _matching(self, pattern: str, sections: tuple[str, ...]) -> ListFilter:
-        """perf's own search: a pattern over names and aliases, and over topics in any case."""
+        """Search as perf does: a pattern over names and aliases, and over topics in any case."""
         named = _matcher(pattern)
         topical = _matcher(pattern.lower())
 
@@ -128,15 +128,15 @@ class Selector:
             return named(offer.name) or (offer.alias and named(offer.alias)) or (offer.topic and topical(offer.topic.lower()))
 
         offers = [offer for section in sections for offer in self._section(section) if fits(offer)]
-        found = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
-        return ListFilter(offers, found)
+        metrics = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
+        return ListFilter(offers, metrics)
 
     def _metrics(self) -> list[MetricDefinition]:
         return self._machine.metrics
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    import re  # a list of everything needs no patterns
+    import re  # only patterns need it
     from fnmatch import translate
 
     match = re.compile(translate(pattern)).match
@@ -144,23 +144,23 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def default_cache_folder() -> str:
-    """Where perf keeps its build-id cache."""
+    """Return the default path of perf's build-id cache."""
     return os.path.expanduser("~/.debug")
 
 
 def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]:
-    """The offers that a text may mean: every word of it begins, abbreviates or nearly spells a part of the name.
+    """Return the events that a text may mean: each of its words begins, abbreviates or nearly spells a part of the name.
 
-    `ctx sw` finds context-switches, `pagefault` page-faults. Best first.
+    `ctx sw` finds context-switches, `pagefault` page-faults. Best matches come first.
     """
-    asked = _parts(text)
-    if not asked:
+    words = _parts(text)
+    if not words:
         return []
     ranked = []
     for offer in offers:
         parts = _parts(f"{offer.name} {offer.alias}")
         joined = "".join(parts)
-        scores = [_rank(word, parts, joined) for word in asked]
+        scores = [_rank(word, parts, joined) for word in words]
         if all(score < _NO_MATCH for score in scores):
             ranked.append((sum(scores) + len(parts) / 100, offer.kind == "Tracepoint event", offer.name, offer))
     ranked.sort(key=lambda row: row[:3])
@@ -168,7 +168,7 @@ def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]
 
 
 def _parts(text: str) -> list[str]:
-    """The words of a name: what lies between -, _, :, / and blanks."""
+    """Split a name at -, _, :, / and blanks."""
     return "".join(character if character.isalnum() else " " for character in text.lower()).split()
 
 
@@ -176,7 +176,7 @@ _NO_MATCH: Final = 9
 
 
 def _rank(word: str, parts: list[str], joined: str) -> int:
-    """How well one word fits a name: 0 is a part of it, _NO_MATCH not at all."""
+    """Return how well a word fits a name: 0 for a part of it, _NO_MATCH for no match."""
     if word in parts:
         return 0
     if any(part.startswith(word) for part in parts):
@@ -196,11 +196,11 @@ def _abbreviates(word: str, part: str) -> bool:
 
 
 def _one_letter_off(word: str, part: str) -> bool:
-    """One letter wrong, missing or too many, or two swapped."""
+    """Whether one letter is wrong, missing or surplus, or two letters are swapped."""
     if abs(len(word) - len(part)) > 1:
         return False
     start = 0
     while start < min(len(word), len(part)) and word[start] == part[start]:
         start += 1
-    rest, other = word[start:], part[start:]
-    return rest[1:] in (other[1:], other) or rest == other[1:] or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
+    remainder, other = word[start:], part[start:]
+    return remainder[1:] in (other[1:], other) or remainder == other[1:] or (remainder[:2] == other[1::-1] and remainder[2:] == other[2:])

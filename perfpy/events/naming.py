@@ -1,8 +1,6 @@
-"""attr -> name, and Event -> text: the event language backwards.
+"""Convert attrs to names and events to texts, the reverse of the event language.
 
-What enters: an EventAttr or an Event. What leaves: `attr_name`, the name that
-perf gives an event without a text of its own; `event_text`, a text for -e
-that means exactly the same event here.
+`attr_name` returns perf's name of an event without a text; `event_text` returns a text for -e that means exactly the same event here.
 """
 
 from __future__ import annotations
@@ -15,19 +13,19 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.events.event import Event
 
-_LOW_HALF = 0xFFFFFFFF  # the high half of a generic event's config names the core PMU
+_LOW_HALF = 0xFFFFFFFF  # the high half of a generic event's config has the core PMU
 _ACCESS = ((1, "r"), (2, "w"), (4, "x"))
 
 
 def modifiers_of(attr: EventAttr) -> str:
-    """The letters for exclude_* and precise_ip, "" when nothing is excluded."""
+    """Return the letters for exclude_* and precise_ip; "" if nothing is excluded."""
     letters = ""
     if attr.exclude_user or attr.exclude_kernel or attr.exclude_hv:
         letters += "" if attr.exclude_kernel else "k"
         letters += "" if attr.exclude_user else "u"
         letters += "" if attr.exclude_hv else "h"
     letters += "p" * attr.precise_ip
-    guests_left_out_anyway = bool(letters)  # what perf takes for usual next to other modifiers
+    guests_left_out_anyway = bool(letters)  # perf's default in combination with other modifiers
     if attr.exclude_host or bool(attr.exclude_guest) == guests_left_out_anyway:
         letters += "" if attr.exclude_host else "H"
         letters += "" if attr.exclude_guest else "G"
@@ -35,13 +33,13 @@ def modifiers_of(attr: EventAttr) -> str:
 
 
 def attr_name(attr: EventAttr) -> str:
-    """The name of an attr as perf shows it: generic where the numbers have one, with modifiers."""
+    """Return perf's name of an attr: generic if possible, with modifiers."""
     name, letters = _base_name(attr), modifiers_of(attr)
     return f"{name}:{letters}" if letters else name
 
 
 def _base_name(attr: EventAttr) -> str:
-    """The generic name; TYPE:CONFIG, rCONFIG or mem:ADDRESS where there is none."""
+    """Return the generic name, or TYPE:CONFIG, rCONFIG or mem:ADDRESS."""
     name = generic_name(attr.type, attr.config)
     if name:
         return name
@@ -54,7 +52,7 @@ def _base_name(attr: EventAttr) -> str:
 
 
 def event_text(event: Event) -> str:
-    """A text for -e that resolves to the same attr and terms on the same machine (groups and filters aside)."""
+    """Return a text for -e that resolves to the same attr and terms on the same machine, without groups and filters."""
     attr = event.attr
     letters = _exact_modifiers(event)
     terms = _term_texts(event)
@@ -72,7 +70,7 @@ def event_text(event: Event) -> str:
 
 
 def _exact_modifiers(event: Event) -> str:
-    """All letters that the event's bits and marks need; none for the default, which leaves out guests only."""
+    """Return all letters that the event needs; none for the default, which excludes only guests."""
     attr = event.attr
     letters = modifiers_of(attr).rstrip("GH")
     letters += "I" * attr.exclude_idle + "D" * attr.pinned + "e" * attr.exclusive
@@ -84,7 +82,7 @@ def _exact_modifiers(event: Event) -> str:
 
 
 def _term_texts(event: Event) -> list[str]:
-    """The event's terms as they are written."""
+    """Return the event's terms as texts."""
     texts = []
     for field, value in event.terms.given().items():
         name = {"branch_type": "branch_type", "max_events": "nr"}.get(field, field.replace("_", "-"))

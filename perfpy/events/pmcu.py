@@ -1,7 +1,6 @@
-"""What a HiSilicon PMCU's events must be like, said before one is opened.
+"""Check the events of a HiSilicon PMCU before they are opened.
 
-What enters: an event of such a PMU while it is read, and the PMU in sysfs. What leaves: nothing, or an
-error that names the term, the limit and what to do. The PMU's files are described in perfpy/auxtrace/hisi_pmcu.py's RFC.
+An error names the term, the limit and a remedy. perfpy/auxtrace/hisi_pmcu.py describes the PMU's files.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from perfpy.events.spec import Term
     from perfpy.kernel.sysfs import Pmu
 
-#: the file with the events to count, which stay there until the next ones are written
+#: the file with the counted events, which stay until it is written again
 USER_EVENTS: Final = "user_events"
 
 _LONGEST_PERIOD: Final = 85_899  # ms
@@ -30,7 +29,7 @@ _WIDEST_EVENT: Final = 0xFFFF
 
 
 def user_events(term: Term, text: str) -> tuple[int, ...]:
-    """The numbers of `user_events=0x10:0x11`; raises EventSyntaxError."""
+    """Return the numbers of `user_events=0x10:0x11`. Raises EventSyntaxError."""
     words = (term.literal or str(term.value or "")).split(":")
     try:
         numbers = tuple(int(word, 16) for word in words)
@@ -47,20 +46,20 @@ def user_events(term: Term, text: str) -> tuple[int, ...]:
 
 
 def check_event(event: EventDraft, pmu: Pmu, terms: Sequence[Term], text: str, *, counting: bool) -> None:
-    """One event. Raises EventSyntaxError, UsageError."""
+    """Check one event. Raises EventSyntaxError, UsageError."""
     if counting:
-        raise UsageError(f"{pmu.name} writes its counts into memory by itself, and has none to read: use perfpy record -e {text}")
+        raise UsageError(f"{pmu.name} counts into memory only; use perfpy record -e {text}")
     period = next((term for term in terms if term.name == _PERIOD), None)
     if period and isinstance(period.value, int) and period.value > _LONGEST_PERIOD:
         reason = f"{period.literal} is too long for '{_PERIOD}'"
         raise EventSyntaxError(text, period.value_column, reason, expected=f"at most {_LONGEST_PERIOD} ms")
     if not event.terms.user_events and not (read_text(f"{pmu.path}/{USER_EVENTS}") or "").strip():
         remedy = f"echo 0x10 0x11 > {pmu.path}/{USER_EVENTS}, or give them with the event: {pmu.name}/{USER_EVENTS}=0x10:0x11/"
-        raise UsageError(f"{pmu.name} has not been told which events to count: {remedy}")
+        raise UsageError(f"{pmu.name} has no events to count; {remedy}")
 
 
 def check_session(events: Iterable[Event]) -> None:
-    """All events of a recording: the AUX data are of one of them. Raises UsageError."""
+    """Check all events of a recording: only one of them can have AUX data. Raises UsageError."""
     names = [event.name for event in events if event.pmu.startswith(PMCU_NAME)]
     if len(names) > 1:
-        raise UsageError(f"one PMCU a recording: '{names[0]}' and '{names[1]}' need a perfpy record each")
+        raise UsageError(f"a recording can have one PMCU only; record '{names[0]}' and '{names[1]}' separately")

@@ -1,9 +1,7 @@
-"""Terms of a PMU's event -> the config words of its attr, by the PMU's own description.
+"""Set the config words of an attr from the terms of a PMU's event, by the PMU's description in sysfs.
 
-What enters: a PMU, the terms between the slashes, a Machine for named events.
-What leaves: an EventAttr with type and config*, and the named event's unit,
-scale and marks on the EventDraft. Raises EventSyntaxError with the column of the
-term that does not fit. Bit fields: the PMU's format/ in sysfs.
+A named event also sets unit, scale and marks of the EventDraft. Raises EventSyntaxError with the term's column. Bit fields: the PMU's
+format/.
 """
 
 from __future__ import annotations
@@ -25,22 +23,21 @@ if TYPE_CHECKING:
 
 
 class TermContext(NamedTuple):
-    """What every error about a term has to tell, and who asks."""
+    """The text, machine and mode that terms are read in."""
 
     text: str
     machine: Machine
     counting: bool
 
     def error(self, column: int, reason: str, expected: str = "", near: list[str] | None = None) -> EventSyntaxError:
-        """An error at a column of the event's text."""
+        """Return an error at a column of the event's text."""
         return EventSyntaxError(self.text, column, reason, expected=expected, near=near or ())
 
 
 def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: TermContext) -> None:
     """Set the event's attr, terms, unit and scale from `terms`.
 
-    A term without a value may be a named event of the PMU; its own terms are
-    set instead, and a term of the user's fills each `?` among them.
+    A term without a value may be a named event of the PMU. Its own terms are set instead; the user's terms fill each `?` among them.
     """
     attr = event.attr
     if pmu.type is None:
@@ -52,14 +49,14 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     alias: Alias | None = None
     for term in terms:
-        found = _alias_of(pmu, term, context)
-        if found is None:
+        named = _alias_of(pmu, term, context)
+        if named is None:
             _set_term(event, pmu, term, context)
             continue
-        if alias and found.unit and alias.unit and (alias.unit, alias.scale) != (found.unit, found.scale):
-            raise context.error(term.column, f"'{term.name}' counts in {found.unit}, '{alias.name}' in {alias.unit}")
-        alias = found
-        _take_alias(event, pmu, found, context, parameters)
+        if alias and named.unit and alias.unit and (alias.unit, alias.scale) != (named.unit, named.scale):
+            raise context.error(term.column, f"'{term.name}' counts in {named.unit}, '{alias.name}' in {alias.unit}")
+        alias = named
+        _take_alias(event, pmu, named, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
         from perfpy.events.pmcu import check_event  # few machines have one
 
@@ -67,7 +64,7 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
 
 
 def _alias_of(pmu: Pmu, term: Term, context: TermContext) -> Alias | None:
-    """The named event that a term without a value stands for."""
+    """Return the named event of a term without a value; None if it is none."""
     if term.value is not None or term.name in pmu.formats or is_event_term(term.name):
         return None
     return context.machine.alias(pmu, term.name)
@@ -82,17 +79,17 @@ def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext,
     own_rate = not parameters.keys().isdisjoint(("period", "freq"))
     for term in parse_terms(alias.terms):
         if term.name == "period" and own_rate:
-            continue  # what the user says goes before what the event's authors propose
+            continue  # the user's rate precedes the one that the event proposes
         if term.value != "?":
             _set_term(event, pmu, term, inner)
         elif term.name not in parameters:
             reason = f"event '{alias.name}' needs a value for '{term.name}'"
             raise context.error(len(context.text), reason, f"'{term.name}=' and a number among the terms")
-        # the given parameter sets its bits when its own turn comes
+        # the user's term sets its bits later, in its own turn
 
 
 def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
-    """One term that is no named event."""
+    """Set a term that is not a named event."""
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
     elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
@@ -121,7 +118,7 @@ def _set_format(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -
 
 
 def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> bool:
-    """rNNN, and the generic names inside a core PMU (cpu/cycles/, cpu/L1-dcache-loads/)."""
+    """Set rNNN or a generic name inside a core PMU (cpu/cycles/, cpu/L1-dcache-loads/). Return whether it was one."""
     if term.value is not None:
         return False
     raw = raw_config(term.name)

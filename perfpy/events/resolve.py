@@ -1,10 +1,7 @@
-"""EventSpec + Machine -> Event: which attr an event text means on this machine.
+"""Resolve EventSpec values to Events of a machine, in the order of the text.
 
-What enters: what grammar.py read, and a Machine. What leaves: Events with
-their own attr bits, names and groups, in the order of the text. Raises
-EventSyntaxError for what does not fit, UnknownEvent for a name that nothing
-here bears, KernelRefused for tracepoints that cannot be looked at.
-Modifiers (u k h G H I p P S D e W b) become bits of the attr and marks of the event.
+Modifiers (u k h G H I p P S D e W b) become bits of the attr and marks of the event. Raises EventSyntaxError, UnknownEvent for an unknown
+name, KernelRefused for unreadable tracepoints.
 """
 
 from __future__ import annotations
@@ -33,9 +30,9 @@ _MOST_PRECISE = 3
 
 
 def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
-    """Set what the letters mean; of_group: they stood after a group, whose leader and members keep their own.
+    """Apply modifiers. With `of_group` they follow a group, whose leader and members keep their own.
 
-    Raises EventSyntaxError when event and group ask for more than ppp together.
+    Raises EventSyntaxError if event and group together exceed ppp.
     """
     if not modifiers.text:
         return
@@ -56,7 +53,7 @@ def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_gr
 
 
 def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
-    """user, kernel, hypervisor; host and guest. The first letter of each set excludes all the others."""
+    """Set the exclude bits of user, kernel and hypervisor, host and guest. The first letter of each set excludes all others."""
     attr = event.attr
     if not of_group:
         attr.exclude_host = attr.exclude_guest = 0
@@ -81,11 +78,11 @@ def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
 _DATA_LENGTH: Final = 4
-_CODE_LENGTH: Final = 8  # sizeof(long), what the kernel wants for an execution breakpoint
+_CODE_LENGTH: Final = 8  # sizeof(long), the length that the kernel requires for an execution breakpoint
 
 
 class EventList(list[Event]):
-    """The events of all -e options in order; warnings: lines that the user ought to read."""
+    """The events of all -e options in order; `warnings` has lines for the user."""
 
     def __init__(self, events: Sequence[Event] = (), warnings: Sequence[str] = ()) -> None:
         super().__init__(events)
@@ -99,13 +96,14 @@ def parse_events(
     *,
     counting: bool = False,
 ) -> EventList:
-    """The events that one or several -e arguments ask for.
+    """Return the events of one or several -e arguments.
 
-    filters: (number of texts in front of it, expression): each narrows the
-    tracepoints of the last of those texts. machine: where to look events up
-    (default: here). counting: nothing will be sampled, so that terms about
-    samples are errors. Raises EventSyntaxError, UnknownEvent, KernelRefused,
-    and UsageError for a filter that has no event to act on.
+    Args:
+        filters: (number of texts before it, expression): each filters the tracepoints of the last of those texts
+        machine: where to look up events (default: this machine)
+        counting: whether nothing is sampled, so that terms about samples are errors
+
+    Raises EventSyntaxError, UnknownEvent, KernelRefused, and UsageError for a filter without an event.
 
     >>> import perfpy
     >>> [event.name for event in perfpy.parse_events("page-faults:u,cpu-clock")]
@@ -115,14 +113,14 @@ def parse_events(
     drafts: list[EventDraft] = []
     warnings: list[str] = []
     for number, text in enumerate([texts] if isinstance(texts, str) else texts):
-        found, told = _Resolver(machine, text, counting).events()
-        for draft in found:
+        text_drafts, notes = _Resolver(machine, text, counting).events()
+        for draft in text_drafts:
             draft.option = number
-        drafts += found
-        warnings += told
+        drafts += text_drafts
+        warnings += notes
     for draft in drafts:
         if counting and draft.terms.percore:
-            raise UsageError(f"{draft.name}: the term percore is perf's, but not perfpy's; --per-core sums all events by core")
+            raise UsageError(f"{draft.name}: the term percore is not supported; --per-core sums all events by core")
     for count, expression in filters:
         _apply_filter([draft for draft in drafts if draft.option == count - 1], expression, machine)
     if machine.is_hybrid:
@@ -134,7 +132,7 @@ def parse_events(
 
 def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -> None:
     if not events:
-        raise UsageError(f"--filter '{expression}' acts on the -e in front of it, and there is none")
+        raise UsageError(f"--filter '{expression}' needs an -e before it")
     for event in events:
         pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
         if event.tracepoint is None and not (pmu and pmu.address_filters):
@@ -143,7 +141,7 @@ def _apply_filter(events: list[EventDraft], expression: str, machine: Machine) -
 
 
 def _name_core_pmus(events: list[EventDraft], machine: Machine) -> None:
-    """On a hybrid machine a core event's name tells its PMU: cpu_core/cycles/u."""
+    """Add the PMU to the names of core events of a hybrid machine: cpu_core/cycles/u."""
     cores = {pmu.name for pmu in machine.core_pmus}
     for event in events:
         if event.pmu in cores and "/" not in event.name:
@@ -152,7 +150,7 @@ def _name_core_pmus(events: list[EventDraft], machine: Machine) -> None:
 
 
 class _Resolver:
-    """One -e text on one machine."""
+    """Resolves one -e text on one machine."""
 
     def __init__(self, machine: Machine, text: str, counting: bool) -> None:
         self.machine = machine
@@ -167,7 +165,7 @@ class _Resolver:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
         warnings = (
-            ["a group holds events of one PMU: others were moved to groups of their own"] if changed and not self.several_pmus else []
+            ["a group can hold events of one PMU only; moved the others to separate groups"] if changed and not self.several_pmus else []
         )
         return events, warnings
 
@@ -193,7 +191,7 @@ class _Resolver:
         return events
 
     def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> EventDraft:
-        """An event with numbers of its own and no PMU to look up."""
+        """Return an event with its own numbers, which needs no PMU."""
         event = EventDraft(name, event_type, config)
         apply_event_terms(event, spec.terms or (), self.text, counting=self.counting)
         return event
@@ -220,14 +218,14 @@ class _Resolver:
         return self.pmu_events(name, spec)
 
     def on_core_pmus(self, make: Callable[[], EventDraft]) -> list[EventDraft]:
-        """A generic hardware event: one for each kind of core where the kernel tells them apart."""
+        """Return a generic hardware event, one for each kind of core if the kernel distinguishes them."""
         if not self.machine.has_extended_types:
             return [make()]
         self.several_pmus = True
         return [_on_core_pmu(make(), pmu) for pmu in self.machine.chosen_cores]
 
     def cache_events(self, name: str, config: int, spec: EventSpec) -> list[EventDraft]:
-        """A core PMU that names the event itself knows better than the generic code."""
+        """Return a cache event. A core PMU's own event of that name precedes the generic code."""
         if not any(self.machine.alias(pmu, name) for pmu in self.machine.chosen_cores):
             return self.on_core_pmus(lambda: self.plain(name, spec, PerfType.HW_CACHE, config))
         terms = (Term(name, None, spec.column, spec.column), *(spec.terms or ()))
@@ -241,7 +239,7 @@ class _Resolver:
         return events
 
     def pmu_events(self, name: str, spec: EventSpec) -> list[EventDraft]:
-        """pmu/terms/, or the name of an event that some PMU has."""
+        """Return the events of pmu/terms/, or of the PMUs that have the named event."""
         if spec.terms is not None:
             pmus = self.machine.matching_pmus(name)
             if pmus:
@@ -252,21 +250,21 @@ class _Resolver:
         return self.on_pmus(pmus, (Term(name, None, spec.column, spec.column), *(spec.terms or ())), spec.name)
 
     def sensors(self, name: str, spec: EventSpec) -> list[EventDraft]:
-        """What hardware monitors tell: read, and never opened."""
+        """Return sensors of hardware monitors, which are read and never opened."""
         terms = spec.terms or ()
-        asked = [(name, term.name) for term in terms if term.value is None and len(terms) == 1] if terms else [("", name)]
-        found = self.machine.sensors(*asked[0]) if asked else []
-        if not found:
+        queries = [(name, term.name) for term in terms if term.value is None and len(terms) == 1] if terms else [("", name)]
+        sensors = self.machine.sensors(*queries[0]) if queries else []
+        if not sensors:
             raise self.unknown(name, spec)
         events = []
-        for sensor in found:
-            event = EventDraft(spec.name if len(found) == 1 else f"{sensor.pmu}/{sensor.name}/", PerfType.SOFTWARE, SoftwareId.DUMMY)
+        for sensor in sensors:
+            event = EventDraft(spec.name if len(sensors) == 1 else f"{sensor.pmu}/{sensor.name}/", PerfType.SOFTWARE, SoftwareId.DUMMY)
             event.tool, event.snapshot, event.unit, event.scale = sensor.location, True, sensor.unit, sensor.scale
             events.append(event)
         return events
 
     def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[EventDraft]:
-        """The same terms on each PMU; where several are meant, one that lacks a term is passed over."""
+        """Return the same terms on each PMU. If a name means several PMUs, those that lack a term are skipped."""
         self.several_pmus |= len(pmus) > 1
         events: list[EventDraft] = []
         failed: EventSyntaxError | None = None
@@ -283,7 +281,7 @@ class _Resolver:
         return events
 
     def with_probe(self, event: EventDraft, pmu: Pmu, terms: tuple[Term, ...]) -> tuple[Term, ...]:
-        """The terms without those that say where a kprobe or uprobe goes."""
+        """Return the terms without the position of a kprobe or uprobe."""
         if pmu.name not in ("kprobe", "uprobe"):
             return terms
         from perfpy.events.dynamic_probes import position_probe  # loads ctypes
@@ -294,11 +292,11 @@ class _Resolver:
         from perfpy.events.tracepoints import find_tracepoints
 
         try:
-            found = find_tracepoints(target, self.machine.tracefs)
+            tracepoints = find_tracepoints(target, self.machine.tracefs)
         except KernelRefused as error:
             raise KernelRefused(error.call, error.errno, event=spec.name, cause=error.cause, remedy=error.remedy) from None
         events = []
-        for system, name, number in found:
+        for system, name, number in tracepoints:
             event = self.plain(f"{system}:{name}", spec, PerfType.TRACEPOINT, number)
             event.tracepoint = (system, name)
             events.append(event)
@@ -322,12 +320,12 @@ class _Resolver:
         elif self.machine.matching_pmus(name):
             hint = f"'{name}' is a PMU; its events are written {name}/.../ (perfpy list {name})"
         else:
-            hint = "neither the kernel nor a PMU of this machine has it (perfpy list shows those there are)"
+            hint = "neither the kernel nor a PMU of this machine has it; perfpy list shows the available events"
         return UnknownEvent(name, near=near, hint=hint)
 
 
 def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
-    """The generic event for one kind of core: its PMU's type goes into the high half of config."""
+    """Set the core PMU's type in the high half of config."""
     event.attr.config |= (pmu.type or 0) << 32
     event.pmu, event.cpus = pmu.name, pmu.cpus
     return event

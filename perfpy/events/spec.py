@@ -1,8 +1,4 @@
-"""What the grammar leaves of an event text: plain values that name, and do not resolve.
-
-What enters: nothing but what grammar.py reads. What leaves: EventSpec and
-GroupSpec values for resolve.py. Columns are 0-based offsets into the text.
-"""
+"""The parsed, unresolved values of an event text. Columns are 0-based offsets into the text."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from perfpy.abi.startup import NamedTuple
 
 
 class Term(NamedTuple):
-    """One `name=value` between the slashes; value None: the name stood alone; literal: a number as it was written."""
+    """One `name=value` between the slashes. `value` is None for a bare name; `literal` is the spelling of a number."""
 
     name: str
     value: str | int | None
@@ -20,13 +16,13 @@ class Term(NamedTuple):
 
 
 class Modifiers(NamedTuple):
-    """The letters after an event or a group, with their column; text "" = none were given."""
+    """The letters after an event or a group, with their column; "" for none."""
 
     text: str = ""
     column: int = 0
 
     def count(self, letter: str) -> int:
-        """How often `letter` stands there."""
+        """Return how often `letter` occurs."""
         return self.text.count(letter)
 
     def __contains__(self, letter: object) -> bool:
@@ -34,13 +30,13 @@ class Modifiers(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A bare name: a generic event, a raw code, an event of some PMU, or a PMU's name in front of its terms."""
+    """A bare name: a generic event, a raw code, an event of a PMU, or a PMU's name before its terms."""
 
     name: str
 
 
 class TracepointName(NamedTuple):
-    """system:event; either may hold the wildcards * ? [...]."""
+    """system:event; either may contain the wildcards * ? [...]."""
 
     system: str
     event: str
@@ -55,7 +51,7 @@ class Numeric(NamedTuple):
 
 
 class Breakpoint(NamedTuple):
-    """mem:ADDRESS[/LENGTH][:ACCESS]; length 0 and access "" = not given."""
+    """mem:ADDRESS[/LENGTH][:ACCESS]; length 0 and access "" if missing."""
 
     address: int
     length: int
@@ -68,9 +64,10 @@ Target = Word | TracepointName | Numeric | Breakpoint
 class EventSpec(NamedTuple):
     """One event of a list.
 
-    text: the event as it was written, blanks around it taken off; name: what
-    perf shows for it unless a term or the kind of the event says otherwise;
-    terms: None when there were no slashes.
+    Attributes:
+        text: the event as written, without surrounding blanks
+        name: perf's name, unless a term or the kind of event changes it
+        terms: None without slashes
     """
 
     target: Target
@@ -82,7 +79,7 @@ class EventSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """NAME{event,...}:MODIFIERS; name "" = none."""
+    """NAME{event,...}:MODIFIERS; name "" if missing."""
 
     events: tuple[EventSpec, ...]
     name: str
@@ -91,7 +88,7 @@ class GroupSpec(NamedTuple):
 
 
 class EventText(NamedTuple):
-    """A whole -e: what was written, and its entries in order."""
+    """A whole -e: its text, and its entries in order."""
 
     text: str
     entries: tuple[EventSpec | GroupSpec, ...]

@@ -1,15 +1,13 @@
-"""Event files of a whole maker -> the table of one CPU (`list --update-events`).
+"""Make the event table of one CPU from a vendor's event files (`list --update-events`).
 
-What enters: a CPU's identity, and a folder or an address that has one of
+The source is a folder or a URL that has one of
 
     mapfile.csv, and the files it names          as Intel's perfmon repository
-    arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ may be left out),
+    arch/ARCH/mapfile.csv, and folders           as the kernel's tools/perf/pmu-events (arch/ and ARCH/ are optional),
                                                  or the kernel's whole tree
 
-What leaves: the text of a table, see perfpy.events.vendor_table. In both
-layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`;
-of the kernel's rows the first that matches has all there is.
-Raises UsageError where there is nothing for the CPU, or nothing to read.
+In both layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`. The first matching row of the kernel's mapfile is
+complete. Table format: perfpy.events.vendor_table. Raises UsageError if there is nothing to read, or nothing for the CPU.
 """
 
 from __future__ import annotations
@@ -45,9 +43,9 @@ _ORIGIN: Final = "Intel publishes its files in a public repository: git clone ht
 
 
 def update(identity: str, source: str) -> tuple[str, int, int]:
-    """Write the user's table of a CPU; its path, and how many events and metrics it has."""
+    """Write the user's table of a CPU. Return its path, and the numbers of events and metrics."""
     if not identity:
-        raise UsageError("--update-events: this CPU does not tell what it is")
+        raise UsageError("--update-events: this CPU has no identity")
     rows = sorted(set(_rows(identity, source)))
     if not rows:
         raise UsageError(f"--update-events: {source} has nothing for {identity}")
@@ -77,15 +75,15 @@ def _entries(name: str, files: _Folder) -> list[EventEntry]:
     try:
         return entries_of(files.read(name), name)
     except OSError as error:
-        if name.endswith(_METRICS):  # of some CPUs there are none in this notation
+        if name.endswith(_METRICS):  # some CPUs have none in this notation
             return []
         raise UsageError(f"--update-events: cannot read {name} in {files.path}: {error}") from None
 
 
 def _standard(top: str, files: _Folder) -> dict[str, dict[str, str]]:
-    """What an architecture says of events that its CPUs share: the files beside its mapfile."""
-    found = [entry for name in files.beside(top) for _, entry in _entries(name, files)]
-    return {entry["EventName"].lower(): entry for entry in found if "EventName" in entry}
+    """Return the entries that an architecture's CPUs share, from the files beside its mapfile."""
+    entries = [entry for name in files.beside(top) for _, entry in _entries(name, files)]
+    return {entry["EventName"].lower(): entry for entry in entries if "EventName" in entry}
 
 
 class _Folder:
@@ -95,26 +93,26 @@ class _Folder:
         self.path = path
 
     def read(self, name: str) -> bytes:
-        """A file's bytes. Raises OSError."""
+        """Return a file's bytes. Raises OSError."""
         return read_regular(below(self.path, name), limit=_LARGEST)
 
     def beside(self, top: str) -> list[str]:
-        """The event files in a folder itself."""
+        """Return the event files directly in a folder."""
         folder = below(self.path, top) if top else self.path
         return sorted(os.path.join(top, name) for name in os.listdir(folder) if name.endswith(".json"))
 
     def inside(self, name: str) -> list[str]:
-        """The event files of a folder, and of those in it."""
+        """Return the event files of a folder and its subfolders."""
         top = below(self.path, name)
-        found = [os.path.join(folder, file) for folder, _, files in os.walk(top) for file in files if file.endswith(".json")]
-        return sorted(os.path.relpath(path, self.path) for path in found)
+        paths = [os.path.join(folder, file) for folder, _, files in os.walk(top) for file in files if file.endswith(".json")]
+        return sorted(os.path.relpath(path, self.path) for path in paths)
 
 
 class _Address(_Folder):
-    """Files below an address; what is in a folder it cannot tell."""
+    """Files below a URL, whose folders cannot be listed."""
 
     def read(self, name: str) -> bytes:
-        """A file's bytes. Raises OSError."""
+        """Return a file's bytes. Raises OSError."""
         from urllib.request import urlopen
 
         with urlopen(f"{self.path.rstrip('/')}/{name.lstrip('/')}", timeout=_SECONDS) as answer:
@@ -124,16 +122,16 @@ class _Address(_Folder):
         return data
 
     def beside(self, top: str) -> list[str]:
-        """None: see inside."""
+        """Return no files: a URL cannot be listed."""
         return []
 
     def inside(self, name: str) -> list[str]:
-        """Raises UsageError."""
-        raise UsageError(f"--update-events: {self.path} names folders, which an address cannot list: give a folder of these files")
+        """Refuse to list a folder. Raises UsageError."""
+        raise UsageError(f"--update-events: {self.path} refers to folders, which a URL cannot list; use a local copy of the files")
 
 
 def _named_files(identity: str, mapped: list[list[str]], top: str) -> Iterator[tuple[str, str]]:
-    """(path, PMU of events that name none) of the files or folders for a CPU."""
+    """Yield (path, PMU of events without one) of the files or folders for a CPU."""
     for row in mapped:
         pattern, _, path, *rest = [field.strip() for field in row]
         if _matches(pattern, identity):
@@ -147,13 +145,13 @@ def _files_of(path: str, files: _Folder) -> list[str]:
     if not path.endswith(".json"):
         return files.inside(path)
     folder, name = os.path.split(path)
-    if os.path.basename(folder) == "metrics":  # perf's spelling of them lies beside these
+    if os.path.basename(folder) == "metrics":  # perf's notation of these metrics is in a folder beside them
         return [f"{folder}/perf/{name.removesuffix('.json')}{_METRICS}"]
     return [path]
 
 
 def _mapfile(files: _Folder) -> tuple[str, list[list[str]]]:
-    """Where the mapfile is, and its rows that name files."""
+    """Return the mapfile's folder, and its rows that name files."""
     architecture = _architecture()
     for top in ("", f"arch/{architecture}", architecture, f"{_IN_KERNEL}/{architecture}"):
         try:
@@ -181,7 +179,7 @@ def _matches(pattern: str, identity: str) -> bool:
 
 
 def _row(topic: str, fields: dict[str, str], pmu: str) -> str | None:
-    """An event's or a metric's row; None for anything else, and for what would not stay one row."""
+    """Return the row of an event or a metric; None for other entries, and for text that would not stay on one row."""
     if _NAME.fullmatch(fields.get("EventName", "")):
         deprecated = "d" if fields.get("Deprecated", "0") != "0" else ""
         row = (

@@ -1,8 +1,6 @@
-"""system:event, with wildcards -> the tracepoints that tracefs has.
+"""Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf.
 
-What enters: the two names, a Tracefs. What leaves: (system, event, id) of
-each match, in the kernel's order as in perf. Raises UnknownEvent with near matches
-when there is none, KernelRefused when tracefs may not be read or is not there.
+Raises UnknownEvent with near matches if there is none, KernelRefused if tracefs is missing or unreadable.
 """
 
 from __future__ import annotations
@@ -16,21 +14,21 @@ if TYPE_CHECKING:
     from perfpy.events.spec import TracepointName
     from perfpy.kernel.tracefs import Tracefs
 
-# ftrace's own records: they have ids and formats, but cannot be opened as events
+# ftrace's own records have ids and formats, but cannot be opened as events
 _NOT_EVENTS = ("ftrace",)
 
 
 def is_pattern(name: str) -> bool:
-    """True when the name holds wildcards."""
+    """Whether the name contains wildcards."""
     return any(character in name for character in "*?[")
 
 
 def find_tracepoints(target: TracepointName, tracefs: Tracefs) -> list[tuple[str, str, int]]:
-    """(system, event, id) of each tracepoint that the target names."""
+    """Return (system, event, id) of each matching tracepoint."""
     systems = [target.system]
     if is_pattern(target.system):
         systems = [name for name in tracefs.systems if fnmatchcase(name, target.system)]
-    found = []
+    matches = []
     for system in systems:
         events = [target.event]
         if is_pattern(target.event):
@@ -38,10 +36,10 @@ def find_tracepoints(target: TracepointName, tracefs: Tracefs) -> list[tuple[str
         for event in events:
             number = None if system in _NOT_EVENTS and is_pattern(target.system) else tracefs.event_id(system, event)
             if number is not None:
-                found.append((system, event, number))
-    if not found:
+                matches.append((system, event, number))
+    if not matches:
         raise _unknown(target, tracefs)
-    return found
+    return matches
 
 
 def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEvent:

@@ -1,18 +1,16 @@
-r"""What the makers of CPUs say that their CPUs count: tables of names, codes, scales and formulas.
+r"""Events and metrics that CPU vendors publish: tables of names, codes, scales and formulas.
 
-What enters: a CPU's identity (perfpy.kernel.cpu_identity). What leaves: the
-events and metrics of that CPU, from the user's own table of it where `list
---update-events` made one, else from the package's; None where neither has it.
-A table is read when an event is asked for that the kernel does not name.
+The user's own table of a CPU (made by `list --update-events`) precedes the package's. A table is read when an event is requested that the
+kernel does not name.
 
-    tables/MAKER/index.tsv      pattern of identities \t name of the table; the first that matches counts
-    tables/MAKER/NAME.z         a table, packed by zlib
+    tables/MAKER/index.tsv      pattern of identities \t name of the table; the first match counts
+    tables/MAKER/NAME.z         a table, compressed by zlib
     ~/.cache/perfpy/events/IDENTITY     a table
 
-    E \t name \t PMU ("": the CPU's own) \t terms \t scale and unit \t topic \t "d" when deprecated
-    M \t name \t expression \t scale and unit \t groups, between ; \t threshold
+    E \t name \t PMU ("": the CPU's own) \t terms \t scale and unit \t topic \t "d" if deprecated
+    M \t name \t expression \t scale and unit \t groups, separated by ; \t threshold
 
-Rows are sorted; empty fields at the end are left out.
+Rows are sorted; trailing empty fields are omitted.
 """
 
 from __future__ import annotations
@@ -39,21 +37,21 @@ _FIELDS: Final = 7
 
 
 class VendorTable:
-    """The events and metrics of one CPU. folder: where the table came from."""
+    """The events and metrics of one CPU. `folder` is the origin of the table."""
 
     def __init__(self, text: str, folder: str) -> None:
         self.folder = folder
         self._text = "\n" + text
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
-        """The PMU's event of that name, in any case of its letters."""
+        """Return the PMU's event of this name in any case; None if there is none."""
         for row in self._rows(f"\nE\t{name.lower()}\t"):
             if _has(pmu, row[2]):
                 return _alias(row)
         return None
 
     def names(self, pmu: Pmu) -> list[str]:
-        """The names of the PMU's events."""
+        """Return the names of the PMU's events."""
         return [row[1] for row in self._rows("\nE\t") if _has(pmu, row[2])]
 
     @cached_property
@@ -62,7 +60,7 @@ class VendorTable:
         return [_metric(row) for row in self._rows("\nM\t")]
 
     def _rows(self, start: str) -> Iterator[list[str]]:
-        """The rows that begin so, each with all its fields."""
+        """Yield the rows with this beginning, each with all its fields."""
         text = self._text
         position = text.find(start)
         while position >= 0:
@@ -73,7 +71,7 @@ class VendorTable:
 
 
 def _has(pmu: Pmu, unit: str) -> bool:
-    """Whether a unit's events are the PMU's: of the stand-in for a PMU that is not there none are."""
+    """Whether a unit's events belong to the PMU; none belong to the stand-in for a missing PMU."""
     return bool(pmu.path) and belongs(pmu, unit)
 
 
@@ -88,19 +86,19 @@ def _metric(row: list[str]) -> MetricDefinition:
 
 
 def table_of(identity: str) -> VendorTable | None:
-    """The table of a CPU, the user's own before the package's."""
+    """Return the table of a CPU, the user's own before the package's; None if there is none."""
     if not identity:
         return None
     return _own_table(identity) or _packaged_table(identity)
 
 
 def own_folder() -> str:
-    """Where the user's tables are."""
+    """Return the folder of the user's tables."""
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "events")
 
 
 def file_name(identity: str) -> str:
-    """A CPU's table in that folder."""
+    """Return the name of a CPU's table in that folder."""
     return re.sub(r"[^0-9A-Za-z]", "-", identity)
 
 

@@ -92,7 +92,7 @@ def test_generic_events_are_counted_on_the_kind_of_core_that_was_chosen(cores: s
 
 
 def test_kinds_of_core_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no PMU of this machine is called 'big'; there are cpu_atom"):
+    with pytest.raises(UsageError, match="this machine has no PMU 'big'; available: cpu_atom"):
         sysfs_tree.intel_hybrid(tmp_path).machine(cores="big")
 
 

@@ -149,7 +149,7 @@ def test_an_update_replaces_what_was_there(perfmon: Path) -> None:
     ("identity", "change", "reason"),
     [
         ("GenuineIntel-6-1-1", {}, "has nothing for GenuineIntel-6-1-1"),
-        ("", {}, "does not tell what it is"),
+        ("", {}, "has no identity"),
         (IDENTITY, {"mapfile.csv": None}, "there is no mapfile.csv"),
         (IDENTITY, {"mapfile.csv": None}, "git clone https://github.com/intel/perfmon"),
         (IDENTITY, {"mapfile.csv": "GenuineIntel-6-55-4,V1,../../outside.json,core\n"}, "outside.json"),

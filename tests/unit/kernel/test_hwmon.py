@@ -114,5 +114,5 @@ def test_one_of_several_pmus(tmp_path: Path) -> None:
     assert [event.pmu for event in parse_events("cas_count_read", machine=one)] == ["uncore_imc_1"]
     assert [event.pmu for event in parse_events("imc/cas_count_read/", machine=one)] == ["uncore_imc_1"]
     assert [event.pmu for event in parse_events("uncore_imc_0/cas_count_read/", machine=one)] == ["uncore_imc_0"]
-    with pytest.raises(UsageError, match="no PMU of this machine is called 'nothing'"):
+    with pytest.raises(UsageError, match="this machine has no PMU 'nothing'"):
         type(whole)(sysfs, tracefs, only="nothing")

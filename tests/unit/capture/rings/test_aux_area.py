@@ -63,7 +63,7 @@ def test_what_cannot_be_with_it_is_named(option: str) -> None:
 
 
 def test_one_a_recording() -> None:
-    with pytest.raises(UsageError, match="'one' and 'two' need a perfpy record each"):
+    with pytest.raises(UsageError, match="record 'one' and 'two' separately"):
         configured(pmcu("one"), pmcu("two"))
 
 

@@ -67,7 +67,7 @@ def test_members_are_opened_in_their_leaders_group():
 def test_cycles_without_a_pmu_become_a_clock_and_that_is_told():
     kernel = FakeKernel(refuse={"cycles:P": errno.ENOENT})
     (cycles,), told = opened(kernel, event("cycles:P", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3, precise_max=True))
-    assert told == ["no hardware counts cycles here: task-clock takes its place"]
+    assert told == ["no hardware cycle counter here; using task-clock instead"]
     assert (cycles.name, cycles.attr.config) == ("task-clock:ppp", SoftwareId.TASK_CLOCK)
     assert (cycles.event.name, cycles.event.attr.config) == ("cycles:P", HardwareId.CPU_CYCLES)
 

@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.symbols.demangling.cxx_expressions import Expressions
-from perfpy.symbols.demangling.cxx_parts import NOTHING, WORD, WORDS, Size
+from perfpy.symbols.demangling.name_size import NOTHING, WORD, WORDS, Size
 
+_DEEPEST: Final = 150  # parts in parts
+_STD: Final = 80  # std::basic_string<char, std::char_traits<char>, std::allocator<char> >
+_UNARY: Final = frozenset("te sz az nx ps ng ad de co nt pp mm dl da tw aw".split())
+_OF_TYPES: Final = frozenset({"st", "at", "ti"})
+_CALLS: Final = frozenset({"cl", "cw", "il", "tl"})
+_CASTS: Final = frozenset({"dc", "sc", "cc", "rc"})
 _BUILTIN: Final = frozenset("vwbcahstijlmxynofdegz")
 
 
@@ -32,8 +37,22 @@ def demangled_size(name: str) -> int:
     return whole.fixed
 
 
-class _CxxReader(Expressions):
-    """Reads one name."""
+class _CxxReader:
+    """Reads one name; `pack`: how often the pattern of a pack expansion is printed."""
+
+    def __init__(self, name: str, pack: int) -> None:
+        self._name = name
+        self._offset = 0
+        self._pack = pack
+        self._known: list[Size] = []  # substitutions
+        self._last_source = 0  # constructors repeat their class's name
+        self._level = 0
+        self._arguments: list[tuple[Size, bool]] = []  # of the template read last, and which are packs
+        self._largest = NOTHING  # of all arguments in the name that is being read
+        self._conversions = 0
+        self._ends_in_arguments = False  # the last name that was read
+        self.longest_pack = 1
+        self.expansions = 0
 
     def mangled(self) -> Size:
         """_Z <encoding>, and a suffix."""
@@ -332,3 +351,227 @@ class _CxxReader(Expressions):
         self._number()
         self._offset += 1  # b or x
         return WORD
+
+    # -- expressions, in decltype, noexcept and arguments of templates
+
+    def _expression(self) -> Size:
+        self._deeper()
+        size = self._expression_at(self._peek(), self._peek(2)).plus(WORD)
+        self._level -= 1
+        return size
+
+    def _expression_at(self, first: str, word: str) -> Size:
+        if first == "L":
+            return self._literal()
+        if first == "T":
+            return self._parameter()
+        if first == "S" and word != "St":
+            return self._substitution()
+        if word in {"fp", "fL"}:
+            return self._function_parameter()
+        if first.isdigit() or word in {"on", "dn"}:
+            self._offset += 2 * (not first.isdigit())
+            return self._with_arguments(self._unqualified())
+        self._offset += 2
+        return self._operation(word)
+
+    def _function_parameter(self) -> Size:
+        """fp_, fp0_, fL0p_, fpT (this)."""
+        if self._take("fpT"):
+            return WORD
+        return self._skip_to("_")
+
+    def _operation(self, word: str) -> Size:
+        """An operator and what it is applied to."""
+        if word == "sr":
+            return self._unresolved()
+        if word in _CALLS:
+            return (self._type() if word == "tl" else NOTHING).plus(self._until("E"))
+        if word == "cv":
+            size = self._type()
+            return size.plus(self._until("E") if self._take("_") else self._expression())
+        if word in _CASTS:
+            return self._type().plus(self._expression())
+        if word in {"dt", "pt"}:
+            return self._expression().plus(self._member())
+        if word in _OF_TYPES:
+            return self._type()
+        if word in {"nw", "na"}:
+            return self._new()
+        return self._simple_operation(word)
+
+    def _simple_operation(self, word: str) -> Size:
+        if word == "sP":
+            return self._until("E")
+        if word in {"sZ", "gs"}:
+            return self._expression()
+        if word == "sp":
+            self.expansions += 1
+            return self._expression().plus(Size(5)).expanded(self._pack)
+        if word == "tr":
+            return NOTHING
+        if word in {"fl", "fr"} or len(word) < 2 or not word.isalpha() or not word[0].islower():
+            raise ValueError(f"expression {word!r}")
+        if word in _UNARY:
+            self._take("_")
+            return self._expression()
+        size = self._expression().plus(self._expression())
+        return size.plus(self._expression()) if word == "qu" else size
+
+    def _new(self) -> Size:
+        size = self._until("_").plus(self._type())
+        if self._take("pi"):
+            return size.plus(self._until("E"))
+        self._expect("E")
+        return size
+
+    def _until(self, end: str) -> Size:
+        size = NOTHING
+        while not self._take(end):
+            size = size.plus(self._expression()).plus(Size(2))
+        return size
+
+    def _member(self) -> Size:
+        """What follows a dot."""
+        if self._peek(2) == "sr" or self._peek() in {"L", "T", "f"}:
+            return self._expression()
+        self._take("on")
+        return self._with_arguments(self._unqualified())
+
+    def _unresolved(self) -> Size:
+        """A name in a type that is not known yet."""
+        if self._peek().isdigit():
+            first, size = len(self._known), self._source()
+            name, size = size, self._with_arguments(size)
+            while self._peek().isdigit():
+                size = size.plus(self._with_arguments(self._source()))
+            if self._peek() != "E" or not (self._peek(2)[1:].isdigit() or self._peek(3)[1:] in {"on", "dn"}):
+                # as older compilers wrote it: a type, which can be substituted, and the last was the name already
+                self._known[first:first] = [name]
+                self._keep(size)
+                return size
+            self._offset += 1
+        else:
+            size = self._type()
+        self._take("on")
+        return size.plus(self._with_arguments(self._unqualified()))
+
+    def _with_arguments(self, size: Size) -> Size:
+        return size.plus(self._template_arguments()) if self._peek() == "I" else size
+
+    # -- parts of types, names and expressions alike
+
+    def _deeper(self) -> None:
+        self._level += 1
+        if self._level > _DEEPEST:
+            raise ValueError("parts in parts in parts")
+
+    def _source(self) -> Size:
+        length = self._number()
+        if length > len(self._name) - self._offset:
+            raise ValueError("a name that is cut")
+        self._offset += length
+        self._last_source = max(self._last_source, length)
+        return Size(max(length, 21))  # (anonymous namespace)
+
+    def _substitution(self) -> Size:
+        self._expect("S")
+        kind = self._peek()
+        if kind and kind in "tabsiod":
+            self._offset += 1
+            self._last_source = max(self._last_source, 14)
+            size = Size(_STD)
+            while self._take("B"):
+                size = self._keep(size.plus(self._source()).plus(WORD))
+            return size
+        return self._known[self._sequence()]
+
+    def _template_arguments(self) -> Size:
+        self._expect("I")
+        size, arguments = WORD, []
+        while not self._take("E"):
+            is_pack = self._peek() in {"J", "I"}
+            argument = self._argument()
+            arguments.append((argument, is_pack))
+            self._largest = max(self._largest, argument, key=lambda size: size.fixed)
+            size = size.plus(argument).plus(Size(2))
+        self._arguments = arguments
+        return size
+
+    def _argument(self) -> Size:
+        if self._take("Tn"):  # the type of the argument, where it is not plain
+            return self._type().plus(self._argument())
+        first = self._peek()
+        if first in {"J", "I"}:
+            return self._pack_of_arguments()
+        if not self._take("X"):
+            return self._literal() if first == "L" else self._type()
+        size = self._expression().plus(Size(2))
+        self._expect("E")
+        return size
+
+    def _pack_of_arguments(self) -> Size:
+        self._offset += 1
+        size, count = NOTHING, 0
+        while not self._take("E"):
+            size = size.plus(self._argument()).plus(Size(2))
+            count += 1
+        self.longest_pack = max(self.longest_pack, count)
+        return size
+
+    def _parameter(self) -> Size:
+        self._expect("T")
+        if self._take("L"):  # of a function type's own
+            self._sequence()
+            self._sequence()
+            return Size(12)
+        return Size(8, {(self._sequence(), False): 1})
+
+    def _literal(self) -> Size:
+        self._expect("L")
+        if self._take("_Z") or self._take("Z"):
+            size = self._encoding()
+            self._expect("E")
+            return size
+        return self._type().plus(self._skip_to("E"))
+
+    # -- the offset in the name
+
+    def _peek(self, count: int = 1) -> str:
+        return self._name[self._offset : self._offset + count]
+
+    def _take(self, text: str) -> bool:
+        found = self._name.startswith(text, self._offset)
+        self._offset += len(text) * found
+        return found
+
+    def _expect(self, text: str) -> None:
+        if not self._take(text):
+            raise ValueError(f"no {text} at {self._offset}")
+
+    def _number(self) -> int:
+        self._take("n")
+        start = self._offset
+        while self._peek().isdigit():
+            self._offset += 1
+        if start == self._offset:
+            raise ValueError(f"no number at {start}")
+        return int(self._name[start : self._offset])
+
+    def _skip_to(self, end: str) -> Size:
+        """Over everything up to a character, and that."""
+        found = self._name.index(end, self._offset)
+        size = Size(found - self._offset + WORDS)
+        self._offset = found + 1
+        return size
+
+    def _sequence(self) -> int:
+        """The number of [<base 36>] _ : 0 for _, 1 for 0_ ..."""
+        start = self._offset
+        self._skip_to("_")
+        text = self._name[start : self._offset - 1]
+        return int(text, 36) + 1 if text else 0
+
+    def _keep(self, size: Size) -> Size:
+        self._known.append(size)
+        return size

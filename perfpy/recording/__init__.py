@@ -185,7 +185,7 @@ class Recording:
             other = next(others, None)
 
     def tracepoint(self, name: str) -> TracepointSamples:
-        """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.trace_columns).
+        """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.tracepoint_columns).
 
         Raises UsageError when the recording has no tracepoint of this name, or
         does not say what its fields are, or has not recorded them.

@@ -6,7 +6,7 @@ bytes again. Layouts: tools/perf/Documentation/perf.data-file-format.txt
 (HEADER_*). Pipes carry the same bytes in
 HEADER_FEATURE records.
 
-TRACING_DATA is left as bytes here (perfdata.tracing reads it).
+TRACING_DATA is left as bytes here (perfdata.tracepoints.tracing_data reads it).
 """
 
 from __future__ import annotations

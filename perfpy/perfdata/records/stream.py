@@ -2,7 +2,7 @@
 
 What enters: a ByteSource and the range of its data. What leaves: Chunks, whose
 buffer is used again for the next one: memory stays the same however long the
-file. Compressed records are unpacked on the way (compressed.py); the trace
+file. Compressed records are unpacked on the way (decompression.py); the trace
 data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
 The offsets of a chunk's records are kept packed (RecordOffsets).
 """

@@ -3,7 +3,7 @@
 What enters: the text of events/SYSTEM/NAME/format, from tracefs or from the
 TRACING_DATA section of a file. What leaves: an EventFormat. Layout: one line
 `field:TYPE NAME; offset:N; size:N; signed:N;` a field (Documentation/trace/events.rst),
-then the `print fmt`, which perfdata.printfmt takes apart.
+then the `print fmt`, which perfdata.tracepoints.print_format takes apart.
 """
 
 from __future__ import annotations

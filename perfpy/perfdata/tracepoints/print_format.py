@@ -3,7 +3,7 @@
 What enters: the part of a format file after "print fmt:", C as the kernel's
 TP_printk() leaves it: a string literal and arguments made of REC->field,
 operators, casts, __print_flags() and its kin. What leaves: a PrintFormat whose
-arguments are trees of perfdata.printtree.
+arguments are trees of perfdata.tracepoints.print_tree.
 
 perf's library groups operators by rules of its own, not by those of C (equal
 priorities group from the right; a parenthesised right side may be torn

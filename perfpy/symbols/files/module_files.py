@@ -28,7 +28,7 @@ def with_debug_info(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
     """The file that has it, and the distance; None where none is here. root: the folder that stands for /."""
     found = next((file for file in _files(dso, root) if file.section(".debug_info") is not None), None)
     text = found.section(".text") if found else None
-    # a module's mapping begins with its code; addresses in debug information are made offsets in the file (debuginfo.relocations)
+    # a module's mapping begins with its code; addresses in debug information are made offsets in the file (debuginfo.sections)
     return (found, -text.offset) if found and text else None
 
 

@@ -1,6 +1,6 @@
 """The metric field: what perf stat would say of the counts of each sample of a group.
 
-What enters: batches with a row a reading (perfdata.group_reads). What leaves:
+What enters: batches with a row a reading (perfdata.records.group_reads). What leaves:
 for each row the metrics to be shown below it: with the last reading of a
 sample those of the whole group, with the others none.
 """

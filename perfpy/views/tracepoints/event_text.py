@@ -2,7 +2,7 @@
 
 What enters: an EventFormat and the raw data of many samples of that event.
 What leaves: a text a sample. The print format is taken apart once an event
-(perfdata.printfmt) and becomes a Printer (traceprinter), which makes the texts
+(perfdata.tracepoints.print_format) and becomes a Printer (printer), which makes the texts
 of many samples at once. Texts are latin-1 strings: a character a byte of the
 data.
 """

@@ -1,6 +1,6 @@
 """The numbers that a tracepoint's print format computes: expression -> a column of them.
 
-What enters: the expressions of perfdata.printtree. What leaves: functions
+What enters: the expressions of perfdata.tracepoints.print_tree. What leaves: functions
 that compute an expression over all rows at once, as unsigned 64-bit numbers,
 as perf's library has them: numpy's wrap around where C's do. Each function
 is a closure over those of the parts of its expression; nothing is generated.

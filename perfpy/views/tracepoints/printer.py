@@ -1,6 +1,6 @@
 """A tracepoint's print format -> a Printer, which makes the texts of many samples at once.
 
-What enters: the expressions of perfdata.printfmt. What leaves: a Printer: a
+What enters: the expressions of perfdata.tracepoints.print_format. What leaves: a Printer: a
 Python format, and a column of values for each of its conversions. A row of the
 columns goes into the format by one "%": that is as fast as code written for
 the event, and nothing of a file is ever run as code.

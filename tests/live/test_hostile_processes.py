@@ -168,6 +168,16 @@ def test_a_map_of_roots_is_kept_if_the_processs_user_may_read_it(mapped: tuple[i
     assert kept(pid) == {}
 
 
+def test_a_map_of_roots_is_read_when_another_process_has_its_number(mapped: tuple[int, Path]):
+    pid, path = mapped
+    path.write_bytes(b"1000 10 name\n")
+    path.chmod(0o600)
+    with pytest.raises(PermissionError):
+        perf_map.load(str(path), live_process.believed(pid), pid)
+    os.utime(path, (0, 0))
+    assert len(perf_map.load(str(path), live_process.believed(pid), pid).symbols) == 1
+
+
 def test_a_link_of_roots_to_a_map_is_followed(mapped: tuple[int, Path], open_folder: Path):
     pid, path = mapped
     (open_folder / "map").write_bytes(b"1000 10 name\n")

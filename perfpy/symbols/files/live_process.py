@@ -87,11 +87,12 @@ def open_told(path: str, pid: int, *, owners: Collection[int] | None, limit: int
     """Open a file in which a process tells something about itself. Raises OSError.
 
     owners: see believed; None believes all. The owner alone is not enough: a process can give a file of root's another
-    name by a hard link, and its user must be able to read what it shows to root.
+    name by a hard link, and its user must be able to read what it shows to root. A file that is older than the process is of
+    another one, which had the number before.
     """
     if owners is None:
         return open_regular(path, limit=limit)
-    file = open_regular(path, owners=owners, limit=limit, reader=pid)
+    file = open_regular(path, owners=owners, limit=limit, reader=pid if is_younger(path, pid) else 0)
     if pid and os.fstat(file.fileno()).st_nlink > 1:
         file.close()
         raise Foreign(errno.EACCES, "has other names (hard links)", path)

@@ -129,10 +129,11 @@ _perfpy_value()
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
     "inject --symfs" | "inject =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "archive -i" | "archive --input" | "archive =--input") _perfpy_recordings ;;
     "data -i" | "data --input" | "data =--input") _perfpy_recordings ;;
     "data --to-json" | "data =--to-json") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "data --time" | "data =--time") : ;;
-    "export --symfs" | "export =--symfs" | "export --parquet" | "export =--parquet") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "export --symfs" | "export =--symfs" | "export -o" | "export --parquet" | "export --output" | "export =--parquet" | "export =--output") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "export --kallsyms" | "export =--kallsyms" | "export -k" | "export --vmlinux" | "export =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "export -i" | "export --input" | "export =--input") _perfpy_recordings ;;
     *) return 1 ;;
@@ -192,13 +193,13 @@ _perfpy()
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose --help"
         ;;
     archive)
-        options="--unpack -f --force --help"
+        options="-i --input --unpack -f --force --help"
         ;;
     data)
         options="-i --input --to-json -f --force --time --help"
         ;;
     export)
-        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --parquet -i --input -f --force --help"
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -o --parquet --output -i --input -f --force --help"
         ;;
     config)
         options="-l --list --system --user --help"

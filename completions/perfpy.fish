@@ -475,6 +475,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l help -f -d 'show this text'
 
 complete -c perfpy -n __fish_use_subcommand -f -a archive -d 'pack the files that a recording needs'
+complete -c perfpy -n '__fish_seen_subcommand_from archive' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from archive' -l unpack -f -d 'unpack an archive into the build-id cache'
 complete -c perfpy -n '__fish_seen_subcommand_from archive' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from archive' -l help -f -d 'show this text'
@@ -494,7 +495,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from export' -l demangle -f -d 'de
 complete -c perfpy -n '__fish_seen_subcommand_from export' -l demangle-kernel -f -d 'demangle kernel names, too'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -l fold-interpreters -f -d 'drop interpreter frames next to named functions'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s q -l quiet -f -d 'print no warnings or messages'
-complete -c perfpy -n '__fish_seen_subcommand_from export' -l parquet -x -a '(__fish_complete_directories)' -d 'add the recordings to the tables in this folder'
+complete -c perfpy -n '__fish_seen_subcommand_from export' -s o -l parquet -l output -x -a '(__fish_complete_directories)' -d 'add the recordings to the tables in this folder'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from export' -l help -f -d 'show this text'

@@ -687,6 +687,8 @@ _perfpy() {
             ;;
         archive)
             _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
                 '*--unpack[unpack an archive into the build-id cache]' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
@@ -715,7 +717,9 @@ _perfpy() {
                 '*--fold-interpreters[drop interpreter frames next to named functions]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-o+[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*--parquet=[add the recordings to the tables in this folder]:directory: _files -/' \
+                '*--output=[add the recordings to the tables in this folder]:directory: _files -/' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \

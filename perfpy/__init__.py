@@ -21,6 +21,7 @@ from perfpy.version import __version__
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import ExitStack
     from os import PathLike
     from typing import Any, ParamSpec, TypeVar
 
@@ -292,10 +293,15 @@ def compare(
 
 
 def diff(
-    before: Comparable[Changes], after: Comparable[Changes], *, by: str | Sequence[str] = "dso,symbol", symbols: SymbolOptions | None = None
+    before: Comparable[Changes] | str | PathLike[str],
+    after: Comparable[Changes] | str | PathLike[str],
+    *,
+    by: str | Sequence[str] = "dso,symbol",
+    symbols: SymbolOptions | None = None,
 ) -> list[Changes]:
     """What changed between two recordings of the same work, or two groups of recordings (open_many): for each event that both have.
 
+    before, after: what open() or open_many() returned, or a path: of a recording, or of a folder with those of a group.
     by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
     are the same but for their names count as one, as on the screen of perfpy diff.
 
@@ -310,8 +316,30 @@ def diff(
     ...     changes = perfpy.diff(before, after)[0]
     ...     changes.before.period == changes.after.period, changes.above()
     (True, [])
+    >>> perfpy.diff("perf.data", "perf.data")[0].above()
+    []
     """
-    return before.changes(after, by, symbols=symbols)
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        both = [_comparable(one, stack) for one in (before, after)]
+        found: list[Changes] = both[0].changes(both[1], by, symbols=symbols)
+    return found
+
+
+def _comparable(named: Any, stack: ExitStack) -> Any:
+    """Return what a path names: a recording, or the group of recordings in a folder; anything else as it is."""
+    import os
+
+    if not isinstance(named, str | os.PathLike):
+        return named
+    if os.path.isdir(named):
+        from perfpy.fleet.recordings import open_many
+
+        return open_many(os.fspath(named))
+    from perfpy.recording import Recording
+
+    return stack.enter_context(Recording(os.fspath(named)))
 
 
 def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 import numpy as np
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-Index: TypeAlias = "NDArray[np.intp] | NDArray[np.bool_] | slice"
+Index: TypeAlias = "NDArray[np.integer[Any]] | NDArray[np.bool_] | slice"
 
 
 def slices_index(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -121,6 +121,8 @@ class Ragged:
     >>> column = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
     >>> column[0].tolist(), column.lengths.tolist()
     ([7, 8], [2, 0, 1])
+    >>> [row.tolist() for row in column[1:]]
+    [[], [9]]
     """
 
     __slots__ = ("offsets", "values")
@@ -137,7 +139,22 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> NDArray[Any]:
+    @overload
+    def __getitem__(self, row: int | np.integer[Any]) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, row: Index | list[int]) -> Ragged: ...
+
+    def __getitem__(self, row: int | np.integer[Any] | Index | list[int]) -> NDArray[Any] | Ragged:
+        """Return one row, or for a slice, a mask or indexes a column of these rows, as numpy does."""
+        if isinstance(row, slice):
+            return self.take(row)
+        if not isinstance(row, int | np.integer):
+            rows = np.asarray(row)
+            if rows.ndim != 1 or (rows.dtype.kind not in "iub" and rows.size):
+                raise IndexError("rows are selected by a number, a slice, a mask or a list of numbers")
+            # an empty list is one of floats
+            return self.take(np.arange(len(self))[rows if rows.size else rows.astype(np.intp)])
+        row = int(row)
         if row < 0:
             row += len(self)
         if not 0 <= row < len(self):

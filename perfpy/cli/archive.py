@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.kinds import Flag
+from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.errors import BadPerfData, OutputFailed, PerfError
 from perfpy.untrusted.text import one_line
@@ -24,8 +24,13 @@ _SUFFIX = ".tar.bz2"
 _SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manually wherever you need to run 'perf report' on."
 
 
-class ArchiveCommandOptions(CommandOptions, lacks={"--all": "take the recording beside the archive, or record --self-contained"}):
+_LACKING = {"--all": "take the recording beside the archive, or record --self-contained"}
+
+
+class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
     """What the command takes."""
+
+    input: str = option("-i,--input", Value(default=""), "input file (default: perf.data); with --unpack: the archive", metavar="<file>")
 
     unpack: bool = option("--unpack", Flag(), "unpack an archive into the build-id cache")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
@@ -37,9 +42,10 @@ def run(asked: ArchiveCommandOptions) -> int:
     from perfpy.cli.line.perfconfig import load
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
-    if len(asked.files) > 1:
+    names = [name for name in (asked.input, *asked.files) if name]
+    if len(names) > 1:
         fail("archive takes one file")
-    name = asked.files[0] if asked.files else ""
+    name = names[0] if names else ""
     cache = BuildIdCache(load().build_id_folder)
     return _unpack(name or _only_archive(), cache) if asked.unpack else _pack(name, cache, asked)
 

@@ -23,7 +23,7 @@ _FAILED = 255
 class ExportCommandOptions(SymbolFileOptions, QuietOptions):
     """What the command takes."""
 
-    parquet: str = option("--parquet", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
+    parquet: str = option("-o,--parquet,--output", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
     inputs: tuple[str, ...] = option(
         "-i,--input", Listed(), "input file; repeatable (default: perf.data; -: standard input)", metavar="<file>"
     )

@@ -89,16 +89,24 @@ def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
     return sorted(((histogram.share(period), file_name(text)) for period, text in zip(periods, texts, strict=True)), reverse=True)
 
 
-def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[tuple[float, str]]:
+class NamedShare(NamedTuple):
+    """A function: its share in percent with what it calls, its name, and the share that is its own."""
+
+    share: float
+    name: str
+    own: float
+
+
+def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[NamedShare]:
     """Functions of runtimes that made their code while the program ran (Python, Node.js ...), with what they call, the largest share first.
 
     The time is in the interpreter, so they are not among the hottest by what is their own. Nothing in reports without callers.
     """
     files = {number for number, text in _files(histogram).items() if _MADE.search(text)}
-    return [(share, visible(name(text))) for share, text in _with_callees(histogram, files)]
+    return [function._replace(name=visible(name(function.name))) for function in _with_callees(histogram, files)]
 
 
-def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tuple[str, list[tuple[float, str]]]:
+def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tuple[str, list[NamedShare]]:
     """The program's file, which is called as its command is, and its functions, with what they call, the largest share first.
 
     Without those of the language's own library, which compilers put into the same file. Of several programs the one with the
@@ -108,12 +116,12 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
         return "", []
     commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.shown()))}
     found = [
-        (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot[1]))])
+        (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
         for number, text in _files(histogram).items()
         if text.strip().rpartition("/")[2][:_COMM] in commands
     ]
     file, shares = max(found, key=lambda item: item[1][:1], default=("", []))
-    return file_name(file), [(share, visible(name(text))) for share, text in shares]
+    return file_name(file), [function._replace(name=visible(name(function.name))) for function in shares]
 
 
 def _files(histogram: Histogram) -> dict[int, str]:
@@ -125,7 +133,7 @@ def _files(histogram: Histogram) -> dict[int, str]:
     return dict(zip(files.same[entries].tolist(), histogram.texts("dso", entries), strict=True))
 
 
-def _with_callees(histogram: Histogram, files: Collection[int]) -> list[tuple[float, str]]:
+def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedShare]:
     """The functions of some files with the shares of what they call, too: each once, in however many rows it stands."""
     if not files:
         return []
@@ -137,11 +145,12 @@ def _with_callees(histogram: Histogram, files: Collection[int]) -> list[tuple[fl
     by_place = any(key.of_location and key.name not in _OF_FUNCTION for key in histogram.layout.keys)
     rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same[entries]
     _, first, groups = np.unique(rows, return_index=True, return_inverse=True)
-    periods = sum_by(groups, histogram.entries.measures["children"][entries, 0], len(first))
+    measures = histogram.entries.measures
+    periods, own = (sum_by(groups, measures[name][entries, 0], len(first)) for name in ("children", "period"))
     order = np.lexsort((first, -periods))[:_MOST_MADE]
     texts = histogram.texts("symbol", entries[first[order]])
-    shares = [histogram.share(period) for period in periods[order].tolist()]
-    return [(share, text[_LEVEL:]) for share, text in zip(shares, texts, strict=True)]
+    shares, own_shares = ([histogram.share(period) for period in column[order].tolist()] for column in (periods, own))
+    return [NamedShare(share, text[_LEVEL:], alone) for share, text, alone in zip(shares, texts, own_shares, strict=True)]
 
 
 def _first_of_each(values: Int64, entries: Int64) -> Int64:

@@ -22,7 +22,7 @@ from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
-from perfpy.views.report.hottest import HottestPath, hottest_by, hottest_made, hottest_of_program, hottest_path
+from perfpy.views.report.hottest import HottestPath, NamedShare, hottest_by, hottest_made, hottest_of_program, hottest_path
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
@@ -168,9 +168,21 @@ def _functions(histogram: Histogram, name: Callable[[str], str], width: int, lim
     title, shares = "scripts and jitted code", hottest_made(histogram, name)
     if not shares:
         title, shares = hottest_of_program(histogram, name)
-    telling = [share for share in shares if share[0] < _ALL_PASS]
+    telling = _telling(shares)
     kept = shares if len(telling) < limits.files else telling
-    return _shares(f"hottest functions of {title}, with what they call", kept, width, limits, OF_FUNCTIONS)
+    named = [(function.share, function.name) for function in kept]
+    return _shares(f"hottest functions of {title}, with what they call", named, width, limits, OF_FUNCTIONS)
+
+
+def _telling(functions: Sequence[NamedShare]) -> list[NamedShare]:
+    """Drop the functions that only lead to the work: nearly everything goes through them, and next to nothing is their own.
+
+    Where they lead to no function that does the work itself, the last of them stays: there the work divides.
+    """
+    through = [function for function in functions if function.share >= _ALL_PASS]
+    leading = [function for function in through if function.own < _MATTERS]
+    dropped = leading[:-1] if leading == through else leading
+    return [function for function in functions if function not in dropped]
 
 
 def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part | None:

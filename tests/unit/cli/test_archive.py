@@ -132,3 +132,14 @@ def test_a_cut_archive_is_said_in_a_line(recorded: Path, capsys: pytest.CaptureF
 def test_refused(line: str, status: int, recorded: Path) -> None:
     assert cli.run(["archive", *line.split()]) == status
     assert not recorded.exists()
+
+
+def test_the_recording_is_named_as_in_other_commands(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """-i, for the archive too; once."""
+    recorded.with_name("perf.data").rename(recorded.parent / "other")
+    assert cli.run(["archive", "-i", "other"]) == 0
+    assert (recorded.parent / "other.tar.bz2").exists()
+    assert cli.run(["archive", "--unpack", "-i", "other.tar.bz2"]) == 0
+    capsys.readouterr()
+    assert cli.run(["archive", "-i", "other", "another"]) == 129
+    assert "archive takes one file" in capsys.readouterr().err

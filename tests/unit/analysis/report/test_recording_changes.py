@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.sample_id import SampleId
 from tests.builders.perfdata import PerfDataBuilder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def recording(path: Path, samples: dict[str, int]) -> str:
@@ -70,3 +67,19 @@ def test_three_recordings_have_no_limit(both: tuple[str, str], capfd: pytest.Cap
 def test_a_limit_is_a_share(both: tuple[str, str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["diff", f"--fail-above={text}", *both]) == 129
     assert "expects a share of 0 % or more, such as 3%" in capfd.readouterr().err
+
+
+def test_paths_are_opened(both: tuple[str, str], tmp_path: Path) -> None:
+    """Recordings by path, groups by the folder that they are in; the result outlives the files' closing."""
+    (changes,) = perfpy.diff(both[0], Path(both[1]), by="dso")
+    assert [changes.name(row) for row in changes] == ["sort", "parse", "rest"]
+    assert changes[0].has_changed
+    with perfpy.open(both[0]) as before:
+        assert len(perfpy.diff(before, both[1], by="dso")) == 1
+    for folder, seed in (("before", 300), ("after", 500)):
+        (tmp_path / folder).mkdir()
+        recording(tmp_path / folder / "one.data", {"parse": seed, "rest": 20})
+    (groups,) = perfpy.diff(str(tmp_path / "before"), tmp_path / "after", by="dso")
+    assert len(groups) == 2
+    with pytest.raises(perfpy.errors.BadPerfData, match="nowhere"):
+        perfpy.diff("nowhere", both[1])

@@ -108,7 +108,7 @@ def test_what_recordings_share_is_written_once(tmp_path: Path) -> None:
 
 def test_a_folder_with_several_is_reported_as_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paths = [recorded(tmp_path / f"{name}.data", name, samples=count) for name, count in (("one", 10), ("two", 30))]
-    assert cli.run(["export", "-q", "--parquet", str(tmp_path / "tables"), *map(str, paths)]) == 0
+    assert cli.run(["export", "-q", "-o", str(tmp_path / "tables"), *map(str, paths)]) == 0
     several = printed(["report", "--stdio", "-s", "host,comm", "-n", *(word for path in paths for word in ("-i", str(path)))], capfd)
     status, lines = printed(["report", "--stdio", "-s", "host,comm", "-n", "-i", str(tmp_path / "tables")], capfd)
     assert (status, lines) == (0, several[1])

@@ -221,6 +221,28 @@ def test_functions_of_the_program_itself_are_told_with_what_they_call(tmp_path: 
     assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
 
+@pytest.mark.parametrize("own", [95, 0])
+def test_the_function_where_the_time_goes_is_named_although_nearly_all_of_it_does(tmp_path: Path, own: int) -> None:
+    """Those that only lead there make room."""
+    names = ["main", "run", "work", *(f"part{number}" for number in range(8))]
+    elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    for number, name in enumerate(names):
+        elf.symbol(name, 0x1000 + 0x100 * number, 0x100)
+    (tmp_path / "app").write_bytes(elf.build())
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(Comm(0, 7, 7, "app", SampleId(pid=7, tid=7, time=1)))
+    built.record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, "/app", b"", SampleId(pid=7, tid=7, time=1)))
+    leading = [0x401210, 0x401110, 0x401010]
+    for moment in range(800):
+        callee = [] if moment < own * 8 else [0x401310 + 0x100 * (moment % 8)]
+        chain = [*callee, *(leading if moment else leading[1:])]
+        built.sample(ip=chain[0], pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=chain)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    found = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, with what they call")
+    assert found[0].split()[::2] == ["99.88%", "work"]
+    assert not {"main", "run"} & {line.split()[-1] for line in found}
+
+
 def test_a_function_that_waited_in_several_states_is_told_of_once(tmp_path: Path) -> None:
     with Recording(str(recording_of_two_waits(tmp_path))) as recording:
         symbols = SymbolOptions(cache=False, symfs=str(tmp_path))

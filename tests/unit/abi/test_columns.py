@@ -1,0 +1,39 @@
+"""Columns whose rows differ in length are read as numpy's arrays are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfpy.abi.columns import Ragged
+
+COLUMN = Ragged(np.array([7, 8, 9, 1], np.uint64), np.array([0, 2, 2, 3, 4]))
+ROWS = [[7, 8], [], [9], [1]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        slice(3), slice(1, None), slice(-2, None), slice(None, None, -1), slice(None, None, 2), slice(3, 1), [2, 0], [-1], [],
+        np.array([3, 3]), np.array([-1, 0]), np.array([True, False, True, False]), np.zeros(4, bool), np.array([0], np.uint8),
+    ],
+)  # fmt: skip
+def test_rows_are_selected_as_in_an_array(rows: Any) -> None:
+    """By a slice, a mask or indexes: what an array of the row numbers gives."""
+    index = np.array(rows, np.intp) if isinstance(rows, list) else rows
+    expected = [ROWS[number] for number in np.arange(4)[index]]
+    assert [row.tolist() for row in COLUMN[rows]] == expected
+
+
+def test_one_row_is_its_values() -> None:
+    """Also by numpy's numbers, and from the end."""
+    assert [COLUMN[number].tolist() for number in (0, -1, np.int64(2), np.uint8(1))] == [[7, 8], [1], [9], []]
+
+
+@pytest.mark.parametrize("rows", [4, -5, [4], "ip", np.array([[0]]), [0.5], np.array([True])])
+def test_what_is_no_row_is_refused(rows: Any) -> None:
+    """As numpy refuses it."""
+    with pytest.raises(IndexError):
+        COLUMN[rows]

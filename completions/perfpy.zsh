@@ -531,6 +531,9 @@ _perfpy() {
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[show full paths of source files]' \
                 '*--show-kernel-path[show the path of the kernels symbol file]' \
+                '*--call-trace=-[show calls]::value: ' \
+                '*--call-ret-trace=-[show calls and returns]::value: ' \
+                '*--insn-trace=-[show instructions]::value: ' \
                 '*--show-task-events[print task records, too]' \
                 '*--show-mmap-events[print mmap records, too]' \
                 '*--show-switch-events[print switch records, too]' \

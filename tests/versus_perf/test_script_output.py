@@ -40,6 +40,11 @@ OPTIONS = [
     "-L --show-task-events",
     "-L -F tid,pid,cpu,time,ip",
     "-d --show-mmap-events",
+    "--call-trace",
+    "--call-ret-trace",
+    "--insn-trace",
+    "--insn-trace=raw",
+    "--insn-trace --call-trace --show-task-events",
 ]
 
 

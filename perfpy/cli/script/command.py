@@ -25,7 +25,9 @@ def run(asked: ScriptCommandOptions) -> int:
         fail("--reltime and --deltatime are two ways to show time: choose one")
     from perfpy.cli.script.run import SampleListing, output_fields
 
-    fields = output_fields(asked.fields)
+    if asked.trace_fields and asked.fields:
+        fail("--call-trace, --call-ret-trace and --insn-trace choose the fields: leave -F out")
+    fields = output_fields([*asked.trace_fields, *asked.fields])
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
         return SampleListing(recording, asked, fields).show()
 

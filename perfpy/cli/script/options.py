@@ -5,9 +5,10 @@ What enters: nothing. What leaves: ScriptCommandOptions.
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import Attached, Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
+from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -18,10 +19,7 @@ _GUESTS: Final = "guests are not told apart yet"
 _LACKING: Final = {
     **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
     "--itrace": _HARDWARE_TRACE,
-    "--insn-trace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
-    "--call-trace": _HARDWARE_TRACE,
-    "--call-ret-trace": _HARDWARE_TRACE,
     "--graph-function": _HARDWARE_TRACE,
     "--stitch-lbr": "it needs call stacks from last branch records",
     "--guestmount": _GUESTS,
@@ -30,6 +28,30 @@ _LACKING: Final = {
     "--guestmodules": _GUESTS,
     "--guest-code": _GUESTS,
 }
+
+
+#: what each option makes of the default fields
+_TRACE_FIELDS: Final = {
+    "call_trace": "-ip,-addr,-event,-period",
+    "call_ret_trace": "-ip,-addr,-event,-period,+flags",
+    "insn_trace": "+insn,-event,-period",
+}
+
+
+class ScriptTraceOptions(CommandOptions):
+    """The stream of a hardware trace; recordings without one have their samples shown by the same fields."""
+
+    call_trace: str | None = option("--call-trace", Attached(""), "show calls (hardware traces are not decoded)")
+    call_ret_trace: str | None = option("--call-ret-trace", Attached(""), "show calls and returns (hardware traces are not decoded)")
+    insn_trace: str | None = option("--insn-trace", Attached(""), "show instructions (hardware traces are not decoded)", metavar="raw")
+
+    @property
+    def trace_fields(self) -> list[str]:
+        """Changes of the default fields, in the order of the options; empty without one of these. Raises UsageError."""
+        given = [one.name for one in self.in_order(*_TRACE_FIELDS)]
+        if self.insn_trace not in (None, "", "raw"):
+            raise UsageError(f"--insn-trace={self.insn_trace}: give raw (default); -F +disasm shows the instruction of each sample")
+        return [_TRACE_FIELDS[name] for name in dict.fromkeys(given) if getattr(self, name) is not None]
 
 
 class ScriptLineOptions(CommandOptions):
@@ -126,6 +148,7 @@ class ScriptCommandOptions(
     InputOptions,
     JobOptions,
     ScriptLineOptions,
+    ScriptTraceOptions,
     ScriptSideBandOptions,
     ScriptFilterOptions,
     HeaderOptions,

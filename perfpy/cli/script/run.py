@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 
+from perfpy.abi.flags import RecordType
 from perfpy.cli.line.options import fail
+from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -45,6 +47,8 @@ class SampleListing:
     def show(self) -> int:
         """Print what was asked for; returns the exit status."""
         asked, recording = self._asked, self._recording
+        if asked.trace_fields and recording.data.survey.types[RecordType.AUXTRACE_INFO]:
+            raise PerfError(f"{recording.path}: perfpy has no decoder for its hardware trace; script without it shows the samples")
         if asked.header or asked.header_only:
             from perfpy.cli.line.header import print_header
 
@@ -150,7 +154,7 @@ class SampleListing:
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
             stop_at=_listed(asked.stop_bt) or frozenset(),
             kernel_path=asked.show_kernel_path,
-            ns=asked.ns,
+            ns=asked.ns or bool(asked.trace_fields),
             latency=asked.latency,
             reltime=asked.reltime,
             deltatime=asked.deltatime,
@@ -167,7 +171,6 @@ class SampleListing:
     def _sample_filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
         from perfpy.analysis.filters.sample_filter import SampleFilter
-        from perfpy.errors import PerfError
 
         asked, data = self._asked, self._recording.data
         # of a pipe it is not known before it is read; perf does not ask then

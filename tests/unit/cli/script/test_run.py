@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.abi.auxtrace_records import AuxtraceInfo
 from perfpy.abi.flags import SampleType
 from perfpy.cli.commands import load
 from perfpy.cli.script.command import command
@@ -83,3 +84,18 @@ def test_a_list_of_cpus_that_is_none_is_refused_with_the_reason(tmp_path: Path, 
         with pytest.raises(UsageError, match=reason):
             load(name).run(name, ["-C", text, "-i", path])
     assert "%" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--call-trace", "--call-ret-trace", "--insn-trace"])
+def test_the_stream_of_a_hardware_trace_is_refused(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], option: str) -> None:
+    """Other recordings have their samples shown, by the fields that the option chooses."""
+    path = recorded(tmp_path / "perf.data", USUAL)
+    assert command.run("script", [option, "-i", path, "--symfs", "/nonexistent"]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 2
+    for more in (["-F", "ip"], ["--insn-trace=disasm"]):
+        with pytest.raises(UsageError):
+            command.run("script", [option, *more, "-i", path])
+    traced = PerfDataBuilder().record(AuxtraceInfo(0, 1, (0,) * 8))
+    (tmp_path / "traced.data").write_bytes(traced.file())
+    with pytest.raises(PerfError, match="no decoder for its hardware trace"):
+        command.run("script", [option, "-i", str(tmp_path / "traced.data")])

@@ -114,9 +114,9 @@ def test_each_function_waited_as_long_as_the_program_says(tmp_path, request, pro
 
 @pytest.mark.system_wide
 def test_who_gave_the_lock_back_is_known(tmp_path, with_frame_pointers):
-    said = record(tmp_path, with_frame_pointers)
-    rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
-    of_lock = [row for row in rows if "lock_wait" in row["keys"]["symbol"] and row["keys"]["state"] == "S (sleeping)"]
+    said = record(tmp_path, with_frame_pointers, "-g")
+    rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^for_lock$", "--tid", str(said["pid"]))
+    of_lock = [row for row in rows if row["keys"]["parent"] == "for_lock" and row["keys"]["state"] == "S (sleeping)"]
     by_thread = sum(row["period"] for row in of_lock if row["keys"]["waker"].startswith("waiting:"))
     assert by_thread > 0.8 * sum(row["period"] for row in of_lock) > 0
 
@@ -137,8 +137,8 @@ def no_idle_cpu():
 def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
     for _ in range(3):  # neighbours may switch so often that something is lost
         said = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)
-        rows = report(tmp_path, "-s", "pid,state,waker,symbol", "--tid", str(said["pid"]))
-        asleep = [row for row in rows if "nanosleep" in row["keys"]["symbol"]]
+        rows = report(tmp_path, "-s", "pid,state,waker,parent", "-p", "^asleep$", "--tid", str(said["pid"]))
+        asleep = [row for row in rows if row["keys"]["parent"] == "asleep"]
         assert {row["keys"]["state"] for row in asleep} <= {"S (sleeping)", "R (ready)"}
         by_clock = sum(row["period"] for row in asleep if row["keys"]["waker"] == "[interrupt]")
         if by_clock > 0.8 * sum(row["period"] for row in asleep):

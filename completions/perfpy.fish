@@ -117,6 +117,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from record' -l off-cpu-thresh -x 
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l off-cpu-limit -x -d 'with --off-cpu  stacks per second'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l latency -f -d 'record context switches, for perfpy report --latency'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l jit -f -d 'record the names of JIT-compiled and interpreted functions'
+complete -c perfpy -n '__fish_seen_subcommand_from record' -l python -f -d 'record Python functions and lines, also of running programs'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -l self-contained -f -a 'names binaries' -d 'store symbol names or binaries in the file'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s s -l stat -f -d 'record per-thread counts at thread exit'
 complete -c perfpy -n '__fish_seen_subcommand_from record' -s R -l raw-samples -f -d 'record raw data, such as tracepoint fields'

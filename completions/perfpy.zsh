@@ -180,6 +180,7 @@ _perfpy() {
                 '*--off-cpu-limit=[with --off-cpu  stacks per second]:value: ' \
                 '*--latency[record context switches, for perfpy report --latency]' \
                 '*--jit[record the names of JIT-compiled and interpreted functions]' \
+                '*--python[record Python functions and lines, also of running programs]' \
                 '*--self-contained=-[store symbol names or binaries in the file]::value:(names binaries)' \
                 '*-s[record per-thread counts at thread exit]' \
                 '*--stat[record per-thread counts at thread exit]' \

@@ -80,6 +80,7 @@ WRITERS = {
     "capture/metadata/kernel_extent.py": "in a Folder",
     "symbols/providers/mapped_dump.py": "a new folder, in one of ours alone",
     "capture/runtimes/java_attach.py": "a new empty file that tells a JVM to listen, in its /tmp, with the rights of its user",
+    "capture/python_frames/image_file.py": "an image: in a new folder of ours, by a fixed name",
     "capture/runtimes/jitted_code.py": "images: in a new folder of ours, by numbers; dumps that our command wrote, by their inodes",
     "capture/runtimes/rewriting.py": "the recording, as -o names it, and a new file beside it",
     "capture/runtimes/session.py": "logs of ours in the current folder, by the numbers of recorded processes",

@@ -69,7 +69,8 @@ class RecordOptions(NamedTuple):
     buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
     switch_output, switch_output_event (their texts), switch_max_files, timestamp_filename, timestamp_boundary.
 
-    jit: make runtimes tell the names of their code, and keep these in the file. self_contained: leave room
+    jit: make runtimes tell the names of their code, and keep these in the file. python: read the frames of Python programs
+    from their memory. self_contained: leave room
     for files that are put in when the recording is complete.
 
     off_cpu: record the time off the CPU, too; off_cpu_thresh: waits of so many ms are samples of their own;
@@ -156,6 +157,7 @@ class RecordOptions(NamedTuple):
     timestamp_boundary: bool = False
 
     jit: bool = False
+    python: bool = False
     self_contained: bool = False
 
     off_cpu: bool = False
@@ -217,6 +219,7 @@ class RecordOptions(NamedTuple):
             "--unwind": self.unwind,
             "--off-cpu": self.off_cpu,
             "--jit": self.jit,
+            "--python": self.python,
         }
         if self.threads:
             from perfpy.capture.thread_masks import check  # rarely asked for

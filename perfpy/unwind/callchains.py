@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.code_rules import RuntimeCode
+    from perfpy.unwind.rules import FrameRules
 
 _NEEDED = flags.SampleType.CALLCHAIN | flags.SampleType.REGS_USER | flags.SampleType.STACK_USER
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
@@ -120,6 +121,13 @@ class UserCallchains:
                     chains = joined(chains, rows, found.chains)
         added = {"callchain": chains, "user_frames": users} if self._apart else {"callchain": chains}
         return Columns(columns.rows, {**columns, **added}, columns.damaged)
+
+    def frame_rules(
+        self, abi: int, pid: NDArray[np.int32], key: NDArray[np.uint64], addresses: NDArray[np.uint64]
+    ) -> tuple[list[FrameRules], NDArray[np.bool_]] | None:
+        """The rules of frames, as Stepper.frame_rules has them; None for an ABI that is not known."""
+        stepper = self._stepper(abi)
+        return None if stepper is None else stepper.frame_rules(pid, key, addresses)
 
     def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
         """Samples with a stack, those together whose registers are the same ones."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
+    from perfpy.unwind.rules import FrameRules
 
     Frames = NDArray[np.int32]
     Values = NDArray[np.uint64]
@@ -113,6 +114,14 @@ class Stepper:
             found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
             if found is not None:  # otherwise a frame is found by a register that was not followed
                 return found
+
+    def frame_rules(self, pid: NDArray[np.int32], key: Values, addresses: Values) -> tuple[list[FrameRules], NDArray[np.bool_]]:
+        """The rules of frames at addresses of processes, and whether each says that nobody called it. key: when, see UserStacks."""
+        scenes = self._symbolizer.user_scenes(pid, key)
+        numbers = self._code.of_callers(self._symbolizer.frames_in(scenes, addresses, np.arange(len(addresses))))
+        self._code.table.update()
+        rules = self._code.table.rules
+        return [rules[number] for number in numbers.tolist()], self._code.table.flags[numbers] & ENDS != 0
 
     def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
         """The same frames by the ids of another symbolizer of the recording, always the same one; LOST stays LOST."""

@@ -197,7 +197,7 @@ class DataFile:
 
     def _room_for_names(self) -> dict[int, bytes]:
         """The entry for files that are put in when the recording is complete."""
-        if not (self._options.jit or self._options.self_contained):
+        if not (self._options.jit or self._options.python or self._options.self_contained):
             return {}
         from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
 

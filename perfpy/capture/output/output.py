@@ -76,6 +76,7 @@ class RecordOutput:
         self.is_pipe = path == STANDARD_OUTPUT
         self._packer = packer
         self._old = ""
+        self.images: dict[str, bytes] = {}  # files of functions, by their names, in the end
         self.writer = self._open()
         self.rounds = 0
         self.round_starts = RoundStarts()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.output.stack_file import StackFile
+    from perfpy.capture.unwinding.frame_reader import ReaderProcess
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import Slice
 
-    Serve = Callable[[int, int, tuple[int, int, int]], None]
+    Serve = Callable[..., None]  # requests, answers, stores, and with a reader its answers by the name of python
 
 _PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
 _FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
@@ -53,11 +55,21 @@ class UnwoundOutput(RecordOutput):
     serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
     raw stacks beside it, too. piece: bytes that are rewritten at once; most: bytes of the file from which on records are
     dropped (--max-size), as nobody waits for what comes after; after_round: called when all rings were read; stack_file:
-    makes the file of raw stacks, set before the first record comes; hits: in the end, which files the samples fell into, as
+    makes the file of raw stacks, set before the first record comes; new_reader: starts what reads Python frames (record
+    --python); images: in the end, files of functions by their names; hits: in the end, which files the samples fell into, as
     DsoHits.told() has it.
     """
 
-    def __init__(self, path: str, packer: Packer | None, serve: Serve, *, tell: Callable[[str], None], keep_stacks: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        packer: Packer | None,
+        serve: Serve,
+        *,
+        tell: Callable[[str], None],
+        keep_stacks: bool = False,
+        new_reader: Callable[[Spool], ReaderProcess] | None = None,
+    ) -> None:
         super().__init__(path, packer)
         self.tell = tell
         self.piece = _PIECE
@@ -65,7 +77,12 @@ class UnwoundOutput(RecordOutput):
         self.after_round: Callable[[], None] | None = None
         self._keep_stacks = keep_stacks
         self._spool = Spool(os.path.dirname(os.path.abspath(path)) if path != STANDARD_OUTPUT else os.getcwd())
-        self._process = UnwindingProcess(self._spool, serve)
+        self._reader = new_reader(self._spool) if new_reader else None
+        if self._reader is None:
+            self._process = UnwindingProcess(self._spool, serve)
+        else:
+            self._process = UnwindingProcess(self._spool, partial(serve, python=self._reader.answers), also=self._reader.answers)
+            self._reader.given_away()
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
         self.hits = b""
@@ -80,7 +97,7 @@ class UnwoundOutput(RecordOutput):
         self._taken = 0
         self._parts: list[bytes] = []  # of the piece that comes in
         self._finished_parts: list[bytes | None] = []  # None: the end of a round
-        self.others = (self._process.pid,)
+        self.others = (self._process.pid, *((self._reader.pid,) if self._reader else ()))
         self.answers = self
 
     @property
@@ -146,7 +163,9 @@ class UnwoundOutput(RecordOutput):
         if self._unwinds:
             if not self._spool.size:
                 self._begun = time.monotonic()
-            self._spool.write(slices)
+            extents = self._spool.write(slices)
+            if self._reader:
+                self._reader.look(extents)
 
     def end_round(self) -> None:
         """All rings were read."""
@@ -182,19 +201,27 @@ class UnwoundOutput(RecordOutput):
                 self._finished_parts += [*self._parts, None]
                 self._parts.clear()
                 self._spool.done()
-            elif kind == messages.NAMES:
-                pid, lines = messages.named(data)
-                self._lines.setdefault(pid, bytearray()).extend(lines)
-            elif kind == messages.HITS:
-                self.hits = data
-            elif kind == messages.NOTE:
-                self.tell(data.decode("utf-8", "replace"))
-            elif kind == messages.FINISHED:
-                self._finished = True
+            else:
+                self._learn(kind, data)
         self._write_parts(_AT_ONCE)
         if self._unwinds and self._ready and not (self._process.alive or self._finished):
             self._give_up("the unwinding process has ended")
         return self._process.alive
+
+    def _learn(self, kind: int, data: bytes) -> None:
+        """Take an answer that is no records."""
+        if kind == messages.NAMES:
+            pid, lines = messages.named(data)
+            self._lines.setdefault(pid, bytearray()).extend(lines)
+        elif kind == messages.IMAGE:
+            name, _, image = data.partition(b"\0")
+            self.images[os.fsdecode(name)] = image
+        elif kind == messages.HITS:
+            self.hits = data
+        elif kind == messages.NOTE:
+            self.tell(data.decode("utf-8", "replace"))
+        elif kind == messages.FINISHED:
+            self._finished = True
 
     def _write_parts(self, most: int | None = None) -> None:
         """Write finished records: some of them, as the rings fill up meanwhile."""
@@ -225,6 +252,8 @@ class UnwoundOutput(RecordOutput):
         try:
             if not self._is_full:
                 self._send_piece()
+            if self._reader:
+                self._reader.finish()
             self._process.ask(messages.END)
             self.take()
             if self._unwinds and not self._finished:
@@ -235,8 +264,13 @@ class UnwoundOutput(RecordOutput):
             if not self._finished:
                 self._process.kill()
             self._process.close()
+            self._close_reader()
             self._spool.close()
             self._side_band.close()
+
+    def _close_reader(self) -> None:
+        if self._reader:
+            self._reader.close()
 
     def _wait_for_rest(self, called: int, hurried: Callable[[], bool]) -> None:
         end = time.monotonic() + _SLOW
@@ -262,6 +296,7 @@ class UnwoundOutput(RecordOutput):
         """Nothing was recorded."""
         self._process.kill()
         self._process.close()
+        self._close_reader()
         self._spool.close()
         self._side_band.close()
         super().abandon()

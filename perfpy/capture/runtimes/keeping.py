@@ -36,9 +36,15 @@ class Kept(NamedTuple):
 
 
 def keep_names(
-    path: str, began: float, cache: str | None = "", *, told: Mapping[int, bytes] = MappingProxyType({}), remove_dumps: bool = False
+    path: str,
+    began: float,
+    cache: str | None = "",
+    *,
+    told: Mapping[int, bytes] = MappingProxyType({}),
+    images: Mapping[str, bytes] = MappingProxyType({}),
+    remove_dumps: bool = False,
 ) -> Kept:
-    """Put the names into a recording. told: more lines of the perf maps of some processes.
+    """Put the names into a recording. told: more lines of the perf maps of some processes; images: more files, by their names.
 
     began: when it began, in seconds since the epoch; cache: see JittedCode; remove_dumps: dumps that are in the recording
     are of no more use. Raises PerfError where the file cannot be read again.
@@ -51,14 +57,15 @@ def keep_names(
                 code.see(side.record)
         code.sort()
         asked = [*ask(sorted(maps.pids))]
-        texts = _limited(maps.files())
+        maps_kept = _limited(maps.files())
+        texts = {**maps_kept, **images}
         failures = [*asked, *code.failures, *maps.failures]
         functions = _put_code(path, data, code, texts, failures) if code.records else 0
         if texts and not functions:
             texts = _put_texts(path, data, texts, failures)
     if functions and remove_dumps:
         code.remove_dumps()
-    return Kept(len(texts), functions, tuple(failures), frozenset(maps.pids | code.dumps.keys()))
+    return Kept(len(texts.keys() & maps_kept.keys()), functions, tuple(failures), frozenset(maps.pids | code.dumps.keys()))
 
 
 def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:

@@ -72,8 +72,8 @@ class RuntimeNames:
         for one in self._switched:
             one.off()
 
-    def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None) -> None:
-        """Put the names into finished recordings, and remove what was left behind for our sake. told: see keep_names."""
+    def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
+        """Put the names into finished recordings, and remove what was left behind for our sake. told, images: see keep_names."""
         written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.unwind else "")]
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
@@ -83,7 +83,8 @@ class RuntimeNames:
         cache = self.options.buildid_dir if self.options.buildid_cache else None
         for path in recordings:
             try:
-                kept = keep_names(path, self._began, cache, told=told or {}, remove_dumps=bool(self.variables) and path == recordings[-1])
+                last = bool(self.variables) and path == recordings[-1]
+                kept = keep_names(path, self._began, cache, told=told or {}, images=images or {}, remove_dumps=last)
             except PerfError as error:
                 self._tell(f"warning: --jit: {error}")
                 continue

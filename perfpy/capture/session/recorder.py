@@ -131,6 +131,10 @@ class Recorder:
         self._procfs = ProcFs()
         self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
         self._workload: Workload | None = None
+        if self.options.python:
+            from perfpy.capture.python_frames.choices import chosen  # rarely asked for
+
+            self.options = chosen(self.options)
         self._names = self._runtime_names() if self.options.jit else None
         self._waits: WaitPlan | None = None
         self._size = 0
@@ -384,8 +388,13 @@ class Recorder:
             self._failure = self._failure or failure
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+        files = self._output_switch.files if self._stamps else [self.options.output]
         if self._names and not self._failure:
-            self._names.end(self._output_switch.files if self._stamps else [self.options.output], self._output.names())
+            self._names.end(files, self._output.names(), self._output.images)
+        elif self._output.images and not self._failure and not self._output.is_pipe:
+            from perfpy.capture.python_frames.keeping import keep_images  # it reads recordings, which needs numpy
+
+            keep_images(files, self._output.images, self._tell)
 
     @property
     def _stamps(self) -> bool:

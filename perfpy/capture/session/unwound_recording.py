@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters
+    from perfpy.capture.unwinding.frame_reader import ReaderProcess
+    from perfpy.capture.unwinding.spool import Spool
     from perfpy.events.event import Event
     from perfpy.kernel.procfs import ProcFs
     from perfpy.perfdata.container.compression import Packer
@@ -42,22 +44,38 @@ def open_output(
     if options.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
     only = None if options.unwind or plan is None else (plan.switches,)
-    output = UnwoundOutput(options.output, packer, partial(_serve, plan, only, options), tell=tell, keep_stacks=options.keep_stacks)
+    new_reader = partial(_new_reader, events[0].attr) if options.python else None
+    serve = partial(_serve, plan, only, options)
+    output = UnwoundOutput(options.output, packer, serve, tell=tell, keep_stacks=options.keep_stacks, new_reader=new_reader)
     output.most = options.max_size
     if not options.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
 
 
+def _new_reader(attr: EventAttr, spool: Spool) -> ReaderProcess:
+    from perfpy.capture.unwinding.frame_reader import ReaderProcess  # not asked for by all
+
+    return ReaderProcess(spool, attr)
+
+
 def _serve(
-    plan: WaitPlan | None, only: Collection[int] | None, options: RecordOptions, requests: int, answers: int, stores: tuple[int, int, int]
+    plan: WaitPlan | None,
+    only: Collection[int] | None,
+    options: RecordOptions,
+    requests: int,
+    answers: int,
+    stores: tuple[int, int, int],
+    *,
+    python: int = -1,
 ) -> None:
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 
     rescue = None if options.output == STANDARD_OUTPUT else Rescue(options.output)
-    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, rescue=rescue)
+    cache = options.buildid_dir if options.buildid_cache else None
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=(python, cache) if python >= 0 else None, rescue=rescue)
 
 
 def open_file(

@@ -27,7 +27,8 @@ FEATURES: Final = 5
 WRITTEN: Final = 6
 
 #: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
-#: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text)
+#: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text);
+#: the image of the Python functions (path, NUL, bytes)
 READY: Final = 11
 RECORDS: Final = 12
 PIECE_DONE: Final = 13
@@ -36,6 +37,7 @@ NOTE: Final = 15
 HITS: Final = 16
 FINISHED: Final = 17
 NAMES: Final = 18
+IMAGE: Final = 19
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")

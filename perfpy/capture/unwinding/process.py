@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from perfpy.capture.unwinding.spool import Extent, Spool
 
+    Serve = Callable[[int, int, tuple[int, int, int]], None]
+
 _PIPE_SIZE: Final = 1 << 20
 _READ: Final = 1 << 18
 _COMM: Final = "perfpy-unwind"
@@ -33,10 +35,10 @@ _IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
 class UnwindingProcess:
     """The other process. pid; alive: it has not ended, as far as is known.
 
-    serve: what it does, with the two ends of the pipes and the spool's stores.
+    serve: what it does, with the two ends of the pipes and the spool's stores; also: another descriptor that it needs.
     """
 
-    def __init__(self, spool: Spool, serve: Callable[[int, int, tuple[int, int, int]], None]) -> None:
+    def __init__(self, spool: Spool, serve: Serve, also: int = -1) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self._incoming = messages.Incoming()
@@ -44,7 +46,8 @@ class UnwindingProcess:
         self.alive = True
         self.pid = os.fork()
         if self.pid == 0:
-            _run_child(request_end, answer_end, (spool.memory, spool.disk, spool.open_piece), serve)
+            stores = (spool.memory, spool.disk, spool.open_piece)
+            run_child({request_end, answer_end, *stores, also} - {-1}, _COMM, lambda: serve(request_end, answer_end, stores))
         os.close(request_end)
         os.close(answer_end)
         for fd in (self._requests, self.answers):
@@ -103,12 +106,12 @@ class UnwindingProcess:
             os.waitpid(self.pid, 0)
 
 
-def _run_child(requests: int, answers: int, stores: tuple[int, int, int], serve: Callable[[int, int, tuple[int, int, int]], None]) -> None:
-    """The other side. Never returns."""
+def run_child(kept: set[int], comm: str, serve: Callable[[], None]) -> None:
+    """The other side, after a fork. Never returns. kept: its descriptors; comm: its name."""
     status = 1
     try:
-        _leave_the_rest_alone({requests, answers, *stores})
-        serve(requests, answers, stores)
+        _leave_the_rest_alone(kept, comm)
+        serve()
         status = 0
     except BrokenPipeError:  # nobody is there any more
         status = 0
@@ -116,7 +119,7 @@ def _run_child(requests: int, answers: int, stores: tuple[int, int, int], serve:
         os._exit(status)  # without a word: the recorder says what it means
 
 
-def _leave_the_rest_alone(kept: set[int]) -> None:
+def _leave_the_rest_alone(kept: set[int], name: str) -> None:
     """Nothing of the recorder's but some descriptors and standard error: no signals, no files, no standard streams."""
     signal.set_wakeup_fd(-1)
     for number in (*_IGNORED, signal.SIGTERM, signal.SIGCHLD):
@@ -130,4 +133,4 @@ def _leave_the_rest_alone(kept: set[int]) -> None:
         first = fd + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-        comm.write(_COMM)
+        comm.write(name)

@@ -9,17 +9,14 @@ then, so that whatever was mapped before any of its samples is known.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfpy.abi import user_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.unwinding import messages
-from perfpy.capture.unwinding.spool import MEMORY, PublishedExtents
+from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
 from perfpy.perfdata.container.events import FileEvent
 from perfpy.perfdata.records.chunk import Chunk
@@ -28,6 +25,7 @@ from perfpy.perfdata.records.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.capture.off_cpu.sources import WaitPlan
@@ -45,13 +43,14 @@ def serve(
     plan: WaitPlan | None = None,
     only: Collection[int] | None = None,
     jit: bool = False,
+    python: tuple[int, str | None] | None = None,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until there is nothing more to do, or nobody there. plan, only, jit: as PieceUnwinder has them.
+    """Serve until there is nothing more to do, or nobody there. plan, only, jit, python: as PieceUnwinder has them.
 
     rescue: completes the file where the recorder is gone before its time; None where there is no file.
     """
-    service = _Service(_Stores(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit), rescue)
+    service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python), rescue)
     try:
         for answer in service.answers(_requests(requests)):
             try:
@@ -86,7 +85,7 @@ def _write(fd: int, data: bytes) -> None:
 class _Service:
     """Answers requests. is_alone: the recorder has ended before it said that it would."""
 
-    def __init__(self, stores: _Stores, new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder], rescue: Rescue | None) -> None:
+    def __init__(self, stores: SpoolReader, new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder], rescue: Rescue | None) -> None:
         self._stores = stores
         self._new_unwinder = new_unwinder
         self._rescue = rescue
@@ -125,6 +124,7 @@ class _Service:
     def _last(self, unwinder: PieceUnwinder) -> Iterator[bytes]:
         yield from self._done(unwinder.rest())
         yield messages.answer(messages.HITS, unwinder.hits())
+        yield from (messages.answer(messages.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
         yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
         yield messages.answer(messages.FINISHED)
 
@@ -161,39 +161,3 @@ def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
 def chunk_of(data: NDArray[np.uint8]) -> Chunk:
     """The records of a piece: they are the kernel's, or our own, and whole."""
     return Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
-
-
-class _Stores:
-    """The spool, to read from. Memory is mapped: what lies there in one piece is used where it is."""
-
-    def __init__(self, fds: tuple[int, int, int]) -> None:
-        self._fds = fds[:2]
-        self._open_piece = PublishedExtents(fds[2])
-        self._memory = np.zeros(0, np.uint8)
-
-    def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
-        """What some extents hold; valid until the piece is done with."""
-        if len(extents) == 1 and extents[0].store == MEMORY:
-            _, offset, size = extents[0]
-            return self._mapped(offset + size)[offset : offset + size]
-        data = np.empty(sum(extent.size for extent in extents), np.uint8)
-        end = 0
-        for store, offset, size in extents:
-            view = data[end : end + size].data
-            done = 0
-            while done < size:
-                count = os.preadv(self._fds[store], [view[done:]], offset + done)
-                if not count:
-                    raise ValueError("the spool is shorter than its extents say")
-                done += count
-            end += size
-        return data
-
-    def open_piece(self) -> list[Extent]:
-        """The piece that the recorder had not sent yet, when it is gone."""
-        return self._open_piece.extents()
-
-    def _mapped(self, needed: int) -> NDArray[np.uint8]:
-        if len(self._memory) < needed:
-            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
-        return self._memory

@@ -98,18 +98,20 @@ class Spool:
         """How many pieces wait."""
         return len(self._waiting)
 
-    def write(self, slices: Sequence[Slice]) -> None:
-        """Add to the piece that is open. Raises OutputFailed where neither memory nor the disk has room."""
+    def write(self, slices: Sequence[Slice]) -> list[Extent]:
+        """Add to the piece that is open; returns where. Raises OutputFailed where neither memory nor the disk has room."""
+        written_extents: list[Extent] = []
         for piece in slices:
             data = memoryview(piece)
             while data:
                 store, room = self._room()
                 written = min(room, len(data)) if store == MEMORY else len(data)
-                self._put(store, data[:written])
+                written_extents.append(self._put(store, data[:written]))
                 data = data[written:]
         self._published.publish(self._open)
+        return written_extents
 
-    def _put(self, store: int, data: memoryview) -> None:
+    def _put(self, store: int, data: memoryview) -> Extent:
         fd, offset = (self.memory, self._next) if store == MEMORY else (self.disk, self._end_of_disk)
         done = 0
         try:
@@ -123,8 +125,10 @@ class Spool:
         else:
             self._end_of_disk = offset + done
             self.most_on_disk = max(self.most_on_disk, self._end_of_disk)
-        self._extend(Extent(store, offset, done))
+        extent = Extent(store, offset, done)
+        self._extend(extent)
         self.size += done
+        return extent
 
     def _extend(self, extent: Extent) -> None:
         last = self._open[-1] if self._open else None

@@ -25,12 +25,13 @@ from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.cut_stacks import CutStacks, note
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.capture.off_cpu.piece_waits import PieceWaits
     from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.python_frames.sample_frames import PythonFrames
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.symbols.symbolizer import Symbolizer
@@ -66,7 +67,7 @@ class PieceUnwinder:
 
     plan: how samples of waits are made (record --off-cpu), which then stand for those that tell of switches; only: the events
     whose stacks are unwound, None for all; jit: find the names of methods that are interpreted or inlined, where a runtime's
-    memory tells them.
+    memory tells them; python: where Python frames come from, and where their image is written, as PythonFrames has them.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class PieceUnwinder:
         plan: WaitPlan | None = None,
         only: Collection[int] | None = None,
         jit: bool = False,
+        python: tuple[int, str | None] | None = None,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
@@ -88,6 +90,7 @@ class PieceUnwinder:
         self._waits = self._new_waits(events)
         self._machine = machine or os.uname().machine
         self._java = JavaFrames(events[0]) if jit and self._machine == "x86_64" else None
+        self._python = self._new_python(events[0], *python) if python else None
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._cut: dict[int, CutStacks] = {}
@@ -99,6 +102,11 @@ class PieceUnwinder:
         from perfpy.capture.off_cpu.piece_waits import PieceWaits  # not asked for by all
 
         return PieceWaits(self._plan, events, self._table.layouts, self._own)
+
+    def _new_python(self, event: FileEvent, answers: int, cache: str | None) -> PythonFrames:
+        from perfpy.capture.python_frames.sample_frames import PythonFrames  # not asked for by all
+
+        return PythonFrames(event, answers, cache)
 
     def _get_ready(self, before: int) -> None:
         """Look at new files at once: they may be gone when their samples come."""
@@ -114,6 +122,8 @@ class PieceUnwinder:
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """The next piece; returns the records of the one before, None for the first."""
         held, self._held = self._held, self._see(chunk)
+        if self._python:
+            self._python.receive()
         self._look(self._held)
         self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
         return None if held is None else self._unwound(held)
@@ -169,6 +179,7 @@ class PieceUnwinder:
         rewriting.kept[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.told() if self._java else (b"", {})
+        mappings += self._python.told() if self._python else b""
         others = held.chunk.others
         if self._java:
             rewriting.kept[others[self._java.hides(held.chunk, others)]] = False
@@ -202,10 +213,21 @@ class PieceUnwinder:
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
         """Whole callchains of samples of one event; and the sampled addresses, where these are others than were recorded."""
         callchains = self._callchains(int(keys.min()))
-        columns = self._table.layouts[number].decode(samples.data, samples.starts, {*callchains.fields, "ip", "cpumode"}, late=True)
+        fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
+        columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
         found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
         chains = recordable(found, columns["ip"], columns["cpumode"] == MISC_USER)
-        return self._java.named(columns, chains, columns["ip"], keys) if self._java else (chains, None)
+        leaves: NDArray[np.uint64] | None = None
+        if self._java:
+            chains, leaves = self._java.named(columns, chains, columns["ip"], keys)
+        if self._python:
+            chains = self._python.named(columns, self._attrs[number], chains, keys, callchains)
+        return chains, leaves
+
+    def images(self) -> Iterator[tuple[str, bytes]]:
+        """Files of functions, in the end."""
+        if self._python:
+            yield from self._python.written()
 
     def _callchains(self, before: int) -> UserCallchains:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""
@@ -235,6 +257,7 @@ class PieceUnwinder:
             [f"note: {line}" for line in note(self._cut.values())]
             + (self._waits.notes() if self._waits else [])
             + (self._java.notes() if self._java else [])
+            + (self._python.notes() if self._python else [])
         )
 
 

@@ -77,6 +77,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     wanted = _with_buffers(wanted, options)
     return _with_file(wanted, options, config)._replace(
         jit=options.jit,
+        python=options.python,
         self_contained=bool(options.self_contained),
         off_cpu=options.off_cpu,
         off_cpu_thresh=options.off_cpu_thresh,

@@ -137,6 +137,7 @@ class ContentOptions(CommandOptions):
     )
     latency: bool = option("--latency", Flag(), "record context switches, for perfpy report --latency")
     jit: bool = option("--jit", Flag(), "record the names of JIT-compiled and interpreted functions")
+    python: bool = option("--python", Flag(), "record Python functions and lines, also of running programs")
     self_contained: str | None = option(
         "--self-contained",
         Attached("names", Choice("names", "binaries")),

@@ -131,20 +131,27 @@ def innermost_pid(pid: int) -> int:
     return int(found[-1]) if found else 0
 
 
+def innermost_tid(pid: int, tid: int) -> int:
+    """The number that a thread of a process knows itself by; 0 where it has gone."""
+    found = _status(pid, "NSpid:", tid)
+    return int(found[-1]) if found else 0
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether a running process has a handler for a signal."""
     words = _words(pid, "SigCgt:")
     return bool(words) and bool(int(words[0], 16) >> (number - 1) & 1)
 
 
-def _status(pid: int, label: str) -> list[str]:
-    """The numbers of a line of /proc/PID/status; none where there is no such process."""
-    return [word for word in _words(pid, label) if word.isdecimal()]
+def _status(pid: int, label: str, tid: int = 0) -> list[str]:
+    """The numbers of a line of /proc/PID/status, or of that of a thread; none where there is no such process."""
+    return [word for word in _words(pid, label, tid) if word.isdecimal()]
 
 
-def _words(pid: int, label: str) -> list[str]:
+def _words(pid: int, label: str, tid: int = 0) -> list[str]:
+    thread = f"task/{tid}/" if tid else ""
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="surrogateescape") as status:
+        with open(f"/proc/{pid}/{thread}status", encoding="utf-8", errors="surrogateescape") as status:
             return next((line for line in status if line.startswith(label)), "").split()[1:]
     except OSError:
         return []

@@ -74,7 +74,7 @@ class JavaFrames:
                 rows = np.flatnonzero(pids == pid)
                 pointers = _stack_pointers(columns, attr, rows)
                 for row, pointer in zip(rows.tolist(), pointers, strict=True):
-                    process.look(_words(columns, row), pointer)
+                    process.look(stack_words(columns, row), pointer)
 
     def _process(self, pid: int) -> JavaProcess | None:
         if pid in self._known:
@@ -111,7 +111,7 @@ class JavaFrames:
                 inside = (chains.values >= process.low) & (chains.values < process.high)
                 hits = np.add.reduceat(np.append(inside, False), chains.offsets[:-1]) if len(chains) else np.zeros(0)
                 for row in np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0)).tolist():
-                    values = self._chain(process, chains[row], _words(columns, row))
+                    values = self._chain(process, chains[row], stack_words(columns, row))
                     if values != chains[row].tolist():
                         changed[row] = values
                         self._first[pid] = min(self._first.get(pid, _NEVER), int(keys[row]))
@@ -186,7 +186,7 @@ def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -
     return (int(values[start + index]) if length > index else 0 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True))
 
 
-def _words(columns: Columns, row: int) -> NDArray[np.uint64]:
+def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
     """The copy of a sample's stack."""
     stacks = columns["user_stack"]
     if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:

@@ -1,0 +1,102 @@
+"""What the reader tells the unwinding process, over a pipe.
+
+What enters: values. What leaves: bytes, and from them the values again: { u32 size; char data[size] }, data as marshal has it. Both
+ends are processes of one recording, forked from one program; nothing else writes into the pipe.
+"""
+
+from __future__ import annotations
+
+import marshal
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD: Final = struct.Struct("=I")
+_PROCESS, _CODE, _CHAIN, _DONE, _REFUSED = range(5)
+
+
+class FoundProcess(NamedTuple):
+    """A Python process. loops: address ranges of its evaluation loop; an earlier one of the same pid is gone."""
+
+    pid: int
+    version: tuple[int, int]
+    loops: list[tuple[int, int]]
+
+
+class FoundCode(NamedTuple):
+    """A code object that a process runs: a CodeObject without its address."""
+
+    pid: int
+    number: int
+    begin: int
+    end: int
+    name: str
+    filename: str
+    first_line: int
+    lines: bytes
+    frame_size: int
+
+
+class FoundChain(NamedTuple):
+    """The frames of a thread, for samples taken at `times`: (address, number of the code, offset, is_entry), innermost first.
+
+    left: frames that the thread has left, the last called first; lag: nanoseconds from the newest of these samples to the reading;
+    has_moved: the thread ran while it was read.
+    """
+
+    pid: int
+    tid: int
+    times: list[int]
+    frames: list[tuple[int, int, int, bool]]
+    left: list[tuple[int, int, int, bool]]
+    is_whole: bool
+    has_moved: bool
+    lag: int
+
+
+class ReadUpTo(NamedTuple):
+    """All samples up to this time were looked at."""
+
+    time: int
+
+
+class Refused(NamedTuple):
+    """The memory of a process may not be read, or its interpreter is not known: why."""
+
+    pid: int
+    reason: str
+
+
+Answer = FoundProcess | FoundCode | FoundChain | ReadUpTo | Refused
+_KINDS: Final = (FoundProcess, FoundCode, FoundChain, ReadUpTo, Refused)
+
+
+def packed(answer: Answer) -> bytes:
+    """Return an answer as bytes."""
+    data = marshal.dumps((_KINDS.index(type(answer)), tuple(answer)))
+    return _HEAD.pack(len(data)) + data
+
+
+class IncomingAnswers:
+    """Puts answers together from what reads give."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take what was read."""
+        self._bytes += data
+
+    def answers(self) -> Iterator[Answer]:
+        """Return the answers that are whole."""
+        position = 0
+        while len(self._bytes) - position >= _HEAD.size:
+            (size,) = _HEAD.unpack_from(self._bytes, position)
+            if len(self._bytes) - position - _HEAD.size < size:
+                break
+            kind, values = marshal.loads(memoryview(self._bytes)[position + _HEAD.size : position + _HEAD.size + size])
+            position += _HEAD.size + size
+            yield _KINDS[kind](*values)
+        del self._bytes[:position]

@@ -1,0 +1,97 @@
+"""Python functions as code at addresses: which ones each has, and the ELF image that says so.
+
+What enters: code objects, of all processes. What leaves: addresses; an image with a symbol and lines for each. Functions that are the
+same in several processes have one range of addresses (see perfpy.capture.python_frames). The image has no code: its .text is a section
+without bytes in the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.interpreters.cpython.line_tables import decode_lines
+from perfpy.symbols.providers import jitdump
+from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
+from perfpy.symbols.providers.jitdump import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.capture.python_frames.answers import FoundCode
+
+#: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
+FIRST_ADDRESS: Final = 0x3E00_0000_0000
+MAPPED_SIZE: Final = 1 << 30  #: bytes that are mapped from there on
+IMAGE_OFFSET: Final = 0x1000  #: of the first one in the image
+_ALIGNMENT: Final = 16
+_BEFORE: Final = 2  # bytes in front of a function's first instruction: where its line is not known
+_LARGEST_IMAGE: Final = 256 << 20
+_MACHINE: Final = 62  # EM_X86_64
+
+
+class PlacedFunction(NamedTuple):
+    """A function and its addresses; size in bytes, with the two in front of its instructions."""
+
+    begin: int
+    size: int
+    code: FoundCode
+    version: tuple[int, int]
+
+    def address(self, offset: int | None) -> int:
+        """Return the address of an instruction; None: of the function alone."""
+        if offset is None or offset < 0:
+            return self.begin if offset is None else self.begin + _BEFORE
+        return min(self.begin + _BEFORE + offset, self.begin + self.size - 1)
+
+
+class PythonFunctions:
+    """All functions of a recording."""
+
+    def __init__(self) -> None:
+        self._functions: dict[tuple[object, ...], PlacedFunction] = {}
+        self._end = FIRST_ADDRESS
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def addresses_of(self, code: FoundCode, version: tuple[int, int]) -> PlacedFunction | None:
+        """Return the addresses of a function, new ones for a new one; None where there are no more."""
+        key = (code.filename, code.name, code.first_line, code.end - code.begin, code.lines, version)
+        found = self._functions.get(key)
+        if found is None:
+            size = code.end - code.begin + _BEFORE
+            if self._end + size > FIRST_ADDRESS + MAPPED_SIZE:
+                return None
+            found = self._functions[key] = PlacedFunction(self._end, size, code, version)
+            self._end += (size + _ALIGNMENT - 1) & -_ALIGNMENT
+        return found
+
+    def image(self) -> bytes:
+        """Return the ELF file of all functions."""
+        shift = IMAGE_OFFSET - FIRST_ADDRESS
+        functions = list(self._functions.values())
+        size = min(self._end - FIRST_ADDRESS, _LARGEST_IMAGE)
+        functions = [one for one in functions if one.begin + one.size <= FIRST_ADDRESS + size]
+        symbols = [(_name(one.code), one.begin + shift, one.size) for one in functions]
+        lines = [line for one in functions for line in _lines(one, shift)]
+        sections = [Section(b".text", 1, 6, bytes(size), align=16)]
+        sections += [Section(name, 1, 0, data) for name, data in debug_sections(lines, IMAGE_OFFSET, size).items()]
+        return jitdump.shared_object(sections, symbols, _MACHINE, text_offset=IMAGE_OFFSET)
+
+
+def _name(code: FoundCode) -> str:
+    """Return the name as CPython's own perf maps have it."""
+    return f"py::{_one_line(code.name)}:{_one_line(code.filename)}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text) or "?"
+
+
+def _lines(function: PlacedFunction, shift: int) -> Iterable[CodeLine]:
+    code = function.code
+    file, begin = _one_line(code.filename), function.begin + shift
+    yield CodeLine(begin, file, code.first_line)
+    for offset, line in decode_lines(code.lines, code.first_line, function.version):
+        if 0 <= offset < code.end - code.begin:
+            yield CodeLine(begin + _BEFORE + offset, file, line or code.first_line)

@@ -1,0 +1,149 @@
+"""One callchain with its Python frames.
+
+What enters: which frames of a native chain are evaluation loops, what each of them says of itself (evaluation), and the Python frames
+that were read from memory a moment after the sample. What leaves: for each loop the Python frames that it ran, innermost first, and how
+sure that is.
+
+What a loop says is of the moment of the sample, and exact: it names the innermost Python frame of the loop and its instruction. Frames
+that were read later are believed as callers only where they fit: the frame that the loop names is among them with the same code; or
+one ends exactly where the loop's frame begins, then it called that, but its own line may have changed and is left open. Where
+nothing fits, the loop keeps the one frame that it names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.python_frames.answers import FoundCode
+    from perfpy.capture.python_frames.evaluation import Evaluated
+
+#: how sure the frames of a sample are, best first: all as the sample says or fitting it; some callers' lines are open; by the number of
+#: calls from C alone; callers are missing; nothing is known
+EXACT, OPEN_LINES, UNPROVEN, PARTIAL, UNKNOWN = range(5)
+
+#: (number of a code object, offset of the instruction or None)
+Frame = tuple[int, int | None]
+ReadFrame = tuple[int, int, int, bool]  # address, code, offset, is_entry: see FoundChain
+
+
+class MergedFrames(NamedTuple):
+    """loops: the Python frames of each loop, innermost first. grade: of the worst."""
+
+    loops: list[list[Frame]]
+    grade: int
+
+
+def merge(
+    loops: Sequence[Evaluated | None],
+    read: Sequence[ReadFrame],
+    codes: dict[int, FoundCode],
+    *,
+    left: Sequence[ReadFrame] = (),
+    is_cut: bool,
+) -> MergedFrames:
+    """Return the Python frames of each loop. loops: innermost first; is_cut: the native chain may lack outer frames.
+
+    left: frames that were left before the reading (ThreadFrames.left), the last called first.
+    """
+    segments = _segments([*(_Read(*frame, is_left=True) for frame in left), *(_Read(*frame, is_left=False) for frame in read)])
+    first = _alignment(loops, segments, is_cut=is_cut)
+    fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
+    found: list[list[Frame]] = []
+    grade = EXACT
+    for number, loop in enumerate(loops):
+        segment = segments[first + number] if 0 <= first + number < len(segments) else []
+        frames, sure = _frames_of(loop, segment, codes, fits=fits)
+        found.append(frames)
+        grade = max(grade, sure)
+    if is_cut and loops and grade < PARTIAL:
+        for segment in segments[first + len(loops) :]:
+            found[-1] += [(frame.code, frame.offset) for frame in segment]
+    return MergedFrames(found, grade)
+
+
+def of_old_versions(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame], *, is_cut: bool) -> MergedFrames:
+    """Return the same of versions before 3.11, where each loop runs one frame, and names it."""
+    fits = len(read) == len(loops) or (is_cut and len(read) > len(loops))
+    found: list[list[Frame]] = []
+    grade = EXACT
+    for number, loop in enumerate(loops):
+        if loop is not None:
+            found.append([(loop.code, loop.offset)])
+        elif fits:
+            found.append([(read[number][1], read[number][2])])
+            grade = max(grade, UNPROVEN)
+        else:
+            found.append([])
+            grade = PARTIAL if any(loops) else UNKNOWN
+    if is_cut and loops:
+        beyond = _beyond(loops, read)
+        found[-1] += [(code, offset) for _, code, offset, _ in beyond]
+    return MergedFrames(found, grade)
+
+
+def _beyond(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]) -> Sequence[ReadFrame]:
+    """Return the frames outside of the outermost loop, where that one's frame was read."""
+    last = loops[-1]
+    rows = [row for row, frame in enumerate(read) if last and frame[0] in last.frames and frame[1] == last.code]
+    return read[rows[-1] + 1 :] if rows else ()
+
+
+class _Read(NamedTuple):
+    """A frame that was read; is_left: the thread had left it by then."""
+
+    address: int
+    code: int
+    offset: int
+    is_entry: bool
+    is_left: bool
+
+
+def _segments(read: Sequence[_Read]) -> list[list[_Read]]:
+    """Return the frames of each call of the evaluation loop."""
+    segments: list[list[_Read]] = []
+    current: list[_Read] = []
+    for frame in read:
+        current.append(frame)
+        if frame.is_entry:
+            segments.append(current)
+            current = []
+    return [*segments, current] if current else segments
+
+
+def _alignment(loops: Sequence[Evaluated | None], segments: list[list[_Read]], *, is_cut: bool) -> int:
+    """Return which segment belongs to the innermost loop: the one that holds its frame; else by the outer ends, which stay."""
+    for number, loop in enumerate(loops):
+        for row, segment in enumerate(segments) if loop else ():
+            if loop and any(frame.address in loop.frames and frame.code == loop.code for frame in segment):
+                return row - number
+    return sum(segment[-1].is_left for segment in segments) if is_cut else len(segments) - len(loops)
+
+
+def _frames_of(loop: Evaluated | None, segment: list[_Read], codes: dict[int, FoundCode], *, fits: bool) -> tuple[list[Frame], int]:
+    if loop is None:
+        frames: list[Frame] = [(frame.code, frame.offset) for frame in segment if not frame.is_left]
+        return (frames, UNPROVEN) if frames and fits else ([], UNKNOWN)
+    own: Frame = (loop.code, loop.offset)
+    live = sum(frame.is_left for frame in segment)  # the first one that is not left
+    for row, frame in enumerate(segment):
+        # the value stack of a frame can be full: then a pointer to its top looks like one to a frame that it calls
+        is_end = row == live and frame.address + codes[frame.code].frame_size in loop.frames
+        if frame.code == loop.code and (frame.address in loop.frames or not loop.frames or is_end):
+            return [own, *_callers(segment, row + 1, is_open=frame.is_left)], OPEN_LINES if frame.is_left else EXACT
+    for row, frame in enumerate(segment):
+        size = codes[frame.code].frame_size
+        if size and frame.address + size in loop.frames:
+            return [own, *_callers(segment, row, is_open=True)], OPEN_LINES
+    return [own], PARTIAL
+
+
+def _callers(segment: list[_Read], first: int, *, is_open: bool) -> list[Frame]:
+    """Return frames from one on. is_open: the first one has gone on since, so its line is not known, nor of those that were left."""
+    found: list[Frame] = []
+    for frame in segment[first:]:
+        found.append((frame.code, None if is_open else frame.offset))
+        is_open = frame.is_left
+    return found

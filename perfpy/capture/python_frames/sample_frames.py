@@ -1,0 +1,271 @@
+"""Python in what is unwound while it is recorded: callchains with Python frames, and what readers need for these.
+
+What enters: samples with their registers and stacks, their callchains, and what the reader answers. What leaves: callchains with the
+addresses of Python functions; records that map these; in the end the image of all functions, and how many samples have what.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi import records
+from perfpy.abi.code_mapping import code_mapping
+from perfpy.abi.columns import Ragged, distinct
+from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
+from perfpy.abi.sample_id import IdLayout
+from perfpy.capture.python_frames import merging
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
+from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluated
+from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, MAPPED_SIZE, PlacedFunction, PythonFunctions
+from perfpy.capture.python_frames.image_file import write_image
+from perfpy.capture.python_frames.notes import PythonSummary, notes
+from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
+from perfpy.capture.runtimes.hotspot.java_frames import stack_words
+from perfpy.symbols.providers.mapped_dump import new_folder
+from perfpy.untrusted import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.columns import Columns
+    from perfpy.capture.python_frames.answers import Answer
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.unwind.callchains import UserCallchains
+    from perfpy.unwind.rules import FrameRules
+
+_PATIENCE: Final = 0.5  # seconds for the reader to come to the samples that are unwound
+_READ: Final = 1 << 18
+_MOST_CHAINS: Final = 1 << 17  # that wait for their samples
+_MOST_LOOPS: Final = 64  # of a chain that are looked at closely
+
+
+class _Process:
+    """A Python process: its code, and the addresses of its functions by the numbers of code objects."""
+
+    def __init__(self, found: FoundProcess) -> None:
+        self.version = found.version
+        self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
+        self.ranges = CodeRanges()
+        self.is_mapped = False
+        self.placed: dict[int, PlacedFunction | None] = {}
+
+    def are_loops(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which addresses are in the evaluation loop."""
+        found = np.zeros(len(addresses), bool)
+        for begin, end in self.loops:
+            found |= (addresses >= begin) & (addresses < end)
+        return found
+
+
+class PythonFrames:
+    """Knows the Python processes among the recorded ones. event: the first one of the recording; answers: the reader's pipe.
+
+    cache: the build-id cache ("": perf's default), None: write no image. counts: samples by grade (see merging).
+    """
+
+    def __init__(self, event: FileEvent, answers: int, cache: str | None) -> None:
+        self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)
+        self._identity = event.ids[0] if event.ids else 0
+        self._answers = answers
+        self._incoming = IncomingAnswers()
+        self._is_open = True
+        self._processes: dict[int, _Process] = {}
+        self._chains: dict[tuple[int, int], tuple[_Process, FoundChain]] = {}
+        self._read_up_to = 0
+        self._refused: dict[int, str] = {}
+        self._functions = PythonFunctions()
+        self._first: dict[int, int] = {}
+        self._cache = cache
+        self._path = ""
+        self.counts = [0] * (merging.UNKNOWN + 1)
+        self._lags: list[int] = []
+
+    # what the reader says
+
+    def receive(self) -> None:
+        """Take the answers that are here."""
+        while self._is_open and select.select([self._answers], [], [], 0)[0]:
+            data = os.read(self._answers, _READ)
+            self._is_open = bool(data)
+            self._incoming.add(data)
+        for answer in self._incoming.answers():
+            self._take(answer)
+
+    def wait(self, moment: int) -> None:
+        """Wait until the reader has come to the samples of a moment, or is too late."""
+        end = time.monotonic() + _PATIENCE
+        self.receive()
+        while self._is_open and self._read_up_to < moment and (left := end - time.monotonic()) > 0:
+            select.select([self._answers], [], [], left)
+            self.receive()
+
+    def _take(self, answer: Answer) -> None:
+        if isinstance(answer, FoundChain):
+            if len(self._chains) >= _MOST_CHAINS:
+                self._chains.clear()
+            self._lags.append(answer.lag)
+            for moment in answer.times:
+                self._chains[answer.tid, moment] = (self._processes[answer.pid], answer)
+        elif isinstance(answer, FoundCode):
+            self._processes[answer.pid].ranges.add(answer)
+        elif isinstance(answer, ReadUpTo):
+            self._read_up_to = max(self._read_up_to, answer.time)
+        elif isinstance(answer, FoundProcess):
+            self._processes[answer.pid] = _Process(answer)
+        elif isinstance(answer, Refused):
+            self._refused[answer.pid] = answer.reason
+
+    # what is unwound
+
+    def named(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> Ragged:
+        """Return callchains with Python frames. keys: delivery keys."""
+        self.wait(int(columns["time"].max(initial=0)))
+        changed: dict[int, list[int]] = {}
+        for pid in distinct(columns["pid"]).tolist():
+            process = self._processes.get(pid)
+            if process is not None and len(chains.values):
+                is_loop = process.are_loops(chains.values)
+                hits = np.add.reduceat(np.append(is_loop, False), chains.offsets[:-1])
+                rows = np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0))
+                batch = _Batch(columns.take(rows), attr, chains.take(rows), keys[rows], unwinder)
+                for number, row in enumerate(rows.tolist()):
+                    values = self._chain(process, batch, number)
+                    if values is not None:
+                        changed[row] = values
+                        self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
+        for key in zip(columns["tid"].tolist(), columns["time"].tolist(), strict=True):
+            self._chains.pop(key, None)
+        return chains if not changed else _replaced(chains, changed)
+
+    def _chain(self, process: _Process, batch: _Batch, row: int) -> list[int] | None:
+        """Return the chain of a sample; None where nothing is known of its Python frames."""
+        owner, chain = self._chains.get(batch.key(row), (process, None))
+        read, left = (chain.frames, chain.left) if chain else ([], [])
+        codes = owner.ranges.codes
+        frames = {address + codes[code].frame_size: NO_FRAME for address, code, _, _ in (*left, *read)}
+        frames |= {address: code for address, code, _, _ in (*left, *read)}
+        native, rules, is_cut = batch.user_frames(row)
+        rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
+        states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
+        loops = [evaluated(state, owner.ranges, frames) if (state := states.get(number)) else None for number in rows]
+        if owner.version < (3, 11):
+            merged = merging.of_old_versions(loops, read, is_cut=is_cut)
+        else:
+            merged = merging.merge(loops, read, codes, left=left, is_cut=is_cut)
+        self.counts[merged.grade] += 1
+        found = dict(zip(rows, merged.loops, strict=True))
+        if not any(found.values()):
+            return None
+        values = batch.kernel_part(row)
+        for number, value in enumerate(native.tolist()):
+            values.append(value)
+            values += self._addresses(owner, found.get(number, ()))
+        return values
+
+    def _addresses(self, process: _Process, frames: Iterable[merging.Frame]) -> list[int]:
+        found = []
+        for number, offset in frames:
+            if number not in process.placed:
+                process.placed[number] = self._functions.addresses_of(process.ranges.codes[number], process.version)
+            function = process.placed[number]
+            if function is not None:
+                found.append(function.address(offset))
+        return found
+
+    # what readers need for it
+
+    def told(self) -> bytes:
+        """Return records that map the functions into processes that have not been told of."""
+        first, self._first = self._first, {}
+        mappings = b""
+        for pid, moment in first.items():
+            process = self._processes[pid]
+            if not process.is_mapped:
+                process.is_mapped = True
+                code = (FIRST_ADDRESS, MAPPED_SIZE, IMAGE_OFFSET)
+                record = code_mapping((pid, pid), code, self.image_path, moment, self._identity)
+                mappings += records.encode(record, self._layout, NATIVE_ENDIAN)
+        return mappings
+
+    @property
+    def image_path(self) -> str:
+        """The name that the image has, in a folder of its own."""
+        if not self._path:
+            cache = self._cache or paths.build_id_cache()
+            folder = paths.below(cache, "jit") if self._cache is None else new_folder(cache)
+            self._path = paths.below(folder, paths.jitted(0, 1))
+        return self._path
+
+    def written(self) -> Iterator[tuple[str, bytes]]:
+        """Write the image, and return its name and bytes; nothing where no function was met."""
+        if not len(self._functions):
+            return
+        image = self._functions.image()
+        if self._cache is not None:
+            try:
+                write_image(self.image_path, image)
+            except OSError as error:
+                self._refused[0] = f"{self.image_path}: {error.strerror}; perf has no names of Python functions"
+        yield self.image_path, image
+
+    def notes(self) -> list[str]:
+        """Return what the user ought to know, at the end."""
+        return notes(self.summary())
+
+    def summary(self) -> PythonSummary:
+        """Return what is known of all samples."""
+        lags = sorted(self._lags)
+        middle = lags[len(lags) // 2] if lags else 0
+        return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused)
+
+
+class _Batch:
+    """The samples of one process that have frames of the evaluation loop. Their rules are looked up together."""
+
+    def __init__(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> None:
+        self._columns = columns
+        self._chains = chains
+        self._registers = columns["user_regs"].gathered()
+        self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
+        repeated = np.repeat(np.arange(len(chains)), chains.lengths)
+        abi = int(columns["user_regs_abi"][0]) if columns.rows else 0
+        found = unwinder.frame_rules(abi, columns["pid"][repeated], keys[repeated], chains.values) if columns.rows else None
+        self._rules: list[FrameRules] = found[0] if found else []
+        self._ends: NDArray[np.bool_] = found[1] if found else np.zeros(0, bool)
+
+    def key(self, row: int) -> tuple[int, int]:
+        return int(self._columns["tid"][row]), int(self._columns["time"][row])
+
+    def _begin(self, row: int) -> int:
+        """Where the user's part of a chain begins."""
+        markers = np.flatnonzero(self._chains[row] == np.uint64(CONTEXT_USER))
+        return int(markers[-1]) + 1 if len(markers) else 0
+
+    def kernel_part(self, row: int) -> list[int]:
+        found: list[int] = self._chains[row][: self._begin(row)].tolist()
+        return found
+
+    def user_frames(self, row: int) -> tuple[NDArray[np.uint64], list[FrameRules], bool]:
+        """Return the addresses of the user's part, their rules, and whether it may lack outer frames."""
+        begin, end = int(self._chains.offsets[row]) + self._begin(row), int(self._chains.offsets[row + 1])
+        return self._chains.values[begin:end], self._rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
+
+    def registers_and_stack(self, row: int) -> tuple[dict[int, int], StackCopy]:
+        values = self._registers[row].tolist()
+        registers = {number: value for number, value in zip(self._numbers, values, strict=False) if number >= 0}
+        return registers, StackCopy(stack_words(self._columns, row), registers.get(STACK_POINTER, 0))
+
+
+def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
+    rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
+    offsets = np.zeros(len(chains) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=offsets[1:])
+    return Ragged(np.concatenate(rows), offsets)

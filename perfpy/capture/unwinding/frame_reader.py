@@ -1,0 +1,70 @@
+"""The reader, seen from the recorder: starting it, telling it what is new, ending it.
+
+What enters: extents of the spool. What leaves: the descriptor that its answers come from, for the unwinding process. The recorder never
+waits for it: what the pipe has no room for is not looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.process import run_child
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.unwinding.spool import Extent, Spool
+
+LOOK: Final = 21  #: the kind of its requests, see perfpy.capture.unwinding.messages
+_COMM: Final = "perfpy-python"
+
+
+class ReaderProcess:
+    """The other process. answers: to be read by the unwinding process alone, which is forked after this one."""
+
+    def __init__(self, spool: Spool, attr: EventAttr) -> None:
+        request_end, self._requests = os.pipe2(os.O_CLOEXEC)
+        self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
+        self.pid = os.fork()
+        if self.pid == 0:
+            stores = (spool.memory, spool.disk, spool.open_piece)
+            run_child({request_end, answer_end, *stores}, _COMM, lambda: _serve(request_end, answer_end, stores, attr))
+        os.close(request_end)
+        os.close(answer_end)
+        os.set_blocking(self._requests, False)
+
+    def given_away(self) -> None:
+        """The unwinding process has the answers now."""
+        os.close(self.answers)
+
+    def look(self, extents: Sequence[Extent]) -> None:
+        """Tell it of records that were just written."""
+        if extents and self._requests >= 0:
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                os.write(self._requests, messages.request(LOOK, extents))
+
+    def finish(self) -> None:
+        """Say that there are no more records: it ends when it has looked at all."""
+        if self._requests >= 0:
+            os.close(self._requests)
+            self._requests = -1
+
+    def close(self) -> None:
+        """End it at once, unless it has ended."""
+        self.finish()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+
+
+def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr) -> None:
+    """What the other process does: numpy is for it alone."""
+    from perfpy.capture.unwinding.frame_reading import serve
+
+    serve(requests, answers, stores, attr)

@@ -1,0 +1,254 @@
+"""The reader: samples that are new in the spool -> the Python frames of their threads, read at once.
+
+What enters: extents of the spool, each as soon as it is written. What leaves: answers for the unwinding process. Of several samples
+of a thread that come together one reading serves all. Which processes run CPython is looked for with their first sample, and again after
+an exec, a fork or a new mapping of an interpreter; else ever more rarely.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.samples import SampleLayout
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, packed
+from perfpy.capture.python_frames.locating import RuntimeLocator
+from perfpy.capture.python_frames.process_memory import InterpreterMemory
+from perfpy.capture.unwinding import messages
+from perfpy.capture.unwinding.spool_reading import SpoolReader
+from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.process import PythonProcess
+from perfpy.kernel.procfs import ProcFs
+from perfpy.symbols.files import live_process
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.capture.python_frames.answers import Answer
+    from perfpy.capture.python_frames.locating import LocatedRuntime
+
+_READ: Final = 1 << 16
+_FIRST_PAUSE: Final = 0.05  # seconds until a process is looked at again that runs no CPython, or none yet; twice as long each time
+_LONGEST_PAUSE: Final = 60.0
+_MOST_UNSENT: Final = 64 << 20  # bytes; what comes then is dropped
+_MOST_AT_ONCE: Final = 256  # threads that are read for one request
+_PROCESSES: Final = 512  # that are kept open
+_HEADER: Final = struct.Struct("=IHH")
+_IDS: Final = struct.Struct("=II")
+_TIME: Final = struct.Struct("=Q")
+_STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
+_EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
+
+
+class SampleHeads:
+    """What is looked at in samples of an event: in bytes from the record's beginning where their pid and tid are, and their time.
+
+    uses_monotonic: their times are of a clock that can be asked here.
+    """
+
+    def __init__(self, attr: EventAttr) -> None:
+        self._layout = SampleLayout(attr, NATIVE_ENDIAN)
+        self._stack_pointer = (attr.sample_regs_user & ((1 << _STACK_POINTER) - 1)).bit_count()
+        self.ids = 8 * (self._layout.word_of("pid") or 0)
+        self.time = 8 * (self._layout.word_of("time") or 0)
+        self.uses_monotonic = bool(attr.use_clockid) and attr.clockid == time.CLOCK_MONOTONIC
+
+    def stack_pointer(self, record: NDArray[np.uint8]) -> int:
+        """Return the stack pointer of a sample; 0 where it has none."""
+        registers = self._layout.decode(record, np.zeros(1, np.int64), ["user_regs"], late=True).get("user_regs")
+        values = registers.gathered().values if registers is not None else ()
+        return int(values[self._stack_pointer]) if len(values) > self._stack_pointer else 0
+
+
+class _Retry(NamedTuple):
+    until: float
+    pause: float
+
+
+class _KnownProcess:
+    """A Python process that is read. names: numbers of threads as the process has them, by ours."""
+
+    def __init__(self, pid: int, memory: InterpreterMemory, python: PythonProcess) -> None:
+        self.pid = pid
+        self.memory = memory
+        self.python = python
+        self.told: set[int] = set()
+        self.inner_tids: dict[int, int] = {}
+
+    def inner_tid(self, tid: int) -> int:
+        """Return the number that a thread has in its own pid namespace."""
+        if tid not in self.inner_tids:
+            self.inner_tids[tid] = live_process.innermost_tid(self.pid, tid) or tid
+        return self.inner_tids[tid]
+
+
+class FrameReader:
+    """Reads frames. Its answers are to be sent in their order."""
+
+    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None) -> None:
+        self._heads = heads
+        self._procfs = procfs or ProcFs()
+        self._locator = RuntimeLocator(self._procfs)
+        self._known: dict[int, _KnownProcess] = {}
+        self._waiting: dict[int, _Retry] = {}
+        self.answers: deque[Answer] = deque()
+
+    def look(self, records: NDArray[np.uint8]) -> None:
+        """Read the frames of all samples in some records."""
+        data = records.data
+        threads: dict[tuple[int, int], list[int]] = {}
+        newest: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        position, latest = 0, 0
+        heads = self._heads
+        while position + 8 <= len(data):
+            kind, misc, size = _HEADER.unpack_from(data, position)
+            if size < 8 or position + size > len(data):
+                break
+            if kind == RecordType.SAMPLE and size > max(heads.ids, heads.time) + 8:
+                (moment,) = _TIME.unpack_from(data, position + heads.time)
+                thread = _IDS.unpack_from(data, position + heads.ids)
+                threads.setdefault(thread, []).append(moment)
+                newest[thread] = records[position : position + size]
+                latest = max(latest, moment)
+            elif kind != RecordType.SAMPLE:
+                self._see(kind, misc, data[position + 8 : position + size])
+            position += size
+        for number, ((pid, tid), times) in enumerate(reversed(threads.items())):
+            if number < _MOST_AT_ONCE:
+                self._read(pid, tid, times, newest[pid, tid])
+        if latest:
+            self.answers.append(ReadUpTo(latest))
+
+    def _see(self, kind: int, misc: int, body: memoryview) -> None:
+        """Take over what a record says of processes: another program runs, or a new one does."""
+        if len(body) < 8:
+            return
+        pid, second = _IDS.unpack_from(body)
+        if (
+            (kind == RecordType.COMM and misc & _EXEC)
+            or (kind == RecordType.FORK and pid != second)
+            or (kind == RecordType.EXIT and pid != second)
+        ):
+            self._forget(pid)
+        elif kind in (RecordType.MMAP, RecordType.MMAP2) and pid not in self._known and b"python" in bytes(body[24:512]):
+            self._waiting.pop(pid, None)
+
+    def _forget(self, pid: int) -> None:
+        self._waiting.pop(pid, None)
+        known = self._known.pop(pid, None)
+        if known is not None:
+            known.memory.close()
+
+    def _read(self, pid: int, tid: int, times: list[int], record: NDArray[np.uint8]) -> None:
+        process = self._known.get(pid) or self._found(pid)
+        if process is None:
+            return
+        try:
+            pointer = self._heads.stack_pointer(record) if process.python.needs_stack_pointer and pid != tid else 0
+            found = process.python.frames(process.inner_tid(tid), pointer, is_main=pid == tid)
+        except UnreadableMemory:  # its stack was unmapped meanwhile, or it has ended
+            if not os.path.exists(f"{self._procfs.root}/{pid}"):
+                self._forget(pid)
+            return
+        if found is None:
+            return
+        lag = time.monotonic_ns() - max(times) if self._heads.uses_monotonic else 0
+        for frame in (*found.frames, *found.left):
+            code = frame.code
+            if code.number not in process.told:
+                process.told.add(code.number)
+                self.answers.append(FoundCode(pid, code.number, *code[2:]))
+        frames, left = (
+            [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (found.frames, found.left)
+        )
+        self.answers.append(FoundChain(pid, tid, times, frames, left, found.is_whole, found.has_moved, lag))
+
+    def _found(self, pid: int) -> _KnownProcess | None:
+        now = time.monotonic()
+        waiting = self._waiting.get(pid, _Retry(0.0, _FIRST_PAUSE / 2))
+        if now < waiting.until or not pid:
+            return None
+        located = self._locator.find(pid)
+        longest = _LONGEST_PAUSE
+        if located is not None:
+            longest = 1.0
+            try:
+                return self._opened(pid, located)
+            except PermissionError:
+                self.answers.append(Refused(pid, "its memory may not be read (kernel.yama.ptrace_scope?)"))
+                longest = _LONGEST_PAUSE
+            except ValueError as error:
+                self.answers.append(Refused(pid, str(error)))
+                longest = _LONGEST_PAUSE
+            except (OSError, UnreadableMemory):  # it has not begun, or has ended
+                pass
+        pause = min(2 * waiting.pause, longest)
+        self._waiting[pid] = _Retry(now + pause, pause)
+        return None
+
+    def _opened(self, pid: int, located: LocatedRuntime) -> _KnownProcess:
+        memory = InterpreterMemory(pid)
+        try:
+            python = PythonProcess(memory, located.runtime, located.version, time.monotonic)
+            next(python.states.interpreters())  # there is one already
+        except StopIteration:
+            memory.close()
+            raise UnreadableMemory from None
+        except BaseException:
+            memory.close()
+            raise
+        if len(self._known) >= _PROCESSES:
+            self._forget(next(iter(self._known)))
+        self.answers.append(FoundProcess(pid, python.layout.version, located.loops))
+        self._known[pid] = _KnownProcess(pid, memory, python)
+        return self._known[pid]
+
+
+def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr) -> None:
+    """Read until the recorder closes its pipe. A slow receiver of the answers does not hold the reading up."""
+    os.set_blocking(answers, False)
+    spool, reader, incoming = SpoolReader(stores), FrameReader(SampleHeads(attr)), messages.Incoming()
+    sender = _Sender(answers)
+    while True:
+        is_readable = select.select([requests], [answers] if sender else [], [])[0]
+        if is_readable:
+            data = os.read(requests, _READ)
+            if not data:
+                break
+            incoming.add(data)
+            for _, extents in incoming.requests():
+                reader.look(spool.bytes_of(extents))
+        sender.send(reader.answers)
+    os.set_blocking(answers, True)
+    sender.send(())
+
+
+class _Sender:
+    """Sends answers as far as there is room in the pipe, and keeps the rest; false where there is none."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._unsent = bytearray()
+
+    def __bool__(self) -> bool:
+        return bool(self._unsent)
+
+    def send(self, answers: deque[Answer] | tuple[()]) -> None:
+        """Send answers, which are taken out of their queue."""
+        while answers:
+            answer = answers.popleft()
+            if len(self._unsent) < _MOST_UNSENT or not isinstance(answer, FoundChain):
+                self._unsent += packed(answer)
+        while self._unsent:
+            try:
+                del self._unsent[: os.write(self._fd, self._unsent)]
+            except BlockingIOError:
+                return

@@ -1,0 +1,57 @@
+"""The spool, seen from the processes that read it.
+
+What enters: the descriptors of its stores, and extents. What leaves: bytes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.capture.unwinding.spool import MEMORY, PublishedExtents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.capture.unwinding.spool import Extent
+
+
+class SpoolReader:
+    """The spool, to read from. Memory is mapped: what lies there in one piece is used where it is."""
+
+    def __init__(self, fds: tuple[int, int, int]) -> None:
+        self._fds = fds[:2]
+        self._open_piece = PublishedExtents(fds[2])
+        self._memory = np.zeros(0, np.uint8)
+
+    def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
+        """What some extents hold; valid until the piece is done with."""
+        if len(extents) == 1 and extents[0].store == MEMORY:
+            _, offset, size = extents[0]
+            return self._mapped(offset + size)[offset : offset + size]
+        data = np.empty(sum(extent.size for extent in extents), np.uint8)
+        end = 0
+        for store, offset, size in extents:
+            view = data[end : end + size].data
+            done = 0
+            while done < size:
+                count = os.preadv(self._fds[store], [view[done:]], offset + done)
+                if not count:
+                    raise ValueError("the spool is shorter than its extents say")
+                done += count
+            end += size
+        return data
+
+    def open_piece(self) -> list[Extent]:
+        """The piece that the recorder had not sent yet, when it is gone."""
+        return self._open_piece.extents()
+
+    def _mapped(self, needed: int) -> NDArray[np.uint8]:
+        if len(self._memory) < needed:
+            self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
+        return self._memory

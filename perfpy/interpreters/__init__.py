@@ -1,0 +1,1 @@
+"""What the memory of running interpreters says: frames, functions, lines. Neither captures nor prints."""

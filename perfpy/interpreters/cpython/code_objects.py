@@ -1,0 +1,149 @@
+"""Code objects: name, file, lines and where the instructions are.
+
+What enters: addresses of code objects. What leaves: CodeObject, or None where there is none. Each is read once and kept by its address;
+as memory is used again, a kept one is compared with a few words of the memory from time to time.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.interpreters.cpython.layouts import PythonLayout
+    from perfpy.interpreters.cpython.memory import Memory
+
+LONGEST_NAME: Final = 1024  #: characters of a name or path; longer ones are truncated
+_LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
+_MOST_UNITS: Final = 1 << 22  # instructions of a code object
+_MOST_CODES: Final = 1 << 17  # kept of a process
+_MOST_BYTES: Final = 64 << 20  # of names and line tables that are kept of a process
+_FRESH: Final = 0.25  # seconds for which a kept code object is believed without a look at its memory
+_TYPE: Final = 8  # PyObject.ob_type
+_SIZE: Final = 16  # PyVarObject.ob_size
+_TYPE_NAME: Final = 24  # PyTypeObject.tp_name
+_BYTES: Final = 32  # PyBytesObject.ob_sval
+_TEXT_STATE: Final = 32  # PyASCIIObject.state; before it, at 16, the length
+_CODE_TYPE: Final = b"code\0"
+_ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+
+class CodeObject(NamedTuple):
+    """A function's code. number: counts all code objects of a Codes, from 0; begin, end: addresses of its instructions.
+
+    frame_size: bytes of its frames on the data stack, 0 before 3.11.
+    """
+
+    number: int
+    address: int
+    begin: int
+    end: int
+    name: str
+    filename: str
+    first_line: int
+    lines: bytes
+    frame_size: int
+
+
+class Codes:
+    """The code objects of one process. clock: seconds, monotonic."""
+
+    def __init__(self, memory: Memory, layout: PythonLayout, clock: Callable[[], float]) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._clock = clock
+        self._known: dict[int, tuple[CodeObject | None, bytes, float]] = {}
+        self._count = 0
+        self._bytes = 0
+        self._type = 0
+
+    def find(self, address: int) -> CodeObject | None:
+        """Return the code object at an address; None where there is none."""
+        now = self._clock()
+        known = self._known.get(address)
+        if known is not None and now - known[2] < _FRESH:
+            return known[0]
+        if not is_pointer(address):
+            return None
+        try:
+            head = self._memory.read(address, self._layout.code.size)
+        except UnreadableMemory:
+            return None
+        identity = self._identity(head)
+        code = known[0] if known is not None and known[1] == identity else self._read(address, head)
+        if len(self._known) >= _MOST_CODES:
+            self._known.clear()
+        self._known[address] = (code, identity, now)
+        return code
+
+    def _identity(self, head: bytes) -> bytes:
+        """Return the words that another code object at the same address would not have: its size, names and tables."""
+        layout = self._layout.code
+        fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
+        words = (head[field : field + 8] for field in fields)
+        return b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
+
+    def _read(self, address: int, head: bytes) -> CodeObject | None:
+        layout = self._layout.code
+        if self._bytes > _MOST_BYTES or not self._is_code(head):
+            return None
+        try:
+            if layout.is_inline:
+                begin, (units,) = address + layout.code, struct.unpack_from("<q", head, _SIZE)
+                size = 2 * units
+            else:
+                text = _word(head, layout.code)
+                begin, size = text + _BYTES, read_word(self._memory, text + _SIZE)
+            if not 0 < size <= 2 * _MOST_UNITS:
+                return None
+            name = self._text(_word(head, layout.qualname if layout.qualname >= 0 else layout.name))
+            filename = self._text(_word(head, layout.filename))
+            lines = self._table(_word(head, layout.lines))
+        except (UnreadableMemory, ValueError):
+            return None
+        self._bytes += len(name) + len(filename) + len(lines)
+        (first_line,) = struct.unpack_from("<i", head, layout.first_line)
+        self._count += 1
+        frame_size = 8 * (sum(struct.unpack_from("<i", head, one)[0] for one in layout.frame_sizes) + layout.frame_extra)
+        return CodeObject(self._count - 1, address, begin, begin + size, name, filename, max(first_line, 0), lines, frame_size)
+
+    def _is_code(self, head: bytes) -> bool:
+        """Whether an object's type is the one that is called "code"."""
+        if self._layout.is_free_threaded:  # its type is elsewhere
+            return True
+        kind = _word(head, _TYPE)
+        if not self._type and is_pointer(kind):
+            try:
+                name = self._memory.read(read_word(self._memory, kind + _TYPE_NAME), len(_CODE_TYPE))
+            except UnreadableMemory:
+                return False
+            self._type = kind if name == _CODE_TYPE else 0
+        return kind == self._type != 0
+
+    def _text(self, address: int) -> str:
+        """Read a str object, truncated where it is long."""
+        head = self._memory.read(address, _TEXT_STATE + 4)
+        length, (state,) = _word(head, 16), struct.unpack_from("<I", head, _TEXT_STATE)
+        # struct { interned, kind, compact, ascii, ready or statically allocated }: "interned" has 2 bits, 8 in some builds
+        for shift in (2, 8, 16):
+            kind, is_compact, is_ascii = state >> shift & 7, state >> shift + 3 & 1, state >> shift + 4 & 1
+            if kind in _ENCODINGS and is_compact:
+                begin = self._layout.ascii_text if is_ascii else self._layout.other_text
+                data = self._memory.read(address + begin, min(length, LONGEST_NAME) * kind)
+                return data.decode(_ENCODINGS[kind], "replace")
+        raise ValueError("no text")
+
+    def _table(self, address: int) -> bytes:
+        size = read_word(self._memory, address + _SIZE)
+        if size > _LONGEST_TABLE:
+            raise ValueError("no line table")
+        return self._memory.read(address + _BYTES, size)
+
+
+def _word(data: bytes, offset: int) -> int:
+    (value,) = WORD.unpack_from(data, offset)
+    return int(value)

@@ -1,0 +1,97 @@
+"""_Py_DebugOffsets: the description of its own structures that CPython 3.13 and later keep at the beginning of _PyRuntime.
+
+What enters: these bytes. What leaves: a PythonLayout. Layout of the description (Include/internal/pycore_debug_offsets.h): char
+cookie[8], then u64 numbers: the version, whether the build has no GIL, then groups of offsets, each begun by the size of its structure.
+Later versions add numbers at the ends of groups, so the groups' lengths belong to the version.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from perfpy.interpreters.cpython.layouts import NONE, CodeLayout, FrameLayout, PythonLayout, RuntimeLayout, ThreadLayout
+
+COOKIE: Final = b"xdebugpy"
+SIZE: Final = 8 * 48  # of what is read: all groups up to the code object, of any version
+_RUNTIME: Final = ("size", "finalizing", "interpreters_head")
+_INTERPRETER: Final = ("size", "id", "next", "threads_head")
+_GIL: Final = ("ceval_gil", "gil_runtime_state", "gil_runtime_state_enabled", "gil_runtime_state_locked", "gil_runtime_state_holder")
+_THREAD: Final = ("size", "prev", "next", "interp", "current_frame", "thread_id", "native_thread_id", "datastack_chunk", "status")
+_FRAME: Final = ("size", "previous", "executable", "instr_ptr", "localsplus", "owner")
+_CODE: Final = (
+    *("size", "filename", "name", "qualname", "linetable", "firstlineno", "argcount", "localsplusnames", "localspluskinds", "adaptive"),
+)
+_MODULES: Final = ("gc", "imports_modules", "sysdict", "builtins")
+_GROUPS_3_13: Final = (
+    ("runtime", _RUNTIME),
+    ("interpreter", (*_INTERPRETER, *_MODULES, *_GIL)),
+    ("thread", _THREAD),
+    ("frame", _FRAME),
+    ("code", _CODE),
+)
+_GROUPS_3_14: Final = (
+    ("runtime", _RUNTIME),
+    ("interpreter", (*_INTERPRETER, "threads_main", *_MODULES, *_GIL, "code_object_generation", "tlbc_generation")),
+    ("thread", _THREAD),
+    ("frame", (*_FRAME, "stackpointer", "tlbc_index")),
+    ("code", (*_CODE, "co_tlbc")),
+)
+_GROUPS: Final = {(3, 13): _GROUPS_3_13, (3, 14): _GROUPS_3_14}
+_FRAME_FIELDS: Final = ("localsplus", "previous", "executable", "instr_ptr", "owner")
+_CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive")
+_LARGEST: Final = 1 << 20  # of a structure
+_TAGS: Final = 3  # of references on the stack, since 3.14
+_FRAME_SIZE: Final = 8  # bytes from co_firstlineno to co_framesize, which is not described
+_SHIMS: Final = 3  # FRAME_OWNED_BY_CSTACK; since 3.14 FRAME_OWNED_BY_INTERPRETER, and after it the former
+
+
+def decode(data: bytes) -> PythonLayout:
+    """Return the layout that a runtime describes. Raises ValueError where it is none, or of a version that is not known here."""
+    numbers = struct.unpack_from("<40Q", data, 8) if data.startswith(COOKIE) and len(data) >= SIZE else ()
+    if not numbers:
+        raise ValueError("no description of a Python runtime")
+    version = (numbers[0] >> 24 & 0xFF, numbers[0] >> 16 & 0xFF)
+    if version not in _GROUPS:
+        raise ValueError("the runtime describes itself as Python {}.{}, which is not known here".format(*version))
+    values = struct.unpack_from(f"<{SIZE // 8 - 3}Q", data, 24)
+    found: dict[str, int] = {}
+    row = 0
+    for group, names in _GROUPS[version]:
+        for name in names:
+            found[f"{group}.{name}"] = values[row]
+            row += 1
+    if any(value > _LARGEST for name, value in found.items() if not name.endswith("_generation")):
+        raise ValueError("the description of the Python runtime makes no sense")
+    return _layout(version, found, is_free_threaded=bool(numbers[1]))
+
+
+def _layout(version: tuple[int, int], found: dict[str, int], *, is_free_threaded: bool) -> PythonLayout:
+    gil = found["interpreter.gil_runtime_state"]
+    runtime = RuntimeLayout(
+        found["runtime.interpreters_head"],
+        found["interpreter.next"],
+        found["interpreter.threads_head"],
+        found["interpreter.ceval_gil"],
+        found["interpreter.gil_runtime_state_holder"] - gil,
+        found["interpreter.gil_runtime_state_locked"] - gil,
+    )
+    tags = _TAGS if version >= (3, 14) else 0
+    return PythonLayout(version, runtime, _thread(found), _frame(found), _code(found), 40, 56, tags, is_free_threaded)
+
+
+def _thread(found: dict[str, int]) -> ThreadLayout:
+    names = ("thread_id", "native_thread_id", "datastack_chunk")
+    return ThreadLayout(
+        found["thread.size"], found["thread.next"], found["thread.current_frame"], NONE, *(found[f"thread.{name}"] for name in names)
+    )
+
+
+def _frame(found: dict[str, int]) -> FrameLayout:
+    size, previous, executable, pointer, owner = (found[f"frame.{name}"] for name in _FRAME_FIELDS)
+    return FrameLayout(size, previous, executable, pointer, owner, NONE, _SHIMS)
+
+
+def _code(found: dict[str, int]) -> CodeLayout:
+    size, filename, name, qualname, lines, first_line, code = (found[f"code.{name}"] for name in _CODE_FIELDS)
+    return CodeLayout(size, filename, name, qualname, lines, first_line, code, is_inline=True, frame_sizes=(first_line + _FRAME_SIZE,))

@@ -1,0 +1,189 @@
+"""The frames of one thread, as they are in memory at this moment.
+
+What enters: the address of a thread state. What leaves: ThreadFrames, innermost first. From 3.11 on frames lie on a data stack of the
+thread, which is copied in one go, so that what is read is of one moment but for a few microseconds; frames of generators lie in
+their objects. `is_entry` says that a frame's caller is C code: the evaluation loop was called anew for it. Before 3.11 that is true of
+every frame. The state is read once more in the end: `has_moved` says that the thread ran meanwhile.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.interpreters.cpython.layouts import NONE
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+
+if TYPE_CHECKING:
+    from perfpy.interpreters.cpython.code_objects import CodeObject, Codes
+    from perfpy.interpreters.cpython.layouts import PythonLayout
+    from perfpy.interpreters.cpython.memory import Memory
+
+MOST_FRAMES: Final = 1024  #: of a thread; callers beyond are left out
+_CHUNK_HEAD: Final = 24  # _PyStackChunk: previous, size, top
+_LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
+_MOST_CHUNKS: Final = 16
+_SMALLEST_CHUNK: Final = 4096  # chunks are whole pages
+_BEHIND: Final = 512  # bytes behind the last frame that are copied at least
+_MOST_LEFT: Final = 32
+_UNITS_OF_3_10: Final = 2
+
+
+class PythonFrame(NamedTuple):
+    """One frame. offset: of the instruction that it runs, in bytes from the beginning of its code; -2 before the first one."""
+
+    address: int
+    code: CodeObject
+    offset: int
+    is_entry: bool
+
+
+class ThreadFrames(NamedTuple):
+    """The frames of a thread. is_whole: whether all callers are there; has_moved: whether the thread ran while they were read.
+
+    left: frames above them on the data stack that the thread has left a moment ago, and whose memory is still as it was.
+    """
+
+    frames: list[PythonFrame]
+    is_whole: bool
+    has_moved: bool
+    left: list[PythonFrame]
+
+
+class FrameWalker:
+    """Walks the frames of one process's threads."""
+
+    def __init__(self, memory: Memory, layout: PythonLayout, codes: Codes) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._codes = codes
+        self._walk = self._walk_data_stack if layout.has_data_stack else self._walk_objects
+
+    def frames(self, state: bytes, address: int) -> ThreadFrames:
+        """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemory."""
+        innermost = self._innermost(state)
+        found, is_whole, chunks = self._walk(state, innermost)
+        after = self._memory.read(address, self._layout.thread.size)
+        left = self._left(chunks, found[0].address if found else 0) if chunks else []
+        return ThreadFrames(found, is_whole, self._innermost(after) != innermost, left)
+
+    def _innermost(self, state: bytes) -> int:
+        thread = self._layout.thread
+        if thread.cframe == NONE:
+            return int(WORD.unpack_from(state, thread.frame)[0])
+        (cframe,) = WORD.unpack_from(state, thread.cframe)
+        return read_word(self._memory, cframe + thread.frame) if is_pointer(cframe) else 0
+
+    def _walk_data_stack(self, state: bytes, address: int) -> tuple[list[PythonFrame], bool, _Chunks | None]:
+        layout = self._layout.frame
+        chunks = _Chunks(self._memory, state, self._layout.thread.chunk)
+        found: list[PythonFrame] = []
+        for _ in range(4 * MOST_FRAMES):  # shims are no frames
+            if not address or len(found) >= MOST_FRAMES:
+                break
+            if not is_pointer(address):
+                return found, False, chunks
+            data, start = chunks.bytes_at(address, layout.size)
+            if data[start + layout.owner] >= layout.shims:
+                if found:
+                    found[-1] = found[-1]._replace(is_entry=True)
+            else:
+                frame = self._frame(address, data, start)
+                if frame is None:
+                    return found, False, chunks
+                found.append(frame)
+            (address,) = WORD.unpack_from(data, start + layout.previous)
+        if found and not address:
+            found[-1] = found[-1]._replace(is_entry=True)
+        return found, not address, chunks
+
+    def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
+        """Return a frame whose bytes begin at `start`; None where its code is none, or its instruction lies elsewhere."""
+        layout = self._layout.frame
+        code = self._codes.find(WORD.unpack_from(data, start + layout.code)[0] & ~self._layout.tag_mask)
+        if code is None:
+            return None
+        offset = WORD.unpack_from(data, start + layout.instruction)[0] - code.begin
+        if not -2 <= offset < code.end - code.begin:
+            return None
+        return PythonFrame(address, code, offset, layout.is_entry != NONE and bool(data[start + layout.is_entry]))
+
+    def _left(self, chunks: _Chunks, below: int) -> list[PythonFrame]:
+        """Return the frames that lie behind the last one, each where the one before it ends. below: the address of that one."""
+        layout = self._layout.frame
+        data, start, address = chunks.rest
+        found: list[PythonFrame] = []
+        while start + layout.size <= len(data) and len(found) < _MOST_LEFT:
+            frame = self._frame(address, data, start)
+            if frame is None or data[start + layout.owner] >= layout.shims or frame.code.frame_size < layout.size:
+                break
+            (previous,) = WORD.unpack_from(data, start + layout.previous)
+            found.append(frame._replace(is_entry=frame.is_entry or previous != below))
+            below, address, start = address, address + frame.code.frame_size, start + frame.code.frame_size
+        return found[::-1]
+
+    def _walk_objects(self, _state: bytes, address: int) -> tuple[list[PythonFrame], bool, _Chunks | None]:
+        """Walk frame objects: before 3.11."""
+        layout = self._layout.frame
+        unit = _UNITS_OF_3_10 if self._layout.version == (3, 10) else 1
+        found: list[PythonFrame] = []
+        while address and len(found) < MOST_FRAMES:
+            if not is_pointer(address):
+                return found, False, None
+            data = self._memory.read(address, layout.size)
+            code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
+            (last,) = struct.unpack_from("<i", data, layout.instruction)
+            if code is None or not -1 <= last < (code.end - code.begin) // unit:
+                return found, False, None
+            found.append(PythonFrame(address, code, last * unit if last >= 0 else -2, is_entry=True))
+            (address,) = WORD.unpack_from(data, layout.previous)
+        return found, not address, None
+
+
+class _Chunks:
+    """Copies of the chunks of a thread's data stack, made when a frame in them is met.
+
+    rest: what lies behind the last frame: bytes that hold it, where it begins in them, and its address.
+    """
+
+    def __init__(self, memory: Memory, state: bytes, offset: int) -> None:
+        self._memory = memory
+        chunk, top = struct.unpack_from("<QQ", state, offset)
+        self.rest = (b"", 0, 0)
+        self._copies: list[tuple[int, bytes]] = []
+        if is_pointer(chunk) and chunk < top <= chunk + _LARGEST_CHUNK:
+            data = self._copy(chunk, top - chunk)
+            self._copies.append((chunk, data))
+            self.rest = (data, top - chunk, top)
+
+    def _copy(self, chunk: int, used: int) -> bytes:
+        """Copy the newest chunk with some of what lies behind its last frame, if there is as much."""
+        try:
+            return self._memory.read(chunk, (used + _BEHIND + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
+        except UnreadableMemory:
+            return self._memory.read(chunk, used)
+
+    def bytes_at(self, address: int, size: int) -> tuple[bytes, int]:
+        """Return bytes that hold a frame, and where it begins in them."""
+        for begin, data in self._copies:
+            if begin <= address and address + size <= begin + len(data):
+                return data, address - begin
+        if len(self._copies) and len(self._copies) < _MOST_CHUNKS:
+            self._copy_previous()
+            begin, data = self._copies[-1]
+            if begin <= address and address + size <= begin + len(data):
+                return data, address - begin
+        return self._memory.read(address, size), 0
+
+    def _copy_previous(self) -> None:
+        """Copy the chunk before the last one that was copied, as far as it is filled."""
+        (previous,) = WORD.unpack_from(self._copies[-1][1], 0)
+        if not is_pointer(previous):
+            return
+        try:
+            _, size, top = struct.unpack("<QQQ", self._memory.read(previous, _CHUNK_HEAD))
+            used = _CHUNK_HEAD + 8 * top  # top counts the words of the data
+            if _CHUNK_HEAD < used <= min(size, _LARGEST_CHUNK):
+                self._copies.append((previous, self._memory.read(previous, used)))
+        except UnreadableMemory:
+            return

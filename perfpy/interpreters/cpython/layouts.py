@@ -1,0 +1,120 @@
+"""Where CPython's structures have their fields: offsets in bytes, by version.
+
+What enters: a version, or the _Py_DebugOffsets that 3.13 and later begin _PyRuntime with. What leaves: a PythonLayout. The tables of 3.8 to
+3.12 are facts of the public headers (Include/internal/pycore_runtime.h, pycore_interp.h, pycore_frame.h, Include/cpython/code.h) of
+64-bit builds without Py_DEBUG; they hold for all releases of a minor version, as its ABI is fixed with the release candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+NONE: Final = -1  # a field that a version lacks
+
+
+class RuntimeLayout(NamedTuple):
+    """From _PyRuntime to thread states. gil: of the lock, in _PyRuntime up to 3.11, in the interpreter (a pointer) later."""
+
+    interpreters: int
+    next_interpreter: int
+    threads: int
+    gil: int
+    gil_holder: int
+    gil_locked: int
+
+
+class ThreadLayout(NamedTuple):
+    """PyThreadState. frame: of the innermost frame, behind cframe where there is one. native_id: NONE before 3.11."""
+
+    size: int
+    next: int
+    frame: int
+    cframe: int
+    thread_id: int
+    native_id: int
+    chunk: int
+
+
+class FrameLayout(NamedTuple):
+    """_PyInterpreterFrame, PyFrameObject before 3.11.
+
+    instruction: a pointer, or before 3.11 an int that counts bytes (3.8, 3.9) or units of two (3.10); is_entry: of 3.11 only; shims:
+    the owner from which on a frame stands for a call from C and runs no code.
+    """
+
+    size: int
+    previous: int
+    code: int
+    instruction: int
+    owner: int
+    is_entry: int
+    shims: int
+
+
+class CodeLayout(NamedTuple):
+    """PyCodeObject. code: where the instructions begin, or before 3.11 a pointer to a bytes object with them.
+
+    frame_sizes: ints whose sum, with `frame_extra`, is the number of words of a frame on the data stack.
+    """
+
+    size: int
+    filename: int
+    name: int
+    qualname: int
+    lines: int
+    first_line: int
+    code: int
+    is_inline: bool
+    frame_sizes: tuple[int, ...] = ()
+    frame_extra: int = 0
+
+
+class PythonLayout(NamedTuple):
+    """All offsets of one version. text: where the characters of a compact ASCII string and of any other one begin."""
+
+    version: tuple[int, int]
+    runtime: RuntimeLayout
+    thread: ThreadLayout
+    frame: FrameLayout
+    code: CodeLayout
+    ascii_text: int
+    other_text: int
+    tag_mask: int = 0
+    is_free_threaded: bool = False
+
+    @property
+    def has_data_stack(self) -> bool:
+        """Whether frames lie on a stack of their own, so that many of them belong to one call of the evaluation loop."""
+        return self.version >= (3, 11)
+
+
+_OLD_THREAD: Final = ThreadLayout(264, 8, 24, NONE, 176, NONE, NONE)
+_OLD_CODE: Final = CodeLayout(176, 104, 112, NONE, 120, 40, 48, is_inline=False)
+_OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8)
+
+#: of versions that do not describe themselves
+LAYOUTS: Final = {
+    (3, 8): PythonLayout((3, 8), RuntimeLayout(32, 0, 8, 0, 1160, 1168), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
+    (3, 9): PythonLayout((3, 9), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
+    (3, 10): PythonLayout(
+        (3, 10), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME._replace(instruction=96), _OLD_CODE, 48, 72
+    ),
+    (3, 11): PythonLayout(
+        (3, 11),
+        RuntimeLayout(40, 0, 16, 0, 368, 376),
+        ThreadLayout(360, 8, 8, 56, 152, 160, 296),
+        FrameLayout(72, 48, 32, 56, 69, 68, 1 << 8),
+        CodeLayout(192, 112, 120, 128, 136, 72, 184, is_inline=True, frame_sizes=(68, 76), frame_extra=9),
+        48,
+        72,
+    ),
+    (3, 12): PythonLayout(
+        (3, 12),
+        RuntimeLayout(40, 0, 72, 384, 8, 16),
+        ThreadLayout(288, 8, 0, 56, 136, 144, 232),
+        FrameLayout(72, 8, 0, 56, 70, NONE, 3),
+        CodeLayout(200, 112, 120, 128, 136, 68, 192, is_inline=True, frame_sizes=(76,)),
+        40,
+        56,
+    ),
+}

@@ -1,0 +1,101 @@
+"""One Python process: its threads' frames, by the memory of the process.
+
+What enters: memory, the address of _PyRuntime, a version. What leaves: ThreadFrames by thread. A thread's state is looked for once and
+kept by its number as long as it says that it is that thread's.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from perfpy.interpreters.cpython.code_objects import Codes
+from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
+from perfpy.interpreters.cpython.frames import FrameWalker, ThreadFrames
+from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
+from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.threads import ThreadStates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.interpreters.cpython.memory import Memory
+
+_PAUSE: Final = 0.05  # seconds until all thread states are listed again for a thread that is not among them
+
+
+def layout_of(memory: Memory, runtime: int, version: tuple[int, int]) -> PythonLayout:
+    """Return the layout of a runtime: as it describes itself, or by its version. Raises ValueError where that is not known."""
+    data = memory.read(runtime, SIZE)
+    if data.startswith(COOKIE):
+        return decode(data)
+    if version not in LAYOUTS:
+        raise ValueError("Python {}.{} is not known here".format(*version))
+    return LAYOUTS[version]
+
+
+class PythonProcess:
+    """The interpreters of one process. version: (0, 0) where the runtime describes itself; clock: seconds, monotonic.
+
+    Raises UnreadableMemory, or ValueError where the version is not known.
+    """
+
+    def __init__(self, memory: Memory, runtime: int, version: tuple[int, int], clock: Callable[[], float]) -> None:
+        self._memory = memory
+        self._clock = clock
+        self.layout = layout_of(memory, runtime, version)
+        self.states = ThreadStates(memory, runtime, self.layout)
+        self.codes = Codes(memory, self.layout, clock)
+        self._walker = FrameWalker(memory, self.layout, self.codes)
+        self._state_of: dict[int, int] = {}
+        self._listed = -1.0
+
+    @property
+    def needs_stack_pointer(self) -> bool:
+        """Whether thread states do not hold the number of their thread."""
+        return self.layout.thread.native_id == NONE
+
+    def frames(self, tid: int, stack_pointer: int = 0, *, is_main: bool = False) -> ThreadFrames | None:
+        """Return the frames of a thread; None where it has no thread state. tid: as the process itself has it.
+
+        stack_pointer, is_main: what tells threads apart before 3.11. Raises UnreadableMemory.
+        """
+        state = self._state(tid, stack_pointer, is_main=is_main)
+        if state is None:
+            return None
+        address, data = state
+        return self._walker.frames(data, address)
+
+    def _state(self, tid: int, stack_pointer: int, *, is_main: bool) -> tuple[int, bytes] | None:
+        address = self._state_of.get(tid)
+        if address is not None:
+            data = self._read(address)
+            if data is not None and self._belongs(data, tid):
+                return address, data
+            del self._state_of[tid]
+        address = self._find(tid, stack_pointer, is_main=is_main)
+        data = self._read(address) if address else None
+        if not address or data is None:
+            return None
+        self._state_of[tid] = address
+        return address, data
+
+    def _read(self, address: int) -> bytes | None:
+        try:
+            return self._memory.read(address, self.layout.thread.size)
+        except UnreadableMemory:
+            return None
+
+    def _belongs(self, data: bytes, tid: int) -> bool:
+        offset = self.layout.thread.native_id
+        return offset == NONE or struct.unpack_from("<Q", data, offset)[0] == tid
+
+    def _find(self, tid: int, stack_pointer: int, *, is_main: bool) -> int:
+        if self.layout.thread.native_id == NONE:
+            return self.states.by_stack(stack_pointer, is_main=is_main)
+        now = self._clock()
+        if now - self._listed < _PAUSE:
+            return 0
+        self._listed = now
+        self._state_of = self.states.by_native_id()
+        return self._state_of.get(tid, 0)

@@ -1,0 +1,79 @@
+"""Thread states: which one belongs to a thread of the kernel.
+
+What enters: thread numbers as the process itself has them. What leaves: addresses of PyThreadState. From 3.11 on a state holds that
+number. Before, it holds pthread_self() alone, which lies at the upper end of a thread's stack: the nearest one above the stack pointer
+is the thread's own; the main thread, whose stack lies elsewhere, is the state that no other thread fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.interpreters.cpython.layouts import NONE
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.interpreters.cpython.layouts import PythonLayout
+    from perfpy.interpreters.cpython.memory import Memory
+
+_MOST_INTERPRETERS: Final = 256
+_MOST_THREADS: Final = 8192
+_LARGEST_STACK: Final = 64 << 20  # bytes between a stack pointer and pthread_self()
+
+
+class ThreadStates:
+    """The thread states of one process. runtime: the address of _PyRuntime."""
+
+    def __init__(self, memory: Memory, runtime: int, layout: PythonLayout) -> None:
+        self._memory = memory
+        self._runtime = runtime
+        self._layout = layout
+
+    def interpreters(self) -> Iterator[int]:
+        """Return the addresses of the interpreter states."""
+        runtime = self._layout.runtime
+        state, seen = read_word(self._memory, self._runtime + runtime.interpreters), 0
+        while is_pointer(state) and seen < _MOST_INTERPRETERS:
+            yield state
+            state, seen = read_word(self._memory, state + runtime.next_interpreter), seen + 1
+
+    def all(self) -> Iterator[tuple[int, bytes]]:
+        """Return the address and the bytes of each thread state; what cannot be read ends its list."""
+        thread, left = self._layout.thread, _MOST_THREADS
+        for interpreter in self.interpreters():
+            try:
+                state = read_word(self._memory, interpreter + self._layout.runtime.threads)
+                while is_pointer(state) and left > 0:
+                    data = self._memory.read(state, thread.size)
+                    yield state, data
+                    (state,), left = WORD.unpack_from(data, thread.next), left - 1
+            except UnreadableMemory:
+                continue
+
+    def by_native_id(self) -> dict[int, int]:
+        """Return the states by the numbers of their threads; empty before 3.11."""
+        offset = self._layout.thread.native_id
+        return {} if offset == NONE else {WORD.unpack_from(data, offset)[0]: state for state, data in self.all()}
+
+    def by_stack(self, stack_pointer: int, *, is_main: bool) -> int:
+        """Return the state of the thread whose stack holds an address; 0 where none fits."""
+        offset = self._layout.thread.thread_id
+        states = [(WORD.unpack_from(data, offset)[0], state) for state, data in self.all()]
+        if is_main:  # states are listed newest first, and the main thread's is the first that is made
+            return states[-1][1] if states else 0
+        above = [(ident, state) for ident, state in states if 0 <= ident - stack_pointer < _LARGEST_STACK]
+        return min(above)[1] if above else 0
+
+    def gil_holder(self) -> int:
+        """Return the state of the thread that holds the lock of the main interpreter; 0 for none."""
+        runtime = self._layout.runtime
+        try:
+            gil = self._runtime
+            if runtime.gil:
+                gil = read_word(self._memory, next(self.interpreters()) + runtime.gil)
+            is_locked = int.from_bytes(self._memory.read(gil + runtime.gil_locked, 4), "little")
+            return read_word(self._memory, gil + runtime.gil_holder) if is_locked == 1 else 0
+        except (UnreadableMemory, StopIteration):
+            return 0

@@ -1,0 +1,81 @@
+"""record --python: functions and lines of Python programs out of memory, started and running, as the programs measure themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.pythons import interpreter
+from tests.live.test_python_frames import PROGRAM, perfpy, shares
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
+
+TOLERANCE = 3  # percentage points
+VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+REPORT = ("report", "--stdio", "--children", "-g", "none", "--percent-limit", "0")
+
+#: lines take 60, 30 and 10 of 100 parts
+LINES = """
+import time
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+def work():
+    spin(6000)
+    spin(3000)
+    spin(1000)
+end = time.time() + 60
+while time.time() < end:
+    work()
+"""
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def python(request: pytest.FixtureRequest) -> str:
+    found = interpreter(request.param)
+    if not found:
+        pytest.skip(f"no Python {request.param} on this machine")
+    return found
+
+
+def record(*words: str, folder: Path) -> None:
+    perfpy("record", "-q", "-o", "perf.data", "--python", "-e", "cpu-clock", "-F", "999", *words, folder=folder)
+
+
+def test_a_program_that_is_started(python: str, tmp_path: Path):
+    (tmp_path / "program.py").write_text(PROGRAM.replace("SECONDS", "0.3"))
+    record("--", python, "program.py", folder=tmp_path)
+    took = json.loads((tmp_path / "took.json").read_text())
+    found = shares(perfpy(*REPORT, "-s", "sym", folder=tmp_path))
+    total, seen = sum(took.values()), sum(found.get(name, 0) for name in took)
+    assert seen > 80
+    assert {name: 100 * found.get(name, 0) / seen for name in took} == pytest.approx(
+        {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
+    )
+
+
+def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
+    (tmp_path / "lines.py").write_text(LINES)
+    environment = {**os.environ, "PYTHONPERFSUPPORT": "0"}
+    with subprocess.Popen([python, "lines.py"], cwd=tmp_path, env=environment) as process:
+        try:
+            time.sleep(0.3)
+            record("-p", str(process.pid), "--", "sleep", "2", folder=tmp_path)
+            assert process.poll() is None
+        finally:
+            process.kill()
+    text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
+    lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
+    count = {line: 100 * lines.count(line) / len(lines) for line in set(lines)}
+    assert len(lines) > 200
+    assert {line: count.get(line, 0) for line in "789"} == pytest.approx({"7": 60, "8": 30, "9": 10}, abs=2 * TOLERANCE)
+    assert re.search(r"^ *[\d.]+% +[\d.]+% .*py::spin:", perfpy(*REPORT, "-s", "sym", folder=tmp_path), re.MULTILINE)

@@ -1,0 +1,80 @@
+"""Python functions as code at addresses, and the answers that bring them."""
+
+from __future__ import annotations
+
+from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
+from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, PythonFunctions
+from perfpy.capture.python_frames.notes import PythonSummary, notes
+from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
+
+#: lines 10 and 12 of two instructions each, in 3.8's table
+LINES = bytes((4, 2))
+
+
+def code(name: str, **others: object) -> FoundCode:
+    return FoundCode(1, 0, 0x7000, 0x7008, name, "/app/main.py", 10, LINES, 0)._replace(**others)
+
+
+def test_the_same_function_has_one_range_in_all_processes():
+    functions = PythonFunctions()
+    first = functions.addresses_of(code("f"), (3, 8))
+    assert functions.addresses_of(code("f", pid=2, begin=0x9000, end=0x9008), (3, 8)) is first
+    other = functions.addresses_of(code("f", first_line=30), (3, 8))
+    assert other.begin >= first.begin + first.size
+    assert first.begin == FIRST_ADDRESS
+    assert len(functions) == 2
+
+
+def test_addresses_are_those_of_instructions():
+    function = PythonFunctions().addresses_of(code("f"), (3, 8))
+    assert function.address(None) == function.begin
+    assert function.address(-2) == function.begin + 2
+    assert function.address(4) == function.begin + 6
+    assert function.address(1000) == function.begin + function.size - 1
+
+
+def test_there_are_no_addresses_beyond_what_is_mapped():
+    functions = PythonFunctions()
+    large = 1 << 29
+    assert functions.addresses_of(code("f", end=0x7000 + large), (3, 8)) is not None
+    assert functions.addresses_of(code("g", end=0x7000 + large), (3, 8)) is None
+    assert functions.addresses_of(code("h"), (3, 8)) is not None
+
+
+def test_the_image_names_functions():
+    functions = PythonFunctions()
+    functions.addresses_of(code("Class.method"), (3, 8))
+    functions.addresses_of(code("evil\n\x1b[31m", filename="a\nb.py"), (3, 8))
+    file = ElfFile("image", functions.image())
+    section = file.section(".symtab", SHT_SYMTAB)
+    names = bytes(file.strings(section)).split(b"\0")
+    assert b"py::Class.method:/app/main.py" in names
+    assert b"py::evil??[31m:a?b.py" in names
+    assert file.symbols(section)["value"].tolist()[1] == IMAGE_OFFSET
+
+
+def test_answers_survive_the_pipe_in_pieces():
+    answers = [
+        FoundProcess(1, (3, 12), [(1, 2)]),
+        code("f"),
+        FoundChain(1, 2, [3, 4], [(5, 0, 6, True)], [], True, False, 7),
+        ReadUpTo(8),
+        Refused(9, "why"),
+    ]
+    data = b"".join(map(packed, answers))
+    incoming, found = IncomingAnswers(), []
+    for begin in range(0, len(data), 7):
+        incoming.add(data[begin : begin + 7])
+        found += incoming.answers()
+    assert found == answers
+    assert [type(one) for one in found] == [type(one) for one in answers]
+
+
+def test_notes_say_what_is_less_than_exact():
+    (line,) = notes(PythonSummary((90, 4, 3, 2, 1), 5, 1_500_000, {}))
+    assert "5 functions in 99 of 100 samples" in line
+    assert "90 exact, 4 without the line of a caller, 3 by the number of calls alone, 2 without Python callers" in line
+    assert "1.50 ms" in line
+    assert "exact" not in notes(PythonSummary((90, 0, 0, 0, 0), 5, 0, {}))[0]
+    assert notes(PythonSummary((0, 0, 0, 0, 0), 0, 0, {7: "it may not be read"})) == ["warning: --python: process 7: it may not be read"]
+    assert "no sample" in notes(PythonSummary((0, 0, 0, 0, 0), 0, 0, {}))[0]

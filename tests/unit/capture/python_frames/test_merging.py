@@ -1,0 +1,157 @@
+"""Python frames in native chains: what a sample says itself, what was read after it, and what fits together."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.capture.python_frames.answers import FoundCode
+from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluated
+from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, UNKNOWN, UNPROVEN, merge, of_old_versions
+from perfpy.capture.python_frames.registers import FrameState
+
+STACK = 0x7F00_0000_0000
+CODE = 0x7F10_0000_0000
+SIZE = 0xA0
+
+
+def code(number: int) -> FoundCode:
+    return FoundCode(1, number, CODE + number * 0x1000, CODE + number * 0x1000 + 100, f"f{number}", "f.py", 1, b"", SIZE)
+
+
+CODES = {number: code(number) for number in range(6)}
+
+
+def frame(level: int, number: int, offset: int = 10, *, is_entry: bool = False) -> tuple[int, int, int, bool]:
+    return STACK + level * SIZE, number, offset, is_entry
+
+
+def loop(level: int | None, number: int, offset: int = 20) -> Evaluated:
+    return Evaluated(number, offset, frozenset() if level is None else frozenset((STACK + level * SIZE,)))
+
+
+#: three calls within one loop: 0 called 1, which called 2
+ONE_LOOP = [frame(2, 2), frame(1, 1), frame(0, 0, is_entry=True)]
+
+
+def test_the_samples_own_instruction_counts_and_not_the_later_one():
+    merged = merge([loop(2, 2, 44)], ONE_LOOP, CODES, is_cut=False)
+    assert merged == ([[(2, 44), (1, 10), (0, 10)]], EXACT)
+
+
+def test_frames_that_were_called_after_the_sample_are_left_out():
+    merged = merge([loop(1, 1, 44)], ONE_LOOP, CODES, is_cut=False)
+    assert merged == ([[(1, 44), (0, 10)]], EXACT)
+
+
+def test_another_function_in_the_same_frame_leaves_its_callers_line_open():
+    merged = merge([loop(2, 3, 44)], ONE_LOOP, CODES, is_cut=False)
+    assert merged == ([[(3, 44), (1, None), (0, 10)]], OPEN_LINES)
+
+
+def test_a_function_that_has_returned_meanwhile_keeps_its_caller():
+    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, is_cut=False)
+    # frames[2] ends where the sample's frame begins: its end is what the loop's registers show
+    assert merged == ([[(3, 44), (2, None), (1, 10), (0, 10)]], OPEN_LINES)
+
+
+def test_what_fits_nowhere_stands_alone():
+    assert merge([loop(5, 3)], ONE_LOOP, CODES, is_cut=False) == ([[(3, 20)]], PARTIAL)
+    assert merge([loop(5, 3)], [], CODES, is_cut=False) == ([[(3, 20)]], PARTIAL)
+
+
+def test_each_loop_gets_the_frames_that_it_runs():
+    read = [frame(3, 3), frame(2, 2, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
+    merged = merge([loop(3, 3), loop(1, 1)], read, CODES, is_cut=False)
+    assert merged == ([[(3, 20), (2, 10)], [(1, 20), (0, 10)]], EXACT)
+
+
+def test_loops_that_were_entered_after_the_sample_are_left_out():
+    read = [frame(3, 3), frame(2, 2, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
+    assert merge([loop(1, 1)], read, CODES, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
+
+
+def test_loops_that_have_ended_before_the_reading_keep_their_own_frame():
+    read = [frame(1, 1), frame(0, 0, is_entry=True)]
+    merged = merge([loop(2, 2), loop(1, 1)], read, CODES, is_cut=False)
+    assert merged == ([[(2, 20)], [(1, 20), (0, 10)]], PARTIAL)
+
+
+def test_callers_beyond_the_copy_of_the_stack_follow():
+    read = [frame(2, 2, is_entry=True), frame(1, 1, is_entry=True), frame(0, 0, is_entry=True)]
+    assert merge([loop(2, 2)], read, CODES, is_cut=True) == ([[(2, 20), (1, 10), (0, 10)]], EXACT)
+    assert merge([loop(0, 0)], read, CODES, is_cut=True) == ([[(0, 20)]], EXACT)
+
+
+def test_loops_that_say_nothing_go_by_the_number_of_calls():
+    assert merge([None], ONE_LOOP, CODES, is_cut=False) == ([[(2, 10), (1, 10), (0, 10)]], UNPROVEN)
+    assert merge([None, None], ONE_LOOP, CODES, is_cut=False)[1] == UNKNOWN
+    assert merge([None], [], CODES, is_cut=False) == ([[]], UNKNOWN)
+
+
+def test_frames_that_were_left_before_the_reading_are_callers_without_lines():
+    left, read = [frame(3, 3), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
+    merged = merge([loop(3, 3, 44)], read, CODES, left=left, is_cut=False)
+    assert merged == ([[(3, 44), (2, None), (1, None), (0, 10)]], OPEN_LINES)
+
+
+def test_frames_that_were_left_do_not_disturb():
+    left, read = [frame(3, 3, is_entry=True), frame(2, 2)], [frame(1, 1), frame(0, 0, is_entry=True)]
+    assert merge([loop(1, 1)], read, CODES, left=left, is_cut=False) == ([[(1, 20), (0, 10)]], EXACT)
+    assert merge([None], read, CODES, left=left, is_cut=False) == ([[(1, 10), (0, 10)]], UNPROVEN)
+    assert merge([loop(3, 3), loop(1, 1)], read, CODES, left=left, is_cut=False)[0] == [[(3, 20)], [(1, 20), (0, 10)]]
+
+
+def test_loops_of_old_versions_name_their_frames_themselves():
+    assert of_old_versions([loop(None, 2), loop(None, 1)], [], is_cut=False) == ([[(2, 20)], [(1, 20)]], EXACT)
+    read = [frame(9, 2, 30, is_entry=True), frame(8, 1, 40, is_entry=True)]
+    assert of_old_versions([None, loop(8, 1)], read, is_cut=False) == ([[(2, 30)], [(1, 20)]], UNPROVEN)
+    assert of_old_versions([None, loop(8, 1)], read[1:], is_cut=False) == ([[], [(1, 20)]], PARTIAL)
+    assert of_old_versions([loop(9, 2)], read, is_cut=True) == ([[(2, 20), (1, 40)]], EXACT)
+    assert of_old_versions([None], [], is_cut=False) == ([[]], UNKNOWN)
+
+
+# what loops say
+
+
+@pytest.fixture
+def ranges() -> CodeRanges:
+    found = CodeRanges()
+    for one in CODES.values():
+        found.add(one)
+    return found
+
+
+def state(words=(), **registers: int) -> FrameState:
+    return FrameState({int(name[1:]): value for name, value in registers.items()}, list(words))
+
+
+def test_the_instruction_is_the_one_before_the_pointer(ranges):
+    found = evaluated(state(r14=CODE + 0x2000 + 22, r6=STACK), ranges, {STACK: 2})
+    assert found == Evaluated(2, 20, frozenset((STACK,)))
+
+
+def test_registers_count_before_the_stack(ranges):
+    words = [CODE + 0x1000 + 50, CODE + 0x2000 + 60]
+    assert evaluated(state(words, r12=CODE + 0x2000 + 22), ranges, {}) == Evaluated(2, 20, frozenset())
+    assert evaluated(state(words[1:]), ranges, {}) == Evaluated(2, 58, frozenset())
+
+
+def test_pointers_into_several_functions_need_a_frame_to_decide(ranges):
+    words = [CODE + 0x1000 + 50, CODE + 0x2000 + 60]
+    assert evaluated(state(words), ranges, {}) is None
+    assert evaluated(state([*words, STACK]), ranges, {STACK: 1}) == Evaluated(1, 48, frozenset((STACK,)))
+
+
+def test_ends_of_frames_count_where_no_frame_is_met(ranges):
+    frames = {STACK: 1, STACK + SIZE: NO_FRAME}
+    assert evaluated(state(r14=CODE + 2, r6=STACK + SIZE), ranges, frames) == Evaluated(0, 0, frozenset((STACK + SIZE,)))
+    assert evaluated(state(r14=CODE + 2, r6=STACK + SIZE, r3=STACK), ranges, frames) == Evaluated(0, 0, frozenset((STACK,)))
+
+
+def test_other_values_are_no_instructions(ranges):
+    assert evaluated(state([0, CODE, CODE + 101, CODE + 7, (1 << 64) - 1], r14=CODE - 2), ranges, {}) is None
+
+
+def test_the_newest_code_at_an_address_counts(ranges):
+    ranges.add(code(2)._replace(number=9, name="newer"))
+    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}).code == 9

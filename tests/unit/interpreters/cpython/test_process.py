@@ -1,0 +1,251 @@
+"""Frames of threads out of memory: all layouts, and memory that lies."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from perfpy.interpreters.cpython import code_objects, frames
+from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
+from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
+from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.process import PythonProcess
+from tests.builders.python_memory import BASE, PythonMemory
+
+#: what CPython 3.13.0 on x86-64 says of itself
+OF_3_13 = (
+    *(0x030D00F0, 0, 459_944, 600, 632),
+    *(390_000, 7272, 7264, 7344, 7544, 8312, 8360, 8368, 16, 262_000, 0, 262_016, 262_008),
+    *(304, 0, 8, 16, 72, 152, 160, 232, 32),
+    *(80, 8, 0, 56, 72, 70),
+    *(208, 112, 120, 128, 136, 68, 52, 96, 104, 200),
+)
+OLD = [(3, 8), (3, 9), (3, 10)]
+NEW = [(3, 11), (3, 12)]
+
+
+def described() -> bytes:
+    data = COOKIE + struct.pack(f"<{len(OF_3_13)}Q", *OF_3_13)
+    return data + bytes(SIZE - len(data))
+
+
+def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
+    return PythonProcess(memory.heap, memory.runtime, memory.layout.version, clock)
+
+
+@pytest.fixture(params=[*OLD, *NEW, (3, 13)], ids=lambda version: "{}.{}".format(*version))
+def memory(request) -> PythonMemory:
+    if request.param in LAYOUTS:
+        return PythonMemory(request.param)
+    made = PythonMemory(request.param, decode(described()))
+    made.heap.write(made.runtime, described())
+    made.heap.put(made.runtime + made.layout.runtime.interpreters, made.interpreter)
+    return made
+
+
+def names(found) -> list[tuple[str, int, bool]]:
+    return [(frame.code.name, frame.offset, frame.is_entry) for frame in found.frames]
+
+
+def test_frames_of_a_thread_innermost_first(memory):
+    outer, inner, called = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
+    calls = [[(outer, 8), (inner, 20)], [(called, 4)]] if memory.layout.has_data_stack else [[(outer, 8)], [(inner, 20)], [(called, 4)]]
+    memory.thread(77, memory.stack(calls))
+    found = process_of(memory).frames(77, is_main=True)
+    last = "Class.method" if memory.layout.code.qualname != NONE else "method"
+    is_entry = not memory.layout.has_data_stack
+    assert names(found) == [("<lambda>", 4, True), (last, 20, is_entry), ("main", 8, True)]
+    assert found.is_whole
+    assert not found.has_moved
+    assert found.frames[0].code.filename == "/app/main.py"
+    assert found.frames[0].code.first_line == 10
+
+
+def test_sizes_of_frames_are_those_on_the_data_stack(memory):
+    code = memory.code("main", frame_words=20)
+    memory.thread(77, memory.stack([[(code, 0)]]))
+    assert process_of(memory).frames(77, is_main=True).frames[0].code.frame_size == (160 if memory.layout.has_data_stack else 0)
+
+
+def test_names_beyond_ascii(memory):
+    memory.thread(77, memory.stack([[(memory.code("größe"), 0)]]))
+    assert process_of(memory).frames(77, is_main=True).frames[0].code.name == "größe"
+
+
+def test_threads_are_told_apart(memory):
+    stacks = [memory.stack([[(memory.code(name), 0)]]) for name in ("first", "second", "third")]
+    for number, stack in enumerate(stacks):
+        memory.thread(100 + number, stack, thread_id=0x7000_0000_0000 + number * 0x80_0000)
+    process = process_of(memory)
+    by_stack = [0, 0x7000_0080_0000 - 5000, 0x7000_0100_0000 - 5000]
+    found = [process.frames(100 + number, by_stack[number], is_main=number == 0) for number in range(3)]
+    assert [one.frames[0].code.name for one in found] == ["first", "second", "third"]
+
+
+def test_threads_without_a_state_have_no_frames(memory):
+    memory.thread(77, memory.stack([[(memory.code("main"), 0)]]), thread_id=0x7000_0000_0000)
+    assert process_of(memory).frames(78, 0x7100_0000_0000) is None
+
+
+def test_states_that_went_to_another_thread_are_looked_for_again():
+    memory = PythonMemory((3, 12))
+    time = [0.0]
+    state = memory.thread(77, memory.stack([[(memory.code("old"), 0)]]))
+    process = process_of(memory, lambda: time[0])
+    assert process.frames(77) is not None
+    memory.heap.put(state + memory.layout.thread.native_id, 78)
+    time[0] = 1.0
+    assert process.frames(77) is None
+    time[0] = 2.0
+    assert process.frames(78).frames[0].code.name == "old"
+
+
+def test_code_objects_are_read_once():
+    memory = PythonMemory((3, 12))
+    memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    process = process_of(memory)
+    process.frames(77)
+    memory.heap.reads = 0
+    process.frames(77)
+    assert memory.heap.reads <= 6
+
+
+def test_another_code_object_at_the_same_address_is_noticed():
+    memory, time = PythonMemory((3, 12)), [0.0]
+    first, second = memory.code("first"), memory.code("second")
+    memory.thread(77, memory.stack([[(first, 0)]]))
+    process = process_of(memory, lambda: time[0])
+    assert process.frames(77).frames[0].code.name == "first"
+    memory.heap.write(first, memory.heap.read(second, memory.layout.code.size))
+    time[0] = 1.0
+    assert process.frames(77).frames[0].code.name == "second"
+
+
+def test_frames_in_older_chunks_of_the_data_stack():
+    memory = PythonMemory((3, 12))
+    code = memory.code("deep")
+    outer, old, top = memory.stack([[(code, 2 * number) for number in range(40)]])
+    memory.heap.put(old + 16, (top - old - 24) // 8)
+    new = memory.heap.new(4096)
+    memory.heap.put(new, old)
+    memory.frame(new + 24, code, 60, outer)
+    memory.thread(77, (new + 24, new, new + 24 + 160))
+    found = process_of(memory).frames(77)
+    assert [frame.offset for frame in found.frames] == [60, *range(78, -2, -2)]
+
+
+def test_the_holder_of_the_lock():
+    memory = PythonMemory((3, 12))
+    state = memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    gil = memory.heap.new(64)
+    memory.heap.put(memory.interpreter + memory.layout.runtime.gil, gil)
+    memory.heap.put(gil + memory.layout.runtime.gil_holder, state)
+    process = process_of(memory)
+    assert process.states.gil_holder() == 0
+    memory.heap.put(gil + memory.layout.runtime.gil_locked, 1, 4)
+    assert process.states.gil_holder() == state
+
+
+# memory that lies
+
+
+def test_endless_chains_of_frames_end(memory):
+    code = memory.code("main")
+    innermost, chunk, top = memory.stack([[(code, 0), (code, 2)]])
+    outermost = (
+        innermost - 160
+        if memory.layout.has_data_stack
+        else int.from_bytes(memory.heap.read(innermost + memory.layout.frame.previous, 8), "little")
+    )
+    memory.heap.put(outermost + memory.layout.frame.previous, innermost)
+    memory.thread(77, (innermost, chunk, top))
+    found = process_of(memory).frames(77, is_main=True)
+    assert len(found.frames) == frames.MOST_FRAMES
+    assert not found.is_whole
+
+
+@pytest.mark.parametrize("pointer", [1, 0xFFFF_FFFF_FFFF_FFFF, BASE + 4097, 0x1234_5678_9ABC_DEF0])
+def test_pointers_to_nowhere_end_a_chain(memory, pointer):
+    innermost, chunk, top = memory.stack([[(memory.code("main"), 0)]])
+    memory.heap.write(innermost + memory.layout.frame.previous, struct.pack("<Q", pointer))
+    memory.thread(77, (innermost, chunk, top))
+    found = process_of(memory).frames(77, is_main=True)
+    assert not found.is_whole
+    assert len(found.frames) <= 1
+
+
+@pytest.mark.parametrize("offset", [-4, 100, 1 << 30])
+def test_instructions_outside_of_their_code_are_not_believed(memory, offset):
+    memory.thread(77, memory.stack([[(memory.code("main", units=50), offset)]]))
+    found = process_of(memory).frames(77, is_main=True)
+    assert not found.frames
+    assert not found.is_whole
+
+
+def test_endless_lists_of_threads_end(memory):
+    state = memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    memory.heap.put(state + memory.layout.thread.next, state)
+    assert process_of(memory).frames(78, 0x7100_0000_0000) is None
+
+
+def test_names_of_any_length_are_truncated():
+    memory = PythonMemory((3, 12))
+    text = memory.text("x" * 5000)
+    memory.heap.put(text + 16, 10 << 30)
+    code = memory.code("main")
+    memory.heap.put(code + memory.layout.code.qualname, text)
+    memory.thread(77, memory.stack([[(code, 0)]]))
+    assert process_of(memory).frames(77).frames[0].code.name == "x" * code_objects.LONGEST_NAME
+
+
+@pytest.mark.parametrize("field", ["filename", "name", "lines"])
+def test_code_objects_whose_parts_cannot_be_read_are_none(memory, field):
+    code = memory.code("main")
+    memory.heap.put(code + getattr(memory.layout.code, field), 8)
+    if field == "name" and memory.layout.code.qualname != NONE:
+        memory.heap.put(code + memory.layout.code.qualname, 8)
+    memory.thread(77, memory.stack([[(code, 0)]]))
+    assert not process_of(memory).frames(77, is_main=True).frames
+
+
+def test_objects_of_another_type_are_no_code(memory):
+    code = memory.code("main")
+    memory.heap.put(code + 8, memory.text("no type"))
+    memory.thread(77, memory.stack([[(code, 0)]]))
+    assert not process_of(memory).frames(77, is_main=True).frames
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 40])
+def test_code_objects_of_impossible_sizes_are_none(size):
+    memory = PythonMemory((3, 12))
+    code = memory.code("main")
+    memory.heap.put(code + 16, size)
+    memory.thread(77, memory.stack([[(code, 0)]]))
+    assert not process_of(memory).frames(77).frames
+
+
+def test_chunks_of_impossible_sizes_are_not_copied():
+    memory = PythonMemory((3, 12))
+    innermost, chunk, _ = memory.stack([[(memory.code("main"), 0)]])
+    memory.thread(77, (innermost, chunk, chunk + (1 << 40)))
+    assert len(process_of(memory).frames(77).frames) == 1
+
+
+def test_descriptions_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="not known"):
+        decode(COOKIE + struct.pack("<Q", 0x03630000) + bytes(SIZE))
+    numbers = [*OF_3_13]
+    numbers[10] = 1 << 50
+    with pytest.raises(ValueError, match="no sense"):
+        decode(COOKIE + struct.pack(f"<{len(numbers)}Q", *numbers) + bytes(SIZE))
+    with pytest.raises(ValueError, match="no description"):
+        decode(bytes(SIZE))
+
+
+def test_versions_that_are_not_known_are_refused():
+    memory = PythonMemory((3, 12))
+    with pytest.raises(ValueError, match="is not known here"):
+        PythonProcess(memory.heap, memory.runtime, (3, 7), lambda: 0.0)
+    with pytest.raises(UnreadableMemory):
+        PythonProcess(memory.heap, 8, (3, 12), lambda: 0.0)

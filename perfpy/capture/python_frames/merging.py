@@ -48,7 +48,7 @@ def merge(
 
     left: frames that were left before the reading (ThreadFrames.left), the last called first.
     """
-    segments = _segments([*(_Read(*frame, is_left=True) for frame in left), *(_Read(*frame, is_left=False) for frame in read)])
+    segments = _segments([*(_ReadOrLeft(*frame, is_left=True) for frame in left), *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
     found: list[list[Frame]] = []
@@ -91,7 +91,7 @@ def _beyond(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]) -> Seq
     return read[rows[-1] + 1 :] if rows else ()
 
 
-class _Read(NamedTuple):
+class _ReadOrLeft(NamedTuple):
     """A frame that was read; is_left: the thread had left it by then."""
 
     address: int
@@ -101,10 +101,10 @@ class _Read(NamedTuple):
     is_left: bool
 
 
-def _segments(read: Sequence[_Read]) -> list[list[_Read]]:
+def _segments(read: Sequence[_ReadOrLeft]) -> list[list[_ReadOrLeft]]:
     """Return the frames of each call of the evaluation loop."""
-    segments: list[list[_Read]] = []
-    current: list[_Read] = []
+    segments: list[list[_ReadOrLeft]] = []
+    current: list[_ReadOrLeft] = []
     for frame in read:
         current.append(frame)
         if frame.is_entry:
@@ -113,7 +113,7 @@ def _segments(read: Sequence[_Read]) -> list[list[_Read]]:
     return [*segments, current] if current else segments
 
 
-def _alignment(loops: Sequence[Evaluated | None], segments: list[list[_Read]], *, is_cut: bool) -> int:
+def _alignment(loops: Sequence[Evaluated | None], segments: list[list[_ReadOrLeft]], *, is_cut: bool) -> int:
     """Return which segment belongs to the innermost loop: the one that holds its frame; else by the outer ends, which stay."""
     for number, loop in enumerate(loops):
         for row, segment in enumerate(segments) if loop else ():
@@ -122,7 +122,7 @@ def _alignment(loops: Sequence[Evaluated | None], segments: list[list[_Read]], *
     return sum(segment[-1].is_left for segment in segments) if is_cut else len(segments) - len(loops)
 
 
-def _frames_of(loop: Evaluated | None, segment: list[_Read], codes: dict[int, FoundCode], *, fits: bool) -> tuple[list[Frame], int]:
+def _frames_of(loop: Evaluated | None, segment: list[_ReadOrLeft], codes: dict[int, FoundCode], *, fits: bool) -> tuple[list[Frame], int]:
     if loop is None:
         frames: list[Frame] = [(frame.code, frame.offset) for frame in segment if not frame.is_left]
         return (frames, UNPROVEN) if frames and fits else ([], UNKNOWN)
@@ -140,7 +140,7 @@ def _frames_of(loop: Evaluated | None, segment: list[_Read], codes: dict[int, Fo
     return [own], PARTIAL
 
 
-def _callers(segment: list[_Read], first: int, *, is_open: bool) -> list[Frame]:
+def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[Frame]:
     """Return frames from one on. is_open: the first one has gone on since, so its line is not known, nor of those that were left."""
     found: list[Frame] = []
     for frame in segment[first:]:

@@ -155,7 +155,7 @@ class FrameReader:
             pointer = self._heads.stack_pointer(record) if process.python.needs_stack_pointer and pid != tid else 0
             found = process.python.frames(process.inner_tid(tid), pointer, is_main=pid == tid)
         except UnreadableMemory:  # its stack was unmapped meanwhile, or it has ended
-            if not os.path.exists(f"{self._procfs.root}/{pid}"):
+            if self._procfs.status(pid) is None:
                 self._forget(pid)
             return
         if found is None:

@@ -24,7 +24,7 @@ _CHUNK_HEAD: Final = 24  # _PyStackChunk: previous, size, top
 _LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
 _MOST_CHUNKS: Final = 16
 _SMALLEST_CHUNK: Final = 4096  # chunks are whole pages
-_BEHIND: Final = 512  # bytes behind the last frame that are copied at least
+_MARGIN: Final = 512  # bytes behind the last frame that are copied at least
 _MOST_LEFT: Final = 32
 _UNITS_OF_3_10: Final = 2
 
@@ -159,7 +159,7 @@ class _Chunks:
     def _copy(self, chunk: int, used: int) -> bytes:
         """Copy the newest chunk with some of what lies behind its last frame, if there is as much."""
         try:
-            return self._memory.read(chunk, (used + _BEHIND + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
+            return self._memory.read(chunk, (used + _MARGIN + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
         except UnreadableMemory:
             return self._memory.read(chunk, used)
 

@@ -330,7 +330,7 @@ _perfpy() {
                 '*--stdio[print perfs plain text, also on a terminal]' \
                 '*--tui[browse the report]' \
                 '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
-                '*--whole-names[show full function names on screens]' \
+                '*--full-names[show full function names on screens]' \
                 '*--json=[write the report as JSON]::file:_files' \
                 '*--flamegraph=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
                 '*--html=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
@@ -480,7 +480,7 @@ _perfpy() {
                 '*--html=[write the changes as one HTML page]:file:_files' \
                 '*--all[on a terminal  show rows within sampling noise, too]' \
                 '*--ignore-comm[ignore command names]' \
-                '*--whole-names[show full function names on screens and in flame graphs]' \
+                '*--full-names[show full function names on screens and in flame graphs]' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
                 '*--jobs=[read large files with at most n processes]:value: ' \

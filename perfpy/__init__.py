@@ -8,9 +8,8 @@
     for event in perfpy.list_events("cache*"): ...
     with perfpy.Counter.open("task-clock:u") as counter: counter.read()
 
-What enters: plain values. What leaves: values, mappings and numpy columns, or
-a `perfpy.errors.PerfError`. Importing this imports next to nothing; each
-function loads its room when it is called.
+Functions return values, mappings and numpy columns, or raise `perfpy.errors.PerfError`. Importing this package imports next to nothing;
+each function loads what it needs when it is called.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
     from perfpy.events.resolve import parse_events
     from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
@@ -56,15 +55,15 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 __all__ = [
-    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventStream", "GroupChanges", "GroupReading",
-    "LiveSample", "Offer", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
+    "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventInfo", "EventStream", "GroupChanges",
+    "GroupReading", "LiveSample", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
     "Recordings", "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted",
     "diff", "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat",
     "watch",
 ]  # fmt: skip
 
-#: names that were public in the release before -> what they are called now
-_FORMER: dict[str, str] = {}
+#: public names of the previous release -> their current names
+_FORMER: dict[str, str] = {"Offer": "EventInfo"}
 _HOMES = {
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
@@ -73,11 +72,11 @@ _HOMES = {
     "CounterGroup": "perfpy.capture.counter_group",
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
+    "EventInfo": "perfpy.events.inventory",
     "EventStream": "perfpy.capture.event_stream",
     "GroupChanges": "perfpy.analysis.report.group_changes",
     "GroupReading": "perfpy.capture.counter_group",
     "LiveSample": "perfpy.capture.live_samples",
-    "Offer": "perfpy.events.inventory",
     "Profiler": "perfpy.profiling",
     "ProgramCounts": "perfpy.counts.named_counts",
     "ReadFormat": "perfpy.abi.flags",
@@ -99,13 +98,31 @@ _HOMES = {
 }
 
 
-def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
-    """Open a recording.
+def _former_parameter(former: str, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that accepts a keyword argument under its former name, with a DeprecationWarning."""
 
-    origin: the path of a perf.data, "-" for standard input, a file descriptor
-    or a binary file. symbols: where to look for symbols, as --symfs, --kallsyms
-    and their like say it (perfpy.symbols.files.debug_files). Close what is returned, or use it in a `with` statement.
-    Raises BadPerfData when it is not there or not perf.data.
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if former in kwargs:
+                import warnings
+
+                warnings.warn(f"{function.__name__}: the argument {former} is called {name} now", DeprecationWarning, stacklevel=2)
+                kwargs[name] = kwargs.pop(former)
+            return function(*args, **kwargs)
+
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(call, attribute, getattr(function, attribute))
+        vars(call)["__wrapped__"] = function  # inspect.signature() follows it
+        return call
+
+    return decorate
+
+
+def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
+    """Open a recording. Close it, or use it in a `with` statement. Raises BadPerfData if it is missing or not perf.data.
+
+    `origin` is the path of a perf.data, "-" for standard input, a file descriptor or a binary file. `symbols` says where to look for
+    symbols, as --symfs and --kallsyms do (perfpy.symbols.files.debug_files).
 
     >>> import perfpy
     >>> perfpy.open("nowhere.data")
@@ -118,6 +135,7 @@ def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) 
     return Recording(origin, symbols=symbols)
 
 
+@_former_parameter("apart", "separate_children")
 def stat(
     command: Sequence[str | PathLike[str]] = (),
     *,
@@ -129,21 +147,19 @@ def stat(
     repeat: int = 1,
     duration: float | None = None,
     inherit: bool = True,
-    apart: bool = False,
+    separate_children: bool = False,
 ) -> ProgramCounts:
     """Run a program and count events, or count those of a process, a thread or CPUs.
 
-    command: the program and its arguments; events: as -e of perfpy stat takes
-    them, one text or several (None: its default set); pid, tid: count there
-    instead, until they end or for `duration` seconds; cpus, system_wide: count
-    on these or on all CPUs. repeat: run the program so often; counts are means
-    then. duration: after so many seconds a command is ended; without a command
-    and a target, all CPUs are counted for it. inherit: False leaves out what the
-    program's threads and children do; apart: each count also tells that part
-    (`value` = `own` + `children`, where `own` is the program's without its children).
+    Args:
+        events: one or several texts for -e of perfpy stat (default: its default set)
+        pid, tid, cpus, system_wide: count there instead, until the tasks end or for `duration` seconds
+        repeat: number of runs; counts are means
+        duration: seconds after which to end the command; without command and target, count all CPUs for that time
+        inherit: whether to count the program's threads and children
+        separate_children: split each count into `own` and `children`
 
-    Returns the counts by event name: `value` is the plain count (ns of clocks),
-    `amount` the same in `unit`; None where the machine cannot count the event.
+    Returns counts by event name: `value` is the plain count (clocks: ns), `amount` the same in `unit`; None if the machine cannot count it.
     Raises UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed.
 
     >>> import perfpy
@@ -153,8 +169,8 @@ def stat(
     """
     from perfpy.measuring import count_program
 
-    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "inherit": inherit, "apart": apart}
-    return count_program(command, events=events, repeat=repeat, duration=duration, **whom)
+    target: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "inherit": inherit}
+    return count_program(command, events=events, repeat=repeat, duration=duration, separate_children=separate_children, **target)
 
 
 def record(
@@ -174,18 +190,18 @@ def record(
     cpus: Iterable[int] | None = None,
     system_wide: bool = False,
 ) -> RecordSummary:
-    """Run a program and write its profile to a file; or that of a process, a thread or CPUs.
+    """Run a program and write its profile to a file, or that of a process, a thread or CPUs.
 
-    command: the program and its arguments; events: as -e of perfpy record takes them (None: cycles, or the
-    CPU clock where the machine has no cycles); output: the file. frequency: samples a second, or period: events between two
-    samples (neither: 4000 a second). call_graph: True or "fp" for call chains by frame pointers, "dwarf" for copies
-    of the stack; unwind: these are replaced by call chains while it records (and asked for, without call_graph);
-    jit: Python, Node.js, Java and others tell the names of their functions, which the file keeps. off_cpu: the
-    time off the CPU, too, as an event "offcpu-time" in ns (Recording.join_off_cpu() makes one of both); max_cpu: sample
-    less often where recording takes more than this of one CPU (0.02: 2 %). pid, tid, cpus, system_wide: record there;
-    without a command until they end. Ctrl-C in the main thread ends the recording, with the file complete.
+    Args:
+        events: as for -e of perfpy record (default: cycles, or the CPU clock)
+        frequency, period: samples per second, or events per sample (default: 4000 Hz)
+        call_graph: True or "fp" for frame pointers, "dwarf" for copies of the stack; unwind: unwind these while recording
+        jit: keep the function names of Python, Node.js, Java and other runtimes
+        off_cpu: also record waits, as an event "offcpu-time" in ns (see Recording.merge_off_cpu)
+        max_cpu: sample less if recording takes more than this of one CPU (0.02: 2 %)
+        pid, tid, cpus, system_wide: record there, without a command until the tasks end
 
-    Returns the program's exit status, and how many samples were written and lost. Raises what stat raises, and OutputFailed.
+    Ctrl-C in the main thread ends the recording; the file is complete. Raises what stat() raises, and OutputFailed.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -194,9 +210,9 @@ def record(
     """
     from perfpy.measuring import record_program
 
-    asked: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
-    asked |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
-    return record_program(command, events=events, output=output, **asked)
+    options: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "frequency": frequency, "period": period}
+    options |= {"call_graph": call_graph, "jit": jit, "unwind": unwind, "off_cpu": off_cpu, "max_cpu": max_cpu}
+    return record_program(command, events=events, output=output, **options)
 
 
 def profile(
@@ -208,13 +224,16 @@ def profile(
     call_graph: str | bool = True,
     unwind: bool = False,
 ) -> Profiler:
-    """Record what this process does while a block runs, or between start() and stop(): a context manager.
+    """Record this process while a block runs, or between start() and stop(); a context manager.
 
-    output: the file (None: a temporary one, for as long as the profile is kept); pid: another process; events, frequency,
-    call_graph, unwind: as for record(). A process of its own records, which the profile does not show. CPython 3.12 and
-    newer name their functions meanwhile; read the recording while this process lives, or record with record(jit=True).
+    Args:
+        output: the file (default: a temporary one that lives as long as the profile)
+        pid: another process to record
+        events, frequency, call_graph, unwind: as for record()
 
-    `report()` is ready after the block, `open()` gives the Recording. Raises PerfError where recording fails.
+    A separate process records and is not part of the profile. CPython 3.12 and newer names its functions meanwhile. Read the recording
+    while this process lives, or use record(jit=True). `report()` is ready after the block, `open()` returns the Recording. Raises
+    PerfError.
 
     >>> import perfpy
     >>> with perfpy.profile(events="cpu-clock") as profile:
@@ -224,8 +243,8 @@ def profile(
     """
     from perfpy.profiling import make_profile
 
-    whom: Any = {"pid": pid, "events": events, "frequency": frequency}
-    return make_profile(output, **whom, call_graph=call_graph, unwind=unwind)
+    target: Any = {"pid": pid, "events": events, "frequency": frequency}
+    return make_profile(output, **target, call_graph=call_graph, unwind=unwind)
 
 
 def watch(
@@ -240,17 +259,17 @@ def watch(
     call_graph: bool = False,
     duration: float | None = None,
 ) -> EventStream:
-    """What events do while they run, sample by sample, without a file: an iterator, for `async for` too.
+    """Iterate over the samples of running events, without a file; also with `async for`.
 
-    events: as -e of perfpy record takes them; pid, tid, cpus, system_wide: whom to watch; filter: of tracepoints, as
-    "next_pid == 1"; frequency, period: of events that are no tracepoints; call_graph: with call chains; duration: for so many
-    seconds (None: until those who are watched end, or close()).
+    Args:
+        pid, tid, cpus, system_wide: the target
+        filter: for tracepoints, such as "next_pid == 1"
+        frequency, period: for other events
+        duration: seconds (default: until the target ends, or close())
 
-    Samples come in order of time, some hundredths of a second after they were taken. A sample has `event`, `comm`, the fields
-    of its event as attributes (time, pid, tid, cpu, ip, period ...), those of a tracepoint as sample["next_comm"]. Memory is
-    bounded by the kernel's rings: what is not taken in time is dropped, and `lost` of what this returns counts it.
-    with_records() of it has the kernel's other records, too.
-    Raises UsageError, UnknownEvent, KernelRefused.
+    Samples come in time order, hundredths of a second late. A sample has `event`, `comm`, and the fields of its event as attributes (time,
+    pid, ip ...) or, for tracepoints, as sample["next_comm"]. Ring buffers bound the memory; `lost` counts dropped samples. with_records()
+    adds the kernel's other records. Raises UsageError, UnknownEvent, KernelRefused.
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
@@ -261,8 +280,8 @@ def watch(
     """
     from perfpy.measuring import watch_events
 
-    whom: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "filter": filter}
-    return watch_events(events, **whom, frequency=frequency, period=period, call_graph=call_graph, duration=duration)
+    target: Any = {"pid": pid, "tid": tid, "cpus": cpus, "system_wide": system_wide, "filter": filter}
+    return watch_events(events, **target, frequency=frequency, period=period, call_graph=call_graph, duration=duration)
 
 
 def compare(
@@ -274,14 +293,16 @@ def compare(
     warmup: int = 1,
     least_change: float = 0.01,
 ) -> Comparison:
-    """Run two programs in turn, and tell whether the second is better or worse: perfpy stat --compare, as a value.
+    """Run two programs in turns and test whether they differ, as perfpy stat --compare does.
 
-    before, after: the programs and their arguments, called A and B; events: what to count besides the time, as for stat();
-    repeat: runs of each that count, after `warmup` runs that do not; least_change: changes that matter, as a part of A.
+    Args:
+        before, after: the commands, called A and B
+        events: events to count besides the time, as for stat()
+        repeat, warmup: counted and uncounted runs of each
+        least_change: the smallest change that matters, as a fraction of A
 
-    Returns `slower(by=0.03)` and `faster()` for the time, `higher("instructions", by=0.01)` and `lower()` for counts:
-    True where more than chance and more than that part of A says so; `counter(name)` has both sides' values, the change
-    and its bounds. Raises PerfError where a run fails, and what stat() raises.
+    The result has `slower(by=0.03)` and `faster()` for the time, `higher("instructions", by=0.01)` and `lower()` for counts: True for
+    changes beyond chance and beyond that fraction of A. `counter(name)` has the values of both sides. Raises PerfError if a run fails.
 
     >>> import perfpy
     >>> perfpy.compare(["true"], ["sleep", "0.3"], events="page-faults:u", repeat=6).slower(by=0.5)
@@ -299,17 +320,16 @@ def diff(
     by: str | Sequence[str] = "dso,symbol",
     symbols: SymbolOptions | None = None,
 ) -> list[Changes]:
-    """What changed between two recordings of the same work, or two groups of recordings (open_many): for each event that both have.
+    """Compare two recordings of the same work, or two groups of recordings (open_many), for each event that both have.
 
-    before, after: what open() or open_many() returned, or a path: of a recording, or of a folder with those of a group.
-    by: sort keys, as for Recording.report(); symbols: where to look for symbols. Commands and instances of templates that
-    are the same but for their names count as one, as on the screen of perfpy diff.
+    `before` and `after` come from open() or open_many(), or are paths of a recording or of a folder of recordings. `by` has sort keys,
+    `symbols` the places of symbols, as for Recording.report(). Commands, and instances of templates, that differ only in their names count
+    as one, as on the screen of perfpy diff.
 
-    A RecordingChanges is a sequence of rows, those first whose costs changed most, each with its `names`, its `before` and
-    `after` (samples, period), `change`, and `has_changed`: whether that is more than the noise of sampling.
-    `above(0.02)` has the rows that cost more, by more than noise and 2 % of all.
-
-    Of groups it is a GroupChanges each: `before` and `after` are shares, and `has_changed` is more than hosts differ (Recordings.changes).
+    A RecordingChanges is a sequence of rows, largest change first, each with `names`, `before` and `after` (samples, period), `change`, and
+    `has_changed`: whether the change exceeds sampling noise. `above(0.02)` returns the rows that cost more, by more than noise and 2 % of
+    all. For groups it is a GroupChanges: `before` and `after` are shares, and `has_changed` means beyond the spread of hosts
+    (Recordings.changes).
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
@@ -323,8 +343,8 @@ def diff(
 
     with ExitStack() as stack:
         both = [_comparable(one, stack) for one in (before, after)]
-        found: list[Changes] = both[0].changes(both[1], by, symbols=symbols)
-    return found
+        changes: list[Changes] = both[0].changes(both[1], by, symbols=symbols)
+    return changes
 
 
 def _comparable(named: Any, stack: ExitStack) -> Any:
@@ -342,15 +362,18 @@ def _comparable(named: Any, stack: ExitStack) -> Any:
     return stack.enter_context(Recording(os.fspath(named)))
 
 
-def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = False) -> Region:
-    """Count what a stretch of the calling program does: a context manager.
+@_former_parameter("apart", "separate_children")
+def count(*events: str, inherit: bool = True, separate_children: bool = False, net: bool = False) -> Region:
+    """Count events while a block of this program runs; a context manager.
 
-    events: event texts, as -e of perfpy stat takes them. Afterwards the
-    result is a mapping from event name to Count. Counts the calling thread, and
-    threads and processes that it starts inside the block (inherit=False: the
-    thread alone). apart: each count also tells the thread's `own` part, and its
-    `children`'s. net: leave out what an empty block counts, as switching counters
-    on and off costs time and instructions, too; `overhead` tells how much that is.
+    It counts the calling thread, and the threads and processes that it starts in the block. After the block, the result maps event names to
+    Counts.
+
+    Args:
+        events: event texts, as for -e of perfpy stat
+        inherit: False to count the calling thread alone
+        separate_children: split each count into the thread's `own` part and its `children`
+        net: subtract the count of an empty block, which `overhead` returns
 
     >>> import perfpy
     >>> with perfpy.count("task-clock:u") as counts:
@@ -360,16 +383,14 @@ def count(*events: str, inherit: bool = True, apart: bool = False, net: bool = F
     """
     from perfpy.capture.counting.region import Region
 
-    return Region(*events, inherit=inherit, apart=apart, net=net)
+    return Region(*events, inherit=inherit, separate_children=separate_children, net=net)
 
 
 def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:
-    """Count what the calls of a function do: a decorator.
+    """Count events of a function's calls; a decorator.
 
-    events: as count() takes them. The function then has `counts`, the sums over
-    its calls so far by event name, `calls`, how many that were, and `reset()`.
-    Calls on any thread count; a call that the function makes of itself is part
-    of the first.
+    `events` are those of count(). The function gets `counts`, the sums over its calls by event name, `calls`, their number, and `reset()`.
+    Calls on any thread count; a recursive call is part of the outermost one.
 
     >>> import perfpy
     >>> @perfpy.counted("task-clock:u")
@@ -385,12 +406,11 @@ def counted(*events: str) -> Callable[[Callable[P, R]], CountedFunction[P, R]]:
     return decorator(*events)
 
 
-def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
-    """The events of this machine that -e takes.
+def list_events(words: str = "", *, supported: bool = True) -> Iterator[EventInfo]:
+    """Yield the events of this machine that -e accepts.
 
-    words: a kind (hw, sw, cache, pmu, tracepoint), a part of a name, or a
-    pattern such as "sched:*"; "": everything. supported: without the hardware
-    and cache events that this machine cannot count.
+    `words` is a kind (hw, sw, cache, pmu, tracepoint), a part of a name, or a pattern such as "sched:*"; "" for all. With `supported`,
+    hardware and cache events that this machine cannot count are omitted.
 
     >>> import perfpy
     >>> [event.name for event in perfpy.list_events("clock")][:2]
@@ -400,15 +420,15 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[Offer]:
     from perfpy.events.machine import this_machine
 
     selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)
-    yield from (selector.select(words) if words else selector.everything()).offers
+    yield from (selector.select(words) if words else selector.everything()).infos
 
 
 def __getattr__(name: str) -> Any:
-    """The public names of other modules, loaded when they are first asked for; names that were public warn."""
+    """Load the public names of other modules on first use. A former name warns."""
     if name in _FORMER:
         import warnings
 
-        warnings.warn(f"perfpy.{name} is perfpy.{_FORMER[name]} now", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"perfpy.{name} is called perfpy.{_FORMER[name]} now", DeprecationWarning, stacklevel=2)
         return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
     if name in _HOMES:
         import importlib

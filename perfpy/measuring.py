@@ -49,14 +49,14 @@ def count_program(
     repeat: int = 1,
     duration: float | None = None,
     inherit: bool = True,
-    apart: bool = False,
+    separate_children: bool = False,
     kernel: Kernel | None = None,
 ) -> ProgramCounts:
     """See perfpy.stat, which has the same parameters; kernel: the machine to count on."""
     words = _words(command)
     _check_positive(repeat=repeat, duration=duration)
     if not command and pid is None and tid is None and duration is None:
-        raise UsageError("nothing says when to stop counting: give a command, a pid, a tid or a duration")
+        raise UsageError("counting would never stop; give a command, a pid, a tid or a duration")
     target, _ = targets.resolve(
         pid=_text(pid),
         tid=_text(tid),
@@ -65,8 +65,8 @@ def count_program(
     )
     texts = event_texts(events)
     chosen, _ = planning.choose_events(texts, [], target)
-    _check_children(target, inherit=inherit, apart=apart)
-    alone = [event for event in planning.choose_events(texts, [], target)[0] if not event.tool] if apart else []
+    _check_children(target, inherit=inherit, separate_children=separate_children)
+    alone = [event for event in planning.choose_events(texts, [], target)[0] if not event.tool] if separate_children else []
     options = CountingOptions(inherit=inherit, alone=frozenset(alone), with_threads=True)
     timeout = 0 if duration is None else max(round(duration * 1000), SHORTEST_MS)
     return _carried_out(Plan([*chosen, *alone], target, words, options, repeat=repeat, timeout=timeout), kernel)
@@ -88,11 +88,11 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
     )
 
 
-def _check_children(target: Target, *, inherit: bool, apart: bool) -> None:
-    if apart and not target.has_tasks:
-        raise UsageError("apart=True: a whole CPU has no children")
-    if apart and not inherit:
-        raise UsageError("apart=True with inherit=False: children that are not counted cannot be told apart")
+def _check_children(target: Target, *, inherit: bool, separate_children: bool) -> None:
+    if separate_children and not target.has_tasks:
+        raise UsageError("separate_children=True needs a task; a CPU has no children")
+    if separate_children and not inherit:
+        raise UsageError("separate_children=True needs inherit=True")
 
 
 def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
@@ -121,7 +121,7 @@ def compare_programs(
     sides = [_words(before), _words(after)]
     _check_positive(repeat=repeat, duration=None)
     if not all(sides) or warmup < 0 or least_change < 0:
-        raise UsageError("two commands are compared, after 0 or more runs that warm up, and changes that matter are 0 or more")
+        raise UsageError("compare needs two commands, and warmup and least_change of 0 or more")
     target, _ = targets.resolve()
     chosen, _ = planning.choose_events(event_texts(events), [], target)
     contest = Contest([Plan(chosen, target, words) for words in sides], repeat=repeat, warmup=warmup, kernel=kernel)
@@ -203,7 +203,7 @@ def watch_events(
 
     _check_positive(frequency=frequency, period=period, duration=duration)
     if not events:
-        raise UsageError('nothing says what to watch: give events, as in perfpy.watch("sched:sched_switch", pid=1234)')
+        raise UsageError('no events to watch; give some, as in perfpy.watch("sched:sched_switch", pid=1234)')
     chain = parse_callchain("fp") if call_graph else None
     options = RecordOptions(**_whom(pid, tid, cpus, system_wide=system_wide), freq=frequency, period=period, callchain=chain)
     stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel)
@@ -218,17 +218,17 @@ def _whom(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, syste
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
     if isinstance(command, (str, bytes)):
-        raise UsageError(f"a program is a list of its arguments: {command.split()!r}, not {command!r}")
+        raise UsageError(f"a command must be a list of arguments, {command.split()!r} instead of {command!r}")
     try:
         return [os.fsdecode(word) for word in command]
     except TypeError:
-        raise UsageError(f"a program's arguments are texts and paths, not {command!r}") from None
+        raise UsageError(f"a command's arguments must be strings or paths, not {command!r}") from None
 
 
 def _check_positive(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and value <= 0:
-            raise UsageError(f"{name}={value}: more than 0 is needed")
+            raise UsageError(f"{name}={value} must be greater than 0")
 
 
 def _text(number: int | None) -> str:

@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import perfpy
+from tests.builders.perfdata import simple_recording
 
 PUBLIC = [
     "AuxArea",
@@ -16,11 +17,11 @@ PUBLIC = [
     "CounterGroup",
     "Counts",
     "EventAttr",
+    "EventInfo",
     "EventStream",
     "GroupChanges",
     "GroupReading",
     "LiveSample",
-    "Offer",
     "Profiler",
     "ProgramCounts",
     "ReadFormat",
@@ -81,8 +82,25 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 @pytest.mark.parametrize("now", ["list_events", "Recording"])
 def test_a_name_that_was_public_warns_and_works(now: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(perfpy._FORMER, "former", now)
-    with pytest.warns(DeprecationWarning, match=f"perfpy.former is perfpy.{now} now"):
+    with pytest.warns(DeprecationWarning, match=f"perfpy.former is called perfpy.{now} now"):
         assert perfpy.former is getattr(perfpy, now)
+
+
+@pytest.mark.parametrize(("function", "argument"), [(perfpy.stat, ["true"]), (perfpy.count, "page-faults")])
+def test_a_former_argument_warns_and_works(function, argument) -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="the argument apart is called separate_children now"),
+        pytest.raises(perfpy.errors.UsageError, match="separate_children=True needs inherit=True"),
+    ):
+        function(argument, apart=True, inherit=False)
+
+
+@pytest.mark.parametrize(("former", "name"), [("circumstances", "environment"), ("join_off_cpu", "merge_off_cpu")])
+def test_a_former_attribute_of_a_recording_warns_and_works(former: str, name: str, tmp_path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording().file())
+    with perfpy.open(path) as recording, pytest.warns(DeprecationWarning, match=f"Recording.{former} is called {name} now"):
+        assert getattr(recording, former) == getattr(recording, name)
 
 
 def test_no_former_name_is_public() -> None:

@@ -54,10 +54,10 @@ def _events(_start: str) -> Iterator[tuple[str, str]]:
     from perfpy.events.list_filter import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
 
-    for offer in Selector(this_machine(), default_cache_folder()).everything().offers:
-        for name in (offer.name, offer.alias):
-            if _HARMLESS.fullmatch(name) and not offer.kind.startswith("Raw"):
-                yield name, offer.description or offer.kind
+    for info in Selector(this_machine(), default_cache_folder()).everything().infos:
+        for name in (info.name, info.alias):
+            if _HARMLESS.fullmatch(name) and not info.kind.startswith("Raw"):
+                yield name, info.description or info.kind
 
 
 def _metrics(_start: str) -> Iterator[tuple[str, str]]:

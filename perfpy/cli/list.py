@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final, TextIO
 
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
     from perfpy.events.list_filter import ListFilter, Selector
     from perfpy.events.machine import Machine
     from perfpy.views.list.text import ListView
@@ -120,9 +120,9 @@ def _select(selector: Selector, word: str) -> ListFilter:
     from perfpy.events.list_filter import ListFilter, forgiving, is_section
 
     chosen = selector.select(word)
-    if is_section(word) or list(chosen.offers) or chosen.metrics:
+    if is_section(word) or list(chosen.infos) or chosen.metrics:
         return chosen
-    near = forgiving(word, selector.everything().offers)
+    near = forgiving(word, selector.everything().infos)
     if near:
         print(f"no event is called '{word}'; near it:", file=sys.stderr)
     else:
@@ -135,7 +135,7 @@ def _near_names(word: str, selector: Selector) -> str:
     from perfpy.events.list_filter import section_names
     from perfpy.events.suggestions import nearest
 
-    near = nearest(word, [*section_names(), *(offer.name for offer in selector.everything().offers)])
+    near = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
     return f"; did you mean {', '.join(near)}?" if near else "; perfpy list alone shows all"
 
 
@@ -143,9 +143,9 @@ def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandO
     text = io.StringIO()  # thousands of lines go out in one piece, whatever the buffering
     view = _view(text, options)
     for selection in selections:
-        for offer in selection.offers:
-            if _is_wanted(offer, options):
-                view.offer(offer)
+        for info in selection.infos:
+            if _is_wanted(info, options):
+                view.info(info)
         view.metrics(selection.metrics, selection.show)
     view.close()
     file.write(text.getvalue())
@@ -158,19 +158,19 @@ def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, o
     from perfpy.views.list.tables import print_tables
 
     checker = Checker(machine, kernel()) if options.check else None
-    offers = [offer for selection in selections for offer in selection.offers if _is_wanted(offer, options)]
-    rows = [(offer, checker.check(offer) if checker else known_reason(offer, machine)) for offer in offers]
+    infos = [info for selection in selections for info in selection.infos if _is_wanted(info, options)]
+    rows = [(info, checker.check(info) if checker else known_reason(info, machine)) for info in infos]
     metrics = [metric for selection in selections for metric in selection.metrics]
     print_tables(rows, metrics, console(file), checked=options.check)
 
 
-def _is_wanted(offer: Offer, options: ListCommandOptions) -> bool:
-    if offer.deprecated and not options.deprecated:
+def _is_wanted(info: EventInfo, options: ListCommandOptions) -> bool:
+    if info.deprecated and not options.deprecated:
         return False
-    if options.unit and offer.pmu:
+    if options.unit and info.pmu:
         from fnmatch import fnmatchcase
 
-        return fnmatchcase(offer.pmu, options.unit)
+        return fnmatchcase(info.pmu, options.unit)
     return True
 
 

@@ -72,7 +72,7 @@ def _page(recordings: list[Recording], asked: ViewCommandOptions) -> str:
         return recordings[0].page(stacks[0], symbols=symbols[0], code=asked.source)
     from perfpy.cli.report.exports import page_of_changes
 
-    return page_of_changes(recordings, stacks, ignore_comm=None, whole_names=False)
+    return page_of_changes(recordings, stacks, ignore_comm=None, full_names=False)
 
 
 def _symbols(recording: Recording, asked: ViewCommandOptions) -> SymbolOptions:

@@ -12,7 +12,7 @@ from perfpy.events.resolve import parse_events
 
 if TYPE_CHECKING:
     from perfpy.events.event import Event
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
     from perfpy.events.machine import Machine
     from perfpy.kernel import Kernel
 
@@ -21,13 +21,13 @@ _PATTERNS: Final = ("Raw event descriptor", "Hardware breakpoint", "Tool event",
 _TRACEPOINT: Final = "Tracepoint event"
 
 
-def known_reason(offer: Offer, machine: Machine) -> str:
+def known_reason(info: EventInfo, machine: Machine) -> str:
     """Return the reason why an event cannot work here, as far as sysfs has it; "" if it can."""
-    if offer.kind in _NEEDS_PMU and not machine.sysfs.core_pmus:
+    if info.kind in _NEEDS_PMU and not machine.sysfs.core_pmus:
         return "no PMU here, as in most virtual machines"
-    if offer.kind in _NEEDS_PMU and offer.event and not machine.can_open(*offer.event):
+    if info.kind in _NEEDS_PMU and info.event and not machine.can_open(*info.event):
         return "the CPU does not count it"
-    if offer.kind == "SDT event":
+    if info.kind == "SDT event":
         return "needs a probe first: perf probe"
     return ""
 
@@ -43,19 +43,19 @@ class Checker:
         self._kernel = kernel
         self._tracepoints: str | None = None
 
-    def check(self, offer: Offer) -> str:
+    def check(self, info: EventInfo) -> str:
         """Return the reason why the kernel refuses the event; "" if it does not."""
-        if offer.kind in _PATTERNS:
+        if info.kind in _PATTERNS:
             return ""
-        if offer.kind == _TRACEPOINT:
+        if info.kind == _TRACEPOINT:
             if self._tracepoints is None:
-                self._tracepoints = self._open(offer)
+                self._tracepoints = self._open(info)
             return self._tracepoints
-        return known_reason(offer, self._machine) or self._open(offer)
+        return known_reason(info, self._machine) or self._open(info)
 
-    def _open(self, offer: Offer) -> str:
+    def _open(self, info: EventInfo) -> str:
         try:
-            events = parse_events(offer.alias if "/" in offer.alias else offer.name, machine=self._machine)
+            events = parse_events(info.alias if "/" in info.alias else info.name, machine=self._machine)
             for event in events:
                 self._open_one(event)
         except PerfError as error:

@@ -76,9 +76,7 @@ def term_names(*, counting: bool = False) -> list[str]:
 def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool = False) -> None:
     """Apply a term to a draft. Raises EventSyntaxError if its value is invalid."""
     if counting and term.name not in _COUNTING:
-        raise EventSyntaxError(
-            text, term.column, f"'{term.name}' applies to sampling, and stat only counts", expected=", ".join(_COUNTING)
-        )
+        raise EventSyntaxError(text, term.column, f"'{term.name}' applies to sampling, and stat only counts", expected=", ".join(_COUNTING))
     if term.name in CONFIG_FIELDS:
         setattr(event.attr, term.name, _number(term, _BITS_64, text))
     elif term.name == "name":

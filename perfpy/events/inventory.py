@@ -43,7 +43,7 @@ _GENERAL_TERMS: Final = (
 )
 
 
-class Offer:
+class EventInfo:
     """One event, or one pattern of events (kind "Raw event descriptor").
 
     Attributes:
@@ -52,8 +52,8 @@ class Offer:
         event: (type, config) of a generic event
 
     >>> import perfpy
-    >>> offer = next(perfpy.list_events("page-faults"))
-    >>> offer.name, offer.kind
+    >>> event = next(perfpy.list_events("page-faults"))
+    >>> event.name, event.kind
     ('page-faults', 'Software event')
     """
 
@@ -88,33 +88,33 @@ class Offer:
         self.event = event
 
 
-def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
+def hardware(machine: Machine, *, all_of_them: bool = False) -> Iterator[EventInfo]:
     """Yield the generic hardware events that can be opened here, or with `all_of_them` all."""
     for name, alias, config in HARDWARE:
         if all_of_them or _is_supported(machine, PerfType.HARDWARE, config):
-            yield Offer(name, "Hardware event", alias, event=(PerfType.HARDWARE, config))
+            yield EventInfo(name, "Hardware event", alias, event=(PerfType.HARDWARE, config))
 
 
-def software() -> Iterator[Offer]:
+def software() -> Iterator[EventInfo]:
     """Yield the software events, which every kernel has."""
     for name, alias, config in SOFTWARE:
-        yield Offer(name, "Software event", alias, event=(PerfType.SOFTWARE, config))
+        yield EventInfo(name, "Software event", alias, event=(PerfType.SOFTWARE, config))
 
 
-def tool() -> Iterator[Offer]:
+def tool() -> Iterator[EventInfo]:
     """Yield the events that perfpy measures itself."""
     for name in TOOL:
-        yield Offer(name, "Tool event", topic="tool")
+        yield EventInfo(name, "Tool event", topic="tool")
 
 
-def sensors(machine: Machine) -> Iterator[Offer]:
+def sensors(machine: Machine) -> Iterator[EventInfo]:
     """Yield the sensors of hardware monitors."""
     for one in machine.all_sensors:
         name, alias = one.alias or one.name, one.name if one.alias else ""
-        yield Offer(name, "Hwmon event", alias, topic="hwmon", pmu=one.pmu, description=one.description)
+        yield EventInfo(name, "Hwmon event", alias, topic="hwmon", pmu=one.pmu, description=one.description)
 
 
-def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
+def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[EventInfo]:
     """Yield the hardware cache events of each core PMU that can be opened here, or with `all_of_them` all."""
     for pmu in machine.core_pmus:
         extended = (pmu.type or 0) << 32 if machine.has_extended_types else 0
@@ -123,14 +123,14 @@ def cache(machine: Machine, *, all_of_them: bool = False) -> Iterator[Offer]:
                 name = cache_event_name(config)
                 alias = f"{pmu.name}/{name}/"
                 event = (PerfType.HW_CACHE, config | extended)
-                yield Offer(name, "Hardware cache event", alias, topic="cache", pmu=pmu.name, event=event)
+                yield EventInfo(name, "Hardware cache event", alias, topic="cache", pmu=pmu.name, event=event)
 
 
 def _is_supported(machine: Machine, event_type: int, config: int) -> bool:
     return bool(machine.sysfs.core_pmus) and machine.can_open(event_type, config)
 
 
-def pmu_events(machine: Machine) -> list[Offer]:
+def pmu_events(machine: Machine) -> list[EventInfo]:
     """Return the named events of all PMUs, once for PMUs that differ only in their number."""
     pairs = []
     for pmu in _without_twins(machine.pmus):
@@ -139,10 +139,10 @@ def pmu_events(machine: Machine) -> list[Offer]:
             if alias:
                 pairs.append((pmu, alias))
     pairs.sort(key=lambda pair: (_from_files(pair[1]), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
-    return [_pmu_offer(pmu, alias) for pmu, alias in pairs]
+    return [_pmu_info(pmu, alias) for pmu, alias in pairs]
 
 
-def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
+def _pmu_info(pmu: Pmu, alias: Alias) -> EventInfo:
     base = _family(pmu)
     with_pmu = f"{base}/{_with_parameters(alias)}/"
     scale_unit = f"{alias.scale:G}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
@@ -151,7 +151,7 @@ def _pmu_offer(pmu: Pmu, alias: Alias) -> Offer:
         return f"{base}/{_spelled(alias)}/"
 
     from_files = _from_files(alias)
-    return Offer(
+    return EventInfo(
         alias.name if pmu.is_core or from_files else with_pmu,
         "Kernel PMU event",
         with_pmu if pmu.is_core and not from_files else "",
@@ -198,10 +198,10 @@ def _without_twins(pmus: Iterable[Pmu]) -> list[Pmu]:
     return list(first.values())
 
 
-def raw_descriptors(machine: Machine) -> Iterator[Offer]:
+def raw_descriptors(machine: Machine) -> Iterator[EventInfo]:
     """Yield the syntax of raw events: rNNN, and the terms of each PMU."""
     kind = "Raw event descriptor"
-    yield Offer("rNNN", kind)
+    yield EventInfo("rNNN", kind)
     for pmu in _without_twins(machine.pmus):
         terms = [_term_pattern(name, field.width) for name, field in pmu.formats.items()]
         if pmu.is_core or not pmu.path:
@@ -210,7 +210,7 @@ def raw_descriptors(machine: Machine) -> Iterator[Offer]:
         name = f"{_family(pmu)}/{','.join(terms[:_SHOWN_TERMS])}{ellipsis}/modifier"
         full_name = f"{_family(pmu)}/{','.join(terms)}/modifier"
         help_text = _ENCODING_HELP if pmu.is_core or not pmu.path else ""
-        yield Offer(name, kind, description=help_text, encoding=lambda text=full_name: text)  # type: ignore[misc]
+        yield EventInfo(name, kind, description=help_text, encoding=lambda text=full_name: text)  # type: ignore[misc]
 
 
 def _term_pattern(name: str, width: int) -> str:
@@ -220,27 +220,27 @@ def _term_pattern(name: str, width: int) -> str:
     return f"{name}=0..{highest if highest < 10 else hex(highest)}"
 
 
-def breakpoint_pattern() -> Iterator[Offer]:
+def breakpoint_pattern() -> Iterator[EventInfo]:
     """Yield the syntax of breakpoints."""
-    yield Offer("mem:<addr>[/len][:access]", "Hardware breakpoint")
+    yield EventInfo("mem:<addr>[/len][:access]", "Hardware breakpoint")
 
 
-def tracepoints(tracefs: Tracefs) -> Iterator[Offer]:
+def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
     """Yield every tracepoint. Raises KernelRefused."""
     for system in sorted(tracefs.systems):
         events = sorted(tracefs.events(system))
         if system == "ftrace":  # only two of its records have ids
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:
-            yield Offer(f"{system}:{event}", "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
+            yield EventInfo(f"{system}:{event}", "Tracepoint event", encoding=_TracepointEncoding(tracefs, system, event))
 
 
-def markers(cache_folder: str) -> Iterator[Offer]:
+def markers(cache_folder: str) -> Iterator[EventInfo]:
     """Yield the markers (SDT) of the programs in perf's build-id cache."""
     from perfpy.events.sdt import marker_names
 
     for name in marker_names(cache_folder):
-        yield Offer(name, "SDT event")
+        yield EventInfo(name, "SDT event")
 
 
 class _TracepointEncoding:

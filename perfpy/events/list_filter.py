@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.events.event_files import MetricDefinition
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
     from perfpy.events.machine import Machine
 
 _SECTIONS: Final = {
@@ -40,10 +40,10 @@ _SECTIONS: Final = {
 class ListFilter:
     """The selection of one word. `show` is "all", or "metrics" or "groups" of the metrics."""
 
-    __slots__ = ("metrics", "offers", "show")
+    __slots__ = ("infos", "metrics", "show")
 
-    def __init__(self, offers: Iterable[Offer], metrics: list[MetricDefinition], show: str = "all") -> None:
-        self.offers = offers
+    def __init__(self, infos: Iterable[EventInfo], metrics: list[MetricDefinition], show: str = "all") -> None:
+        self.infos = infos
         self.metrics = metrics
         self.show = show
 
@@ -76,7 +76,7 @@ class Selector:
 
     def everything(self) -> ListFilter:
         """Select all sections."""
-        return ListFilter(self._all_offers(), self._metrics())
+        return ListFilter(self._all_infos(), self._metrics())
 
     def select(self, word: str) -> ListFilter:
         """Select by one word."""
@@ -91,7 +91,7 @@ class Selector:
             return self._matching(word, ("tracepoint", "sdt"))
         return self._matching(f"*{word}*", ("hw", "sw", "cache", "pmu", "tracepoint", "sdt"))
 
-    def _all_offers(self) -> Iterator[Offer]:
+    def _all_infos(self) -> Iterator[EventInfo]:
         for section in ("hw", "sw", "cache", "pmu"):
             yield from self._section(section)
         yield from inventory.raw_descriptors(self._machine)
@@ -99,7 +99,7 @@ class Selector:
         for section in ("tracepoint", "sdt"):
             yield from self._section(section)
 
-    def _section(self, section: str) -> Iterator[Offer]:
+    def _section(self, section: str) -> Iterator[EventInfo]:
         machine = self._machine
         if section == "hw":
             yield from inventory.hardware(machine, all_of_them=self._unsupported)
@@ -124,12 +124,12 @@ class Selector:
         named = _matcher(pattern)
         topical = _matcher(pattern.lower())
 
-        def fits(offer: Offer) -> object:
-            return named(offer.name) or (offer.alias and named(offer.alias)) or (offer.topic and topical(offer.topic.lower()))
+        def fits(info: EventInfo) -> object:
+            return named(info.name) or (info.alias and named(info.alias)) or (info.topic and topical(info.topic.lower()))
 
-        offers = [offer for section in sections for offer in self._section(section) if fits(offer)]
+        infos = [info for section in sections for info in self._section(section) if fits(info)]
         metrics = [metric for metric in self._metrics() if named(metric.name) or any(map(named, metric.groups))]
-        return ListFilter(offers, metrics)
+        return ListFilter(infos, metrics)
 
     def _metrics(self) -> list[MetricDefinition]:
         return self._machine.metrics
@@ -148,7 +148,7 @@ def default_cache_folder() -> str:
     return os.path.expanduser("~/.debug")
 
 
-def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]:
+def forgiving(text: str, infos: Iterable[EventInfo], most: int = 20) -> list[EventInfo]:
     """Return the events that a text may mean: each of its words begins, abbreviates or nearly spells a part of the name.
 
     `ctx sw` finds context-switches, `pagefault` page-faults. Best matches come first.
@@ -157,12 +157,12 @@ def forgiving(text: str, offers: Iterable[Offer], most: int = 20) -> list[Offer]
     if not words:
         return []
     ranked = []
-    for offer in offers:
-        parts = _parts(f"{offer.name} {offer.alias}")
+    for info in infos:
+        parts = _parts(f"{info.name} {info.alias}")
         joined = "".join(parts)
         scores = [_rank(word, parts, joined) for word in words]
         if all(score < _NO_MATCH for score in scores):
-            ranked.append((sum(scores) + len(parts) / 100, offer.kind == "Tracepoint event", offer.name, offer))
+            ranked.append((sum(scores) + len(parts) / 100, info.kind == "Tracepoint event", info.name, info))
     ranked.sort(key=lambda row: row[:3])
     return [row[3] for row in ranked[:most]]
 

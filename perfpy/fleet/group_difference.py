@@ -37,15 +37,15 @@ class FoldedGroupReport(NamedTuple):
     report: Report
 
 
-def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, whole_names: bool) -> list[GroupChanges]:
+def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, full_names: bool) -> list[GroupChanges]:
     """The changes of each event that both have.
 
-    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; whole_names:
+    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; full_names:
     whether each instance of a template is by itself.
     """
     groups = before, after
     chosen = unit or _unit([group.profile.recordings for group in groups])
-    first, second = (_tables(group, chosen, whole_names=whole_names) for group in groups)
+    first, second = (_tables(group, chosen, full_names=full_names) for group in groups)
     equal = any(group.weight == "equal" for group in groups)
     return [group_changes(table, second[key], chosen, equal=equal) for key, table in first.items() if key in second]
 
@@ -66,13 +66,13 @@ def with_recordings(options: ReportOptions) -> ReportOptions:
     return options._replace(wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}"), rows_filtered=False)
 
 
-def _tables(group: FoldedGroupReport, unit: str, *, whole_names: bool) -> dict[tuple[object, ...], GroupTable]:
+def _tables(group: FoldedGroupReport, unit: str, *, full_names: bool) -> dict[tuple[object, ...], GroupTable]:
     """The table of each event that has samples, by what it means."""
     unit_of = _units(group.profile.recordings, unit)
 
     def name(key: str, text: str) -> str:
         text = text.strip()
-        return without_instance(text) if key == "symbol" and not whole_names else text
+        return without_instance(text) if key == "symbol" and not full_names else text
 
     tables = (table for table in group.report.histograms if table.leader.samples)
     found = group.profile

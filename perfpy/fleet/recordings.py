@@ -234,14 +234,14 @@ class Recordings:
         *,
         symbols: SymbolOptions | None = None,
         unit: str = "",
-        whole_names: bool = False,
+        full_names: bool = False,
         options: ReportOptions | None = None,
         asked: Asked | None = None,
     ) -> list[GroupChanges]:
         """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
 
         by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
-        "host" or "recording" (default: hosts, or recordings where a group has but one host); whole_names: each instance of a
+        "host" or "recording" (default: hosts, or recordings where a group has but one host); full_names: each instance of a
         template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
 
         >>> import perfpy, shutil
@@ -259,7 +259,7 @@ class Recordings:
         options = comparable(options, self.paths, after.paths, unit)
         groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
         first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
-        return changes_between(first, second, unit, whole_names=whole_names)
+        return changes_between(first, second, unit, full_names=full_names)
 
     def annotate(
         self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None

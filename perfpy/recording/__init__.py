@@ -122,7 +122,7 @@ class Recording:
         return " ".join(command) if isinstance(command, (tuple, list)) else str(command or self.path)
 
     @property
-    def circumstances(self) -> list[str]:
+    def environment(self) -> list[str]:
         """Where and how long, in short phrases: host, kernel, architecture, seconds."""
         found = [str(self.header[name]) for name in ("hostname", "osrelease", "arch") if self.header.get(name)]
         span = self.header.get("sample_time")
@@ -253,14 +253,21 @@ class Recording:
         self.data.warnings += trace.notes if trace else []
         return trace
 
-    def join_off_cpu(self) -> None:
+    def merge_off_cpu(self) -> None:
         """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.
 
         Raises PerfError where the recording has not both.
         """
-        from perfpy.analysis.samples.wait_events import join_off_cpu
+        from perfpy.analysis.samples.wait_events import merge_off_cpu
 
-        join_off_cpu(self.data)
+        merge_off_cpu(self.data)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from perfpy.former_names import former_attribute
+
+            return former_attribute(self, name, {"circumstances": "environment", "join_off_cpu": "merge_off_cpu"})
 
     @cached_property
     def samples(self) -> NamedSamples:
@@ -485,7 +492,7 @@ class Recording:
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.circumstances, verdict(hot.report, parts[0].cut if parts else ()))
+        text = PageText(self.title, self.environment, verdict(hot.report, parts[0].cut if parts else ()))
         if not code:
             return render(parts, text)
         files = self.source_files(sample_filter=sample_filter, symbols=symbols)
@@ -505,7 +512,7 @@ class Recording:
 
         both = (self, after)
         first, second = stacks or [one.stacks(symbols, timed=True, most_samples=MOST_ROWS) for one in both]
-        told = [f"{one.path}: {', '.join([one.title, *one.circumstances])}" for one in both]
+        told = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
         return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", told), after=second)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:

@@ -37,7 +37,7 @@ class Recorded(Protocol):
         """What was recorded."""
 
     @property
-    def circumstances(self) -> list[str]:
+    def environment(self) -> list[str]:
         """Where and how long, in short phrases."""
 
     @property

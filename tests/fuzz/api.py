@@ -17,7 +17,7 @@ def _samples() -> None:
 
     with perfpy.open("perf.data") as recording:
         recording.samples.to_dict()
-        _ = recording.title, recording.circumstances, recording.warnings, [event.name for event in recording.events], dict(recording.header)
+        _ = recording.title, recording.environment, recording.warnings, [event.name for event in recording.events], dict(recording.header)
 
 
 def _records() -> None:

@@ -108,9 +108,9 @@ def test_a_recording_passes_the_program_s_exit_status_on(tmp_path):
     ("request_", "error"),
     [
         (perfpy.stat, errors.UsageError),
-        (lambda: perfpy.stat(["true"], apart=True, inherit=False), errors.UsageError),
-        (lambda: perfpy.stat(cpus=[0], duration=0.01, apart=True), errors.UsageError),
-        (lambda: perfpy.count("page-faults", apart=True, inherit=False), errors.UsageError),
+        (lambda: perfpy.stat(["true"], separate_children=True, inherit=False), errors.UsageError),
+        (lambda: perfpy.stat(cpus=[0], duration=0.01, separate_children=True), errors.UsageError),
+        (lambda: perfpy.count("page-faults", separate_children=True, inherit=False), errors.UsageError),
         (lambda: perfpy.stat("true"), errors.UsageError),
         (lambda: perfpy.stat(["/nowhere/program"]), errors.WorkloadFailed),
         (lambda: perfpy.stat(["true"], events="cyclse"), errors.UnknownEvent),
@@ -147,7 +147,9 @@ os.wait()
 
 def test_a_program_and_its_children_are_told_apart():
     """Threads are the program's own; what a child did is not."""
-    counts = perfpy.stat([sys.executable, "-S", "-c", FAULTS], events="page-faults:u,duration_time", apart=True)["page-faults:u"]
+    counts = perfpy.stat([sys.executable, "-S", "-c", FAULTS], events="page-faults:u,duration_time", separate_children=True)[
+        "page-faults:u"
+    ]
     own, children = known(counts.own), known(counts.children)
     assert known(counts.value) == own + children
     assert own > 1000
@@ -162,7 +164,7 @@ def test_a_stretch_and_its_threads_are_told_apart():
         for page in range(3000):
             touched[page * mmap.PAGESIZE] = 1
 
-    with perfpy.count("duration_time", "page-faults:u", apart=True) as counts:
+    with perfpy.count("duration_time", "page-faults:u", separate_children=True) as counts:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 def test_every_software_event_opens():
     machine = this_machine()
     checker = Checker(machine, this_kernel())
-    offers = list(Selector(machine, "/nonexistent").select("sw").offers)
+    offers = list(Selector(machine, "/nonexistent").select("sw").infos)
     assert len(offers) == len(SOFTWARE) + 3
     assert {offer.name: checker.check(offer) for offer in offers} == dict.fromkeys((offer.name for offer in offers), "")
 

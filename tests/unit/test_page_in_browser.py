@@ -78,7 +78,7 @@ def functions(browser: Browser, *columns: int) -> list[list[str]]:
 
 def test_it_says_what_was_recorded_and_how_good_that_is(page: Browser) -> None:
     assert page.text("#title") == "perfpy record ./app"
-    assert page.text("#circumstances") == "here · 10 s"
+    assert page.text("#environment") == "here · 10 s"
     assert page.text("#verdict") == "1,011 samples, none lost"
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
 
@@ -371,7 +371,7 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     browser.focus("#graph")
     for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
         browser.press(key)
-    for name in "title circumstances verdict event process thread module about functions code-lines".split():
+    for name in "title environment verdict event process thread module about functions code-lines".split():
         assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
     browser.choose("#code-kind", "instructions")
     browser.choose("#lanes", "threads")

@@ -102,7 +102,7 @@ def recording_changes(before: Report, after: Report, naming: Naming) -> list[Rec
 
 
 def names_for_both(
-    before: Mapping[str, int], after: Mapping[str, int], *, ignore_comm: bool | None = None, whole_names: bool = False
+    before: Mapping[str, int], after: Mapping[str, int], *, ignore_comm: bool | None = None, full_names: bool = False
 ) -> Naming:
     """What is the same in both recordings is called the same: before, after: what each command has (Counterparts)."""
     parts = Counterparts.of(before, after, ignore=ignore_comm)
@@ -110,7 +110,7 @@ def names_for_both(
     def name(index: int, key: str, text: str) -> str:
         text = text.strip()
         if key == "symbol":
-            return text if whole_names else without_instance(text)
+            return text if full_names else without_instance(text)
         return parts.command(index, text) if key == "comm" else parts.file(index, text) if key == "dso" else text
 
     return name

@@ -52,7 +52,7 @@ def says_why_it_waited(events: Sequence[FileEvent]) -> bool:
     return any(event.attr.sample_type & SampleType.WEIGHT_STRUCT for event in events if is_off_cpu(event))
 
 
-def join_off_cpu(data: SampleSource) -> None:
+def merge_off_cpu(data: SampleSource) -> None:
     """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both.
 
     Time on the CPU is what a clock sampled; without one it is what each thread ran, shared among the samples of the first event.

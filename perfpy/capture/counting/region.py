@@ -35,17 +35,19 @@ class Region(Counts):
     True
     """
 
-    def __init__(self, *events: str, inherit: bool = True, apart: bool = False, net: bool = False, kernel: Kernel | None = None) -> None:
+    def __init__(
+        self, *events: str, inherit: bool = True, separate_children: bool = False, net: bool = False, kernel: Kernel | None = None
+    ) -> None:
         """See perfpy.count, which has the same parameters; kernel: the machine to count on."""
         super().__init__()
         if not events:
-            raise UsageError("no event to count: perfpy.count('task-clock', ...)")
-        if apart and not inherit:
-            raise UsageError("apart=True with inherit=False: children that are not counted cannot be told apart")
+            raise UsageError("no events to count; give some, as in perfpy.count('task-clock')")
+        if separate_children and not inherit:
+            raise UsageError("separate_children=True needs inherit=True")
         parsed = parse_events(events, counting=True)
-        alone = [event for event in parse_events(events, counting=True) if not event.tool] if apart else []
+        alone = [event for event in parse_events(events, counting=True) if not event.tool] if separate_children else []
         self._asked = [event.name for event in parsed]
-        self._make = partial(Region, *events, inherit=inherit, apart=apart, kernel=kernel)
+        self._make = partial(Region, *events, inherit=inherit, separate_children=separate_children, kernel=kernel)
         self._counting = Counting(
             [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=frozenset(alone)), kernel=kernel
         )

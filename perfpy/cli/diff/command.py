@@ -42,7 +42,7 @@ def run(asked: DiffCommandOptions) -> int:
         ]
         if asked.with_off_cpu:
             for recording in recordings:
-                recording.join_off_cpu()
+                recording.merge_off_cpu()
         return DiffRun(recordings, paths, asked).show()
 
 

@@ -104,7 +104,7 @@ class GroupDiffRun:
         asked = self._asked
         options = ReportOptions(wanted=Wanted(sort=sort_keys(asked)), group=False, relative_percentages=are_relative(asked, load()))
         ask, (before, after) = self._asking.of_rows, groups
-        found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, whole_names=asked.whole_names)
+        found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, full_names=asked.full_names)
         if not any(map(len, found)):
             raise PerfError("no event has samples in both groups, of those that the filters leave")
         if asked.fail_above is not None and not any(changes.test for changes in found):
@@ -135,7 +135,7 @@ class GroupDiffRun:
 
         asked = self._asked
         stacks: list[list[Stacks]] = [group.stacks(symbols, asked=self._asking.of_stacks) for group in groups]
-        first, second = matched(*stacks, ignore_comm=asked.ignore_comm, name=str if asked.whole_names else without_instance)
+        first, second = matched(*stacks, ignore_comm=asked.ignore_comm, name=str if asked.full_names else without_instance)
         return group_page(first, second, [", ".join(names) for names in self._named], found)
 
     def _exceeded(self, found: Sequence[GroupChanges]) -> int:

@@ -53,7 +53,7 @@ class DiffOutputOptions(CommandOptions):
     flamegraph: str | None = option("--flamegraph,--html", Value(), "write the changes as one HTML page", metavar="<file>")
     all: bool = option("--all", Flag(), "on a terminal: show rows within sampling noise, too")
     ignore_comm: bool | None = option("--ignore-comm", Flag(default=None), "ignore command names (default with one command a file)")
-    whole_names: bool = option("--whole-names", Flag(), "show full function names on screens and in flame graphs")
+    full_names: bool = option("--full-names", Flag(), "show full function names on screens and in flame graphs")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 
 

@@ -99,7 +99,7 @@ class DiffRun:
         from perfpy.analysis.report.recording_changes import names_for_both
 
         asked = self._asked
-        return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+        return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, full_names=asked.full_names)
 
     def _commands(self, index: int) -> dict[str, int]:
         """What each command has in one of the recordings, of its first event."""
@@ -201,7 +201,7 @@ class DiffRun:
             if not parts:
                 self._explain(index, always=True)
         asked = self._asked
-        page = page_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, whole_names=asked.whole_names)
+        page = page_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, full_names=asked.full_names)
         write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
         return 0
 

@@ -111,14 +111,14 @@ def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFi
 
 
 def page_of_changes(
-    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, whole_names: bool
+    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, full_names: bool
 ) -> str:
     """The page that shows what changed from the first to the second recording."""
     from perfpy.analysis.stacks.matching import matched
     from perfpy.symbols.demangling.short_names import without_instance
 
     before, after = recordings
-    return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if whole_names else without_instance))
+    return before.page_of_changes(after, matched(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance))
 
 
 def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
@@ -168,7 +168,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
         start=_started(recording),
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),
-        comments=[recording.title, ", ".join(recording.circumstances)],
+        comments=[recording.title, ", ".join(recording.environment)],
     )
     return pprof(stacks, said)
 

@@ -105,7 +105,7 @@ class Asking:
     def _request(self, recording: Recording) -> ReportRequest:
         config = self._settings.apply()
         if self._asked.with_off_cpu:
-            recording.join_off_cpu()
+            recording.merge_off_cpu()
         return ReportRequest(recording, self._asked, config)
 
 

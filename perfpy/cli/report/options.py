@@ -48,9 +48,7 @@ def _styles(*known: str) -> Callable[[str], str]:
 class ReportColumnOptions(CommandOptions):
     """What the columns show."""
 
-    sort: str | None = option(
-        "-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod", metavar="<key[,key2...]>"
-    )
+    sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod", metavar="<key[,key2...]>")
     fields: str | None = option(
         "-F,--fields", Value(), "choose the columns; a leading + adds to the default ones", metavar="<key[,keys...]>"
     )
@@ -133,7 +131,7 @@ class ReportOutputOptions(CommandOptions):
         "colour plain text: always, never or auto",
         metavar="<mode>",
     )
-    whole_names: bool = option("--whole-names", Flag(), "show full function names on screens")
+    full_names: bool = option("--full-names", Flag(), "show full function names on screens")
     json: str | None = option("--json", Attached("-", takes_word=True), "write the report as JSON", metavar="<file>")
     flamegraph: str | None = option(
         "--flamegraph,--html",

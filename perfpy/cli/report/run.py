@@ -40,7 +40,7 @@ class ReportRun:
         self._recording = recording
         self._asked = asked
         if asked.with_off_cpu:
-            recording.join_off_cpu()
+            recording.merge_off_cpu()
         config = load()
         self._request = ReportRequest(recording, asked, config)
         by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=asked.needs_plain)
@@ -183,7 +183,7 @@ class ReportRun:
 
         asked = self._asked
         wanted = ScreenOptions(
-            text=options._replace(short_names=not asked.whole_names),
+            text=options._replace(short_names=not asked.full_names),
             own_first=asked.children is None and not asked.latency,
             every_row=asked.percent_limit is not None,
             tree=asked.call_graph is not None,
@@ -218,7 +218,7 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, whole_names=self._asked.whole_names, code=self._code).run()
+        ReportBrowser(report, self._header_lines, full_names=self._asked.full_names, code=self._code).run()
         return 0
 
     def _code(self, event: FileEvent, function: str) -> CodeScreen:

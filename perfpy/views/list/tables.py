@@ -1,6 +1,6 @@
 """The events of a machine as tables for a person: a section a table, with what each event is or why it cannot be.
 
-What enters: rows of (Offer, remark), metrics. What leaves: text, by rich on a
+What enters: rows of (EventInfo, remark), metrics. What leaves: text, by rich on a
 terminal.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from perfpy.events.event_files import MetricDefinition
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
 
 _TITLES: Final = {
     "Hardware event": "Hardware events",
@@ -64,17 +64,19 @@ MEANINGS: Final = {
 }
 
 
-def print_tables(rows: Iterable[tuple[Offer, str]], metrics: list[MetricDefinition], console: Console, *, checked: bool = False) -> None:
+def print_tables(
+    rows: Iterable[tuple[EventInfo, str]], metrics: list[MetricDefinition], console: Console, *, checked: bool = False
+) -> None:
     """One table a section, in the order in which sections come.
 
-    rows: an offer, and why it cannot be used ("" = it can); checked: it was
+    rows: an event, and why it cannot be used ("" = it can); checked: it was
     tried, so that those which work are marked, too.
     """
-    sections: dict[str, list[tuple[Offer, str]]] = {}
-    for offer, reason in rows:
-        sections.setdefault(offer.kind, []).append((offer, reason))
-    for kind, offers in sections.items():
-        _print_section(_TITLES.get(kind, kind), offers, console, checked)
+    sections: dict[str, list[tuple[EventInfo, str]]] = {}
+    for info, reason in rows:
+        sections.setdefault(info.kind, []).append((info, reason))
+    for kind, infos in sections.items():
+        _print_section(_TITLES.get(kind, kind), infos, console, checked)
     if metrics:
         _print_metrics(metrics, console)
 
@@ -88,14 +90,14 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _print_section(title: str, offers: list[tuple[Offer, str]], console: Console, checked: bool) -> None:
-    shared = {reason for _, reason in offers}
+def _print_section(title: str, infos: list[tuple[EventInfo, str]], console: Console, checked: bool) -> None:
+    shared = {reason for _, reason in infos}
     common = shared.pop() if len(shared) == 1 else ""
-    if len(offers) > _MANY and offers[0][0].kind == _TRACEPOINT:
-        _print_systems(title, [offer.name for offer, _ in offers], console)
+    if len(infos) > _MANY and infos[0][0].kind == _TRACEPOINT:
+        _print_systems(title, [info.name for info, _ in infos], console)
     else:
-        _print_table(title, offers, "" if checked else common, console, checked)
-    if common and (not checked or len(offers) > _MANY):
+        _print_table(title, infos, "" if checked else common, console, checked)
+    if common and (not checked or len(infos) > _MANY):
         console.print(f"  cannot be opened: {common}", style="yellow")
     console.print()
 
@@ -113,13 +115,13 @@ def _print_systems(title: str, names: list[str], console: Console) -> None:
         console.print(fill(visible(f"{system}: {' '.join(events)}"), console.width, subsequent_indent="    ", break_on_hyphens=False))
 
 
-def _print_table(title: str, offers: list[tuple[Offer, str]], common: str, console: Console, checked: bool) -> None:
+def _print_table(title: str, infos: list[tuple[EventInfo, str]], common: str, console: Console, checked: bool) -> None:
     table = _table(title, "event", "also", "what it is")
-    for offer, reason in offers:
-        remark = offer.description or MEANINGS.get(offer.name, "")
+    for info, reason in infos:
+        remark = info.description or MEANINGS.get(info.name, "")
         if checked or (reason and not common):
             remark = " - ".join(part for part in (reason or _WORKS, remark) if part)
-        table.add_row(*map(visible, (offer.name, offer.alias, remark)), style="dim" if reason else None)
+        table.add_row(*map(visible, (info.name, info.alias, remark)), style="dim" if reason else None)
     console.print(table)
 
 

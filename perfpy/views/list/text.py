@@ -1,6 +1,6 @@
 """The events of a machine as text: perf list's lines, its names in one row, its JSON.
 
-What enters: Offer values (perfpy.events.inventory) and metrics. What leaves:
+What enters: EventInfo values (perfpy.events.inventory) and metrics. What leaves:
 text to an open file. The layout is perf 6.12's, byte for byte.
 """
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from typing import Final, Protocol, TextIO
 
     from perfpy.events.event_files import MetricDefinition
-    from perfpy.events.inventory import Offer
+    from perfpy.events.inventory import EventInfo
 
     class ListView(Protocol):
-        """Takes offers one after the other; `close` ends the text."""
+        """Takes events one by one; `close` ends the text."""
 
-        def offer(self, offer: Offer) -> None:
+        def info(self, info: EventInfo) -> None:
             """One event."""
 
         def metrics(self, metrics: list[MetricDefinition], show: str = ...) -> None:
@@ -76,7 +76,7 @@ class TextList:
     """perf list's own lines.
 
     width: the columns to wrap at; descriptions, long_descriptions, encodings:
-    which of an offer's texts to show below its name.
+    which of an event's texts to show below its name.
     """
 
     def __init__(
@@ -89,22 +89,22 @@ class TextList:
         self._encodings = encodings
         self._topic = ""
 
-    def offer(self, offer: Offer) -> None:
+    def info(self, info: EventInfo) -> None:
         """One event."""
         lines = []
-        if offer.topic != self._topic:
-            self._topic = offer.topic
-            if offer.topic:
-                lines.append(f"\n{offer.topic}:")
-        name = f"{offer.name} OR {offer.alias}" if offer.alias else offer.name
-        lines.append(f"  {name}" if offer.topic else f"  {name:<51}[{offer.kind}]")
-        if offer.description and self._descriptions:
-            unit = f"{'' if offer.description.endswith('.') else '.'} Unit: {offer.pmu}" if offer.pmu else ""
-            lines.append(self._bracketed(offer.description + unit))
-        if self._long and offer.long_description:
-            lines.append(self._bracketed(offer.long_description))
+        if info.topic != self._topic:
+            self._topic = info.topic
+            if info.topic:
+                lines.append(f"\n{info.topic}:")
+        name = f"{info.name} OR {info.alias}" if info.alias else info.name
+        lines.append(f"  {name}" if info.topic else f"  {name:<51}[{info.kind}]")
+        if info.description and self._descriptions:
+            unit = f"{'' if info.description.endswith('.') else '.'} Unit: {info.pmu}" if info.pmu else ""
+            lines.append(self._bracketed(info.description + unit))
+        if self._long and info.long_description:
+            lines.append(self._bracketed(info.long_description))
         if self._encodings:
-            encoding = offer.encoding()
+            encoding = info.encoding()
             if encoding:
                 lines.append(" " * _INDENT + wrap(encoding, self._width))
         self._file.write("\n".join(lines) + "\n")
@@ -144,9 +144,9 @@ class NameList:
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
-    def offer(self, offer: Offer) -> None:
+    def info(self, info: EventInfo) -> None:
         """One event: the shorter of its names."""
-        self._file.write(f"{offer.alias or offer.name} ")
+        self._file.write(f"{info.alias or info.name} ")
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
         """The names of the groups and of the metrics."""
@@ -170,20 +170,20 @@ class JsonList:
         self._first = True
         file.write("[\n")
 
-    def offer(self, offer: Offer) -> None:
+    def info(self, info: EventInfo) -> None:
         """One event."""
         self._object(
             (
-                ("Unit", offer.pmu),
-                ("Topic", offer.topic),
-                ("EventName", offer.name),
-                ("EventAlias", offer.alias),
-                ("ScaleUnit", offer.scale_unit),
-                ("EventType", offer.kind),
-                ("Deprecated", "1" if offer.deprecated else ""),
-                ("BriefDescription", offer.description),
-                ("PublicDescription", offer.long_description),
-                ("Encoding", offer.encoding()),
+                ("Unit", info.pmu),
+                ("Topic", info.topic),
+                ("EventName", info.name),
+                ("EventAlias", info.alias),
+                ("ScaleUnit", info.scale_unit),
+                ("EventType", info.kind),
+                ("Deprecated", "1" if info.deprecated else ""),
+                ("BriefDescription", info.description),
+                ("PublicDescription", info.long_description),
+                ("Encoding", info.encoding()),
             )
         )
 

@@ -271,7 +271,7 @@ class Page {
     const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0, cpus = profile.cpus.some(cpu => cpu >= 0);
     document.title = profile.title;
     $("title").textContent = profile.title;
-    $("circumstances").textContent = profile.circumstances.join(" \u00b7 ");
+    $("environment").textContent = profile.environment.join(" \u00b7 ");
     $("verdict").append(...profile.verdict.map(text => { const item = document.createElement("li"); item.textContent = text; return item; }));
     $("times").hidden = !timed;
     document.querySelectorAll(".timed").forEach(one => { one.hidden = !tasks; });

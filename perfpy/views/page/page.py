@@ -33,10 +33,10 @@ _EXPORT: Final = re.compile(r"^export (?=(?:async )?function|const|let|class)", 
 
 
 class PageText(NamedTuple):
-    """What is said of the profile. title; circumstances: short phrases (host, seconds ...); verdict: how far to trust it, a line each."""
+    """What is said of the profile. title; environment: short phrases (host, seconds ...); verdict: how far to trust it, a line each."""
 
     title: str
-    circumstances: Sequence[str] = ()
+    environment: Sequence[str] = ()
     verdict: Sequence[str] = ()
 
 
@@ -58,7 +58,7 @@ def render(
     data = profile_data([parts] if after is None else [parts, after])
     data |= {
         "title": text.title,
-        "circumstances": list(text.circumstances),
+        "environment": list(text.environment),
         "verdict": [*text.verdict, *_grain(data)],
         "code": list(code),
         "files": list(files),

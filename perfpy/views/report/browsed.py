@@ -77,13 +77,13 @@ class CallLine(NamedTuple):
 class BrowsedReport:
     """A report, the table that is looked at, and the filters that led there.
 
-    whole_names: whether names of functions are shown with all their arguments.
+    full_names: whether names of functions are shown with all their arguments.
     Raises ValueError for a report without samples.
     """
 
-    def __init__(self, report: Report, *, whole_names: bool = False) -> None:
+    def __init__(self, report: Report, *, full_names: bool = False) -> None:
         self.report = report
-        self.whole_names = whole_names
+        self.full_names = full_names
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
@@ -126,7 +126,7 @@ class BrowsedReport:
         return "children" if "children" in self.histogram.entries.measures and not self.own_first else "period"
 
     def _columns_of(self, histogram: Histogram, rows: Int64) -> ScreenColumns:
-        options = TextOptions(short_names=not self.whole_names)
+        options = TextOptions(short_names=not self.full_names)
         looked_at = rows[:_LOOKED_AT].tolist()
         return ScreenColumns(
             histogram, looked_at, self._measure, options, own_first=self.own_first, every_key=len(looked_at) < len(rows) or not looked_at
@@ -195,7 +195,7 @@ class BrowsedReport:
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
         """The lines of some calls: where there is but one way on, functions follow each other."""
         trees, lines = self.histogram.trees, []
-        name = str if self.whole_names else at_a_glance
+        name = str if self.full_names else at_a_glance
         assert trees is not None  # there are no call nodes without
         for node in nodes:
             last = len(node.frames) - 1

@@ -112,9 +112,9 @@ class ReportBrowser(App[None]):
         Binding("tab", "turn(1)", "Event", priority=True),  # not the next widget
         Binding("q", "quit", "Leave"),
         Binding("ctrl+c", "quit", show=False, priority=True),
-        Binding("i", "circumstances", show=False),
+        Binding("i", "environment", show=False),
         Binding("H", "headings", show=False),
-        Binding("V", "whole_names", show=False),
+        Binding("V", "full_names", show=False),
         Binding("P", "write", show=False),
         Binding("ctrl+f", "ask('search')", show=False, priority=True),
         Binding("f3", "search_on", show=False),
@@ -148,12 +148,12 @@ class ReportBrowser(App[None]):
         report: Report,
         header: Callable[[], Iterable[str]] = tuple,
         *,
-        whole_names: bool = False,
+        full_names: bool = False,
         code: Callable[[FileEvent, str], Screen[None]] | None = None,
     ) -> None:
-        """header: the lines of the recording's header; whole_names: show names of functions whole; code: makes a function's screen."""
+        """header: the lines of the recording's header; full_names: show names of functions whole; code: makes a function's screen."""
         super().__init__()
-        self.model = BrowsedReport(report, whole_names=whole_names)
+        self.model = BrowsedReport(report, full_names=full_names)
         self._header = header
         self._code = code
         self._rows: list[int] = []
@@ -279,9 +279,9 @@ class ReportBrowser(App[None]):
         self.model.relative = not self.model.relative
         self.fill()
 
-    def action_whole_names(self) -> None:
+    def action_full_names(self) -> None:
         """Show names of functions whole, or short again."""
-        self.model.whole_names = not self.model.whole_names
+        self.model.full_names = not self.model.full_names
         self.fill()
 
     def action_sort_by(self, member: int) -> None:
@@ -367,7 +367,7 @@ class ReportBrowser(App[None]):
         """Say which keys there are."""
         self.push_screen(KeyHelp())
 
-    def action_circumstances(self) -> None:
+    def action_environment(self) -> None:
         """Show the recording's header."""
         self.push_screen(Box(self._header()))
 

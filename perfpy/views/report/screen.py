@@ -118,8 +118,8 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
     shown = fitted(path, console.width)
     beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
     console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
-    circumstances = "  ".join([f"{report.samples:,} samples", *map(visible, recording.circumstances)])
-    console.print(Text(fitted(circumstances, console.width)), style="dim")
+    environment = "  ".join([f"{report.samples:,} samples", *map(visible, recording.environment)])
+    console.print(Text(fitted(environment, console.width)), style="dim")
     notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]
     for line in notes:
         console.print(Text(line), style="yellow")

@@ -12,7 +12,7 @@ import pytest
 from perfpy.errors import KernelRefused
 from perfpy.events.availability import Checker, known_reason
 from perfpy.events.event_files import MetricDefinition
-from perfpy.events.inventory import Offer
+from perfpy.events.inventory import EventInfo
 from perfpy.events.list_filter import Selector, forgiving
 from perfpy.events.machine import Machine
 from perfpy.events.sdt import marker_names
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def names(machine: Machine, *words: str, unsupported: bool = False) -> list[str]:
     selector = Selector(machine, "/nonexistent", unsupported=unsupported)
     chosen = [selector.select(word) for word in words] or [selector.everything()]
-    return [offer.name for selection in chosen for offer in selection.offers]
+    return [info.name for selection in chosen for info in selection.infos]
 
 
 def test_sections_by_their_words(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_any_other_word_is_searched_in_names_aliases_and_topics(word: str, found
 )
 def test_a_search_that_forgives(text: str, best: str, tmp_path: Path) -> None:
     selector = Selector(sysfs_tree.software_only(tmp_path).machine(), "/nonexistent", unsupported=True)
-    assert best in [offer.name for offer in forgiving(text, selector.everything().offers)][:3]
-    assert forgiving("qqqqq", selector.everything().offers) == []
-    assert forgiving("--", selector.everything().offers) == []
+    assert best in [info.name for info in forgiving(text, selector.everything().infos)][:3]
+    assert forgiving("qqqqq", selector.everything().infos) == []
+    assert forgiving("--", selector.everything().infos) == []
 
 
 def test_twin_pmus_are_listed_once_and_raw_terms_by_family(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_twin_pmus_are_listed_once_and_raw_terms_by_family(tmp_path: Path) -> No
 def test_tracefs_that_cannot_be_read_leaves_the_rest_and_says_why(tmp_path: Path) -> None:
     machine = Machine(sysfs_tree.software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
     selector = Selector(machine, "/nonexistent")
-    assert [offer.name for offer in selector.everything().offers][-1] == "mem:<addr>[/len][:access]"
+    assert [info.name for info in selector.everything().infos][-1] == "mem:<addr>[/len][:access]"
     assert len(selector.refusals) == 1
 
 
@@ -109,21 +109,21 @@ def test_markers_of_two_files_are_told_apart(tmp_path: Path) -> None:
     assert marker_names("/nonexistent") == []
 
 
-def text_of(offers: list[Offer], **options: bool) -> str:
+def text_of(infos: list[EventInfo], **options: bool) -> str:
     file = io.StringIO()
     view = TextList(file, 60, **options)
-    for offer in offers:
-        view.offer(offer)
+    for info in infos:
+        view.info(info)
     return file.getvalue()
 
 
-DESCRIBED = Offer(
+DESCRIBED = EventInfo(
     "unc.read", "Kernel PMU event", topic="memory", pmu="uncore_imc", description="Reads, all of them", encoding=lambda: "imc/event=1/"
 )
 
 
 def test_text_shows_topics_descriptions_with_their_unit_and_encodings() -> None:
-    plain = Offer("context-switches", "Software event", "cs")
+    plain = EventInfo("context-switches", "Software event", "cs")
     assert text_of([plain]) == "  context-switches OR cs                             [Software event]\n"
     assert text_of([DESCRIBED, plain], encodings=True) == (
         "\nmemory:\n  unc.read\n       [Reads,all of them. Unit: uncore_imc]\n        imc/event=1/\n"
@@ -156,8 +156,8 @@ def test_long_texts_break_at_blanks_and_commas(text: str, width: int, start: int
 def test_names_in_a_row_prefer_the_alias() -> None:
     file = io.StringIO()
     view = NameList(file)
-    view.offer(Offer("context-switches", "Software event", "cs"))
-    view.offer(DESCRIBED)
+    view.info(EventInfo("context-switches", "Software event", "cs"))
+    view.info(DESCRIBED)
     view.close()
     assert file.getvalue() == "cs unc.read "
 
@@ -165,10 +165,10 @@ def test_names_in_a_row_prefer_the_alias() -> None:
 def test_json_parses_and_keeps_perfs_order_of_keys() -> None:
     file = io.StringIO()
     view = JsonList(file)
-    offer = copy(DESCRIBED)
-    offer.deprecated, offer.scale_unit, offer.description = True, "64Bytes", 'a "b"'
-    view.offer(offer)
-    view.offer(Offer("dummy", "Software event"))
+    info = copy(DESCRIBED)
+    info.deprecated, info.scale_unit, info.description = True, "64Bytes", 'a "b"'
+    view.info(info)
+    view.info(EventInfo("dummy", "Software event"))
     view.close()
     first, second = json.loads(file.getvalue())
     assert list(first) == ["Unit", "Topic", "EventName", "ScaleUnit", "EventType", "Deprecated", "BriefDescription", "Encoding"]
@@ -216,17 +216,17 @@ def test_a_check_opens_events_and_tells_the_kernels_reason(tmp_path: Path) -> No
     machine = sysfs_tree.software_only(tmp_path).machine()
     kernel = RefusingKernel()
     checker = Checker(machine, kernel)  # type: ignore[arg-type]
-    offers = {offer.name: offer for offer in Selector(machine, "/nonexistent", unsupported=True).everything().offers}
-    assert checker.check(offers["dummy"]) == ""
+    infos = {info.name: info for info in Selector(machine, "/nonexistent", unsupported=True).everything().infos}
+    assert checker.check(infos["dummy"]) == ""
     assert kernel.opened == 1
-    assert checker.check(offers["msr/tsc/"]) == "not here"
-    assert checker.check(offers["sched:sched_switch"]) == "not here"
-    assert checker.check(offers["rNNN"]) == ""
-    assert "no PMU" in checker.check(offers["cpu-cycles"])
-    assert known_reason(offers["dummy"], machine) == ""
+    assert checker.check(infos["msr/tsc/"]) == "not here"
+    assert checker.check(infos["sched:sched_switch"]) == "not here"
+    assert checker.check(infos["rNNN"]) == ""
+    assert "no PMU" in checker.check(infos["cpu-cycles"])
+    assert known_reason(infos["dummy"], machine) == ""
 
 
-def shown(rows: list[tuple[Offer, str]], *, checked: bool = False) -> str:
+def shown(rows: list[tuple[EventInfo, str]], *, checked: bool = False) -> str:
     from rich.console import Console
 
     from perfpy.views.list.tables import print_tables
@@ -237,18 +237,18 @@ def shown(rows: list[tuple[Offer, str]], *, checked: bool = False) -> str:
 
 
 def test_tables_say_what_events_are_and_why_they_cannot_be() -> None:
-    text = shown([(Offer("cpu-cycles", "Hardware event", "cycles"), "no PMU"), (Offer("dummy", "Software event"), "")])
+    text = shown([(EventInfo("cpu-cycles", "Hardware event", "cycles"), "no PMU"), (EventInfo("dummy", "Software event"), "")])
     assert "cannot be opened: no PMU" in text
     assert "counts nothing" in text
     assert "instructions" not in text
     assert "per cycle" in text
-    assert "opens - counts nothing" in shown([(Offer("dummy", "Software event"), "")], checked=True)
-    assert "refused - counts nothing" in shown([(Offer("dummy", "Software event"), "refused")], checked=True)
+    assert "opens - counts nothing" in shown([(EventInfo("dummy", "Software event"), "")], checked=True)
+    assert "refused - counts nothing" in shown([(EventInfo("dummy", "Software event"), "refused")], checked=True)
 
 
 def test_many_tracepoints_come_as_a_paragraph_a_system() -> None:
-    offers = [(Offer(f"sys{number % 2}:event_{number}", "Tracepoint event"), "") for number in range(100)]
-    lines = shown(offers).splitlines()
+    infos = [(EventInfo(f"sys{number % 2}:event_{number}", "Tracepoint event"), "") for number in range(100)]
+    lines = shown(infos).splitlines()
     assert any(line.startswith("sys0: event_0 event_2 ") for line in lines)
     assert all(len(line) <= 70 for line in lines)
     assert len(lines) < 60

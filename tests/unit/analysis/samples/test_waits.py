@@ -64,7 +64,7 @@ def rows(path: str, by: str, *, joined: bool = False) -> dict[str, dict[str, flo
     """Of each event the ms of each row."""
     with perfpy.open(path) as opened:
         if joined:
-            opened.join_off_cpu()
+            opened.merge_off_cpu()
         tables = opened.report(by=by).to_dict()["events"]
     return {table["events"][0]["name"]: {row["keys"][by]: row["seconds"] * 1000 for row in table["rows"]} for table in tables}
 
@@ -95,7 +95,7 @@ def test_both_kinds_of_time_are_one_event_where_that_is_asked_for(tmp_path):
 )
 def test_what_cannot_be_joined_says_why(tmp_path, changes, said):
     with perfpy.open(recording(tmp_path / "a", **changes)) as opened, pytest.raises(PerfError, match=said):
-        opened.join_off_cpu()
+        opened.merge_off_cpu()
 
 
 CYCLES = CLOCK.copy(type=0)
@@ -112,7 +112,7 @@ def test_any_event_is_joined_by_how_long_its_threads_ran(tmp_path):
 def test_a_thread_that_never_left_the_cpu_ran_from_its_first_sample_to_its_last(tmp_path):
     path = recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((9, 1),))
     with perfpy.open(path) as opened:
-        opened.join_off_cpu()
+        opened.merge_off_cpu()
         (stacks,) = opened.stacks()
         assert stacks.in_seconds
         assert stacks.total == pytest.approx(9 * MILLISECOND + 20, abs=2)  # ns, each sample rounded
@@ -121,7 +121,7 @@ def test_a_thread_that_never_left_the_cpu_ran_from_its_first_sample_to_its_last(
 
 def test_the_flame_graph_and_the_report_agree(tmp_path):
     with perfpy.open(recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((7, 6),))) as opened:
-        opened.join_off_cpu()
+        opened.merge_off_cpu()
         (stacks,) = opened.stacks()
         assert stacks.total == 15 * MILLISECOND
 
@@ -141,7 +141,7 @@ def test_a_stack_ends_with_the_reason_why_it_waited(tmp_path):
 
 def test_one_flame_graph_has_both(tmp_path):
     with perfpy.open(recording(tmp_path / "a")) as opened:
-        opened.join_off_cpu()
+        opened.merge_off_cpu()
         (stacks,) = opened.stacks()
         assert stacks.total == 12 * MILLISECOND
         opened.flamegraph(tmp_path / "page.html")

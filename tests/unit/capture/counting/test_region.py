@@ -13,7 +13,7 @@ def test_what_is_told_apart_is_counted_twice() -> None:
         counter.value, counter.enabled, counter.running = (10 if counter.attr.inherit else 4), 5, 5
 
     kernel = FakeKernel(counts=counts)
-    with Region("page-faults:u", "duration_time", "minor-faults:u", apart=True, kernel=kernel) as region:
+    with Region("page-faults:u", "duration_time", "minor-faults:u", separate_children=True, kernel=kernel) as region:
         assert [counter.attr.inherit for counter in kernel.counters] == [1, 1, 0, 0]
     assert [(count.own, count.children) for count in region.values()] == [(4, 6), (None, None), (4, 6)]
 

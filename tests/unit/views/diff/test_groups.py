@@ -75,7 +75,7 @@ def test_the_page_has_stars_at_the_functions_that_changed():
     assert [data["names"][int(number)][0] for number in data["marks"][0]] == ["hot"]
     assert "+25.00 points (+20.00 to +30.00)" in next(iter(data["marks"][0].values()))
     assert data["verdict"][0] == "cycles: 2 rows of 3 changed by more than hosts differ"
-    assert data["circumstances"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]
+    assert data["environment"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]
 
 
 def test_no_change_is_not_less():

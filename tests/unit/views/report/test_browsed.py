@@ -160,7 +160,7 @@ def test_names_are_short_or_whole_and_found_by_what_is_not_shown(tmp_path: Path)
     assert short.endswith(SORT[2])
     assert [line.name for line in model.calls(model.histogram.calls(rows[row]))] == [OWNER[2], SORT[2]]
     assert model.find("_iter_less_iter>(int*", rows, 0) == row
-    model.whole_names = True
+    model.full_names = True
     model.rows()
     assert model.line(rows[row], 400).plain.rstrip().endswith(SORT[1])
     assert model.whole(rows[row]).endswith(SORT[1])

@@ -119,7 +119,7 @@ def _former_parameter(former: str, name: str) -> Callable[[Callable[P, R]], Call
 
 
 def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
-    """Open a recording. Close it, or use it in a `with` statement. Raises BadPerfData if it is missing or not perf.data.
+    """Open a recording. Close it, or use it in a `with` statement. Raises BadPerfDataError if it is missing or not perf.data.
 
     `origin` is the path of a perf.data, "-" for standard input, a file descriptor or a binary file. `symbols` says where to look for
     symbols, as --symfs and --kallsyms do (perfpy.symbols.files.debug_files).
@@ -128,7 +128,7 @@ def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) 
     >>> perfpy.open("nowhere.data")
     Traceback (most recent call last):
     ...
-    perfpy.errors.BadPerfData: nowhere.data: cannot open: No such file or directory; record one first, or name another file
+    perfpy.errors.BadPerfDataError: nowhere.data: cannot open: No such file or directory; record one first, or name another file
     """
     from perfpy.recording import Recording
 
@@ -160,7 +160,7 @@ def stat(
         separate_children: split each count into `own` and `children`
 
     Returns counts by event name: `value` is the plain count (clocks: ns), `amount` the same in `unit`; None if the machine cannot count it.
-    Raises UsageError, UnknownEvent, EventSyntaxError, KernelRefused, WorkloadFailed.
+    Raises UsageError, UnknownEventError, EventSyntaxError, KernelRefusedError, WorkloadFailedError.
 
     >>> import perfpy
     >>> counts = perfpy.stat(["true"], events="page-faults:u")
@@ -201,7 +201,7 @@ def record(
         max_cpu: sample less if recording takes more than this of one CPU (0.02: 2 %)
         pid, tid, cpus, system_wide: record there, without a command until the tasks end
 
-    Ctrl-C in the main thread ends the recording; the file is complete. Raises what stat() raises, and OutputFailed.
+    Ctrl-C in the main thread ends the recording; the file is complete. Raises what stat() raises, and OutputFailedError.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -269,7 +269,7 @@ def watch(
 
     Samples come in time order, hundredths of a second late. A sample has `event`, `comm`, and the fields of its event as attributes (time,
     pid, ip ...) or, for tracepoints, as sample["next_comm"]. Ring buffers bound the memory; `lost` counts dropped samples. with_records()
-    adds the kernel's other records. Raises UsageError, UnknownEvent, KernelRefused.
+    adds the kernel's other records. Raises UsageError, UnknownEventError, KernelRefusedError.
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:

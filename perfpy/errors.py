@@ -1,18 +1,17 @@
-"""The whole exception tree of perfpy.
+"""The exceptions of perfpy.
 
-    PerfError                    anything perfpy itself has to say; exit status 255
-      UsageError                 the command line or a call makes no sense; 129
-      EventSyntaxError           an event string cannot be parsed: text, column
-      UnknownEvent               a well-formed event that nobody here knows: name, near matches
-      KernelRefused              a system call failed: errno, event, cause, remedy
-      NotScheduled               a pinned counter that could not be on the PMU
-      BadPerfData                a perf.data that cannot be read (further): path, offset, reason
-      WorkloadFailed             the program to measure could not be started: command, reason
-      OutputFailed               a file could not be written: path, reason
+    PerfError                    base of every error that perfpy raises on purpose; exit status 255
+      UsageError                 an invalid command line or call; 129
+      EventSyntaxError           an event string that cannot be parsed: text, column
+      UnknownEventError          a well-formed event that does not exist here: name, near matches
+      KernelRefusedError         a failed system call: errno, event, cause, remedy
+      NotScheduledError          a pinned counter that could not be on the PMU
+      BadPerfDataError           a perf.data that cannot be read (further): path, offset, reason
+      WorkloadFailedError        the program to measure could not be started: command, reason
+      OutputFailedError          a file that could not be written: path, reason
 
-What enters: what is known where the error is found. What leaves: one
-line of text (`str(error)`): what, where, and what to try. Each class carries
-what it tells as attributes, so that programs need not parse the text.
+`str(error)` is one line: what happened, where, and what to try. The attributes of each class carry the facts, so that programs need not
+parse the text.
 """
 
 from __future__ import annotations
@@ -22,19 +21,37 @@ import os
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
+
+#: names of the previous release -> their current names
+_FORMER = {
+    "BadPerfData": "BadPerfDataError",
+    "KernelRefused": "KernelRefusedError",
+    "NotScheduled": "NotScheduledError",
+    "OutputFailed": "OutputFailedError",
+    "UnknownEvent": "UnknownEventError",
+    "WorkloadFailed": "WorkloadFailedError",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return an exception by its former name, with a DeprecationWarning."""
+    if name not in _FORMER:
+        raise AttributeError(f"module 'perfpy.errors' has no attribute {name!r}")
+    import warnings
+
+    warnings.warn(f"perfpy.errors.{name} is called {_FORMER[name]} now", DeprecationWarning, stacklevel=2)
+    return globals()[_FORMER[name]]
 
 
 class PerfError(Exception):
-    """Base of every error that perfpy raises on purpose.
-
-    `exit_code` is what the command line exits with (perf's own codes).
-    """
+    """Base of every error that perfpy raises on purpose. `exit_code` is the command line's exit status, as perf's."""
 
     exit_code = 255
 
 
 class UsageError(PerfError):
-    """The request makes no sense: an option, an argument, or a combination of them."""
+    """An option, an argument or a combination of them is invalid."""
 
     exit_code = 129
 
@@ -46,11 +63,14 @@ def _suggest(near: Sequence[str]) -> str:
 
 
 class EventSyntaxError(PerfError):
-    """An event string that cannot be parsed.
+    """An event string cannot be parsed.
 
-    text: the whole string as given; column: 0-based offset of the first
-    character that does not fit; reason: what is wrong there; expected: what
-    would have been accepted there; near: names that look alike.
+    Attributes:
+        text: the whole string
+        column: 0-based offset of the first unexpected character
+        reason: what is wrong there
+        expected: what would be accepted there
+        near: similar names
     """
 
     exit_code = 129
@@ -67,10 +87,13 @@ class EventSyntaxError(PerfError):
         super().__init__(line + _suggest(near))
 
 
-class UnknownEvent(PerfError):
-    """A well-formed event that neither the catalog, a PMU nor tracefs knows.
+class UnknownEventError(PerfError):
+    """A well-formed event does not exist in the catalog, a PMU or tracefs.
 
-    name: the event; near: the nearest known names; hint: where it would come from.
+    Attributes:
+        name: the event
+        near: the nearest existing names
+        hint: where the event would come from
     """
 
     exit_code = 129
@@ -85,11 +108,15 @@ class UnknownEvent(PerfError):
         super().__init__(line + _suggest(near))
 
 
-class KernelRefused(PerfError):
-    """A system call that the kernel refused.
+class KernelRefusedError(PerfError):
+    """The kernel refused a system call.
 
-    call: its name; errno; event: the event's name or ""; cause: why, told
-    apart as far as the machine lets us; remedy: what to try.
+    Attributes:
+        call: its name
+        errno: its error number
+        event: the event's name, or ""
+        cause: the reason, as exact as the machine allows
+        remedy: what to try
     """
 
     def __init__(self, call: str, errno: int, *, event: str = "", cause: str = "", remedy: str = "") -> None:
@@ -107,19 +134,20 @@ class KernelRefused(PerfError):
         super().__init__(line)
 
 
-class NotScheduled(PerfError):
-    """A pinned counter that the kernel could not keep on the PMU, so that it has no count."""
+class NotScheduledError(PerfError):
+    """The kernel could not keep a pinned counter on the PMU, so there is no count."""
 
     def __init__(self, event: str, remedy: str = "drop ':D' or count fewer events") -> None:
         self.event = event
         super().__init__(f"pinned event '{event}' could not be scheduled on the PMU; {remedy}")
 
 
-class BadPerfData(PerfError):
-    """A file that is not perf.data, or is damaged.
+class BadPerfDataError(PerfError):
+    """A file is not perf.data, or is damaged. Everything before the damage has been returned already.
 
-    path; offset: where in the file, or None; reason. What could still be
-    read before the damage was handed out before this was raised.
+    Attributes:
+        path, reason: the file, and what is wrong
+        offset: where in the file, or None
     """
 
     def __init__(self, path: str, reason: str, *, offset: int | None = None, remedy: str = "") -> None:
@@ -131,7 +159,7 @@ class BadPerfData(PerfError):
         super().__init__(f"{where}: {reason}" + (f"; {remedy}" if remedy else ""))
 
 
-class WorkloadFailed(PerfError):
+class WorkloadFailedError(PerfError):
     """The program to measure could not be started."""
 
     def __init__(self, command: str, reason: str) -> None:
@@ -140,8 +168,8 @@ class WorkloadFailed(PerfError):
         super().__init__(f"cannot run '{command}': {reason}")
 
 
-class OutputFailed(PerfError):
-    """A file could not be written (no permission, no such folder, disk full)."""
+class OutputFailedError(PerfError):
+    """A file could not be written: no permission, no such folder, disk full."""
 
     def __init__(self, path: str, reason: str, *, remedy: str = "") -> None:
         self.path = path

@@ -86,14 +86,14 @@ def _no_perf_events(cpu: int = -1, *, kernel: bool = False) -> str:
         return f"perf_event_open is Linux's; this is {sys.platform}"
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.flags import PerfType, SoftwareId
-    from perfpy.errors import KernelRefused
+    from perfpy.errors import KernelRefusedError
     from perfpy.kernel.syscalls import perf_event_open
 
     attr = EventAttr()
     attr.type, attr.config, attr.disabled, attr.exclude_kernel = PerfType.SOFTWARE, SoftwareId.TASK_CLOCK, 1, int(not kernel)
     try:
         os.close(perf_event_open(attr, pid=0 if cpu < 0 else -1, cpu=cpu, group_fd=-1, flags=0))
-    except KernelRefused as error:
+    except KernelRefusedError as error:
         return str(error)
     return ""
 

@@ -103,6 +103,12 @@ def test_a_former_attribute_of_a_recording_warns_and_works(former: str, name: st
         assert getattr(recording, former) == getattr(recording, name)
 
 
+@pytest.mark.parametrize("former", ["BadPerfData", "KernelRefused", "NotScheduled", "OutputFailed", "UnknownEvent", "WorkloadFailed"])
+def test_a_former_exception_warns_and_works(former: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"perfpy.errors.{former} is called {former}Error now"):
+        assert getattr(perfpy.errors, former) is getattr(perfpy.errors, f"{former}Error")
+
+
 def test_no_former_name_is_public() -> None:
     assert not set(perfpy._FORMER) & set(perfpy.__all__)
     assert set(perfpy._FORMER.values()) <= set(perfpy.__all__)

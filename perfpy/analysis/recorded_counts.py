@@ -13,7 +13,7 @@ from perfpy.abi.user_records import CpuMap, EventUpdate, Stat, StatConfig, StatR
 from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs
 from perfpy.counts.tally import RunTimes, Tally
-from perfpy.errors import BadPerfData, UsageError
+from perfpy.errors import BadPerfDataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ class RecordedCounts:
     """The counts of one file.
 
     events: in the file's order; command: what was measured; cpus, threads:
-    the maps that the counters were opened on. Raises BadPerfData for a file
+    the maps that the counters were opened on. Raises BadPerfDataError for a file
     without counts.
     """
 
@@ -52,7 +52,7 @@ class RecordedCounts:
         self.scale = True
         self._rounds = list(self._read())
         if not self._rounds:
-            raise BadPerfData(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
+            raise BadPerfDataError(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
         # one that the machine did not have has no counters
         self._states = {event: CountState(supported=any(cells[event] for _, cells in self._rounds)) for event in self.events}
 
@@ -76,7 +76,7 @@ class RecordedCounts:
     def _see_count(self, record: Stat, cells: _Cells) -> None:
         event = self._by_id.get(record.id)
         if event is None:
-            raise BadPerfData(self._data.path, f"a count of the unknown event id {record.id}")
+            raise BadPerfDataError(self._data.path, f"a count of the unknown event id {record.id}")
         cpu = record.cpu - (1 << 32) if record.cpu >> 31 else record.cpu
         cells[event].append(CounterCell(cpu, record.thread, record.value, record.enabled, record.running))
 
@@ -125,11 +125,11 @@ class RecordedCounts:
         return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
 
     def _require_listed(self, what: str, listed: Iterable[int]) -> None:
-        """What counts are told apart by, the file must list. what: a field of CounterCell. Raises BadPerfData."""
+        """What counts are told apart by, the file must list. what: a field of CounterCell. Raises BadPerfDataError."""
         counted = {getattr(cell, what) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
         if strange := counted.difference(listed):
             reason = f"counts of {what} {min(strange)}, which the file does not list"
-            raise BadPerfData(self._data.path, reason, remedy="--per-socket, -A and their like need such a list")
+            raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and their like need such a list")
 
     def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
         if mode is Aggregation.NODE:

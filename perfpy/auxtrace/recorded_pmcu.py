@@ -1,7 +1,7 @@
 """A PMCU's AUX data of a recording as a table.
 
 What enters: an open PerfData. What leaves: PmcuTrace: its header, its samples, and
-their numbers, some thousands at a time. Raises BadPerfData, with the offset in the
+their numbers, some thousands at a time. Raises BadPerfDataError, with the offset in the
 file, where the AUX data make no sense; a cut end costs the last sample.
 """
 
@@ -20,7 +20,7 @@ from perfpy.auxtrace.hisi_pmcu import (
     decode_samples,
     find_samples,
 )
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.aux_pieces import AuxPiece, AuxPieces, aux_pieces
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _SECOND: Final = 1000  # ms
 
 
 def pmcu_trace(data: PerfData) -> PmcuTrace | None:
-    """What a PMCU wrote; None where the recording is of something else. Raises BadPerfData."""
+    """What a PMCU wrote; None where the recording is of something else. Raises BadPerfDataError."""
     if not data.has_pmcu:
         return None
     return PmcuTrace(data, aux_pieces(data))
@@ -76,7 +76,7 @@ class PmcuTrace:
         joined = bytearray()
         for piece in self.pieces:
             if piece.record.offset > len(joined):
-                raise BadPerfData(self._path, self._hole(len(joined), piece), offset=piece.at_record)
+                raise BadPerfDataError(self._path, self._hole(len(joined), piece), offset=piece.at_record)
             del joined[piece.record.offset :]  # padding
             joined += found.read(piece.offset, piece.size)
         return bytes(joined)
@@ -89,7 +89,7 @@ class PmcuTrace:
         try:
             self.header = header = decode_header(self.data)
         except AuxDataError as error:
-            raise BadPerfData(self._path, str(error), offset=self.in_file(error.offset)) from None
+            raise BadPerfDataError(self._path, str(error), offset=self.in_file(error.offset)) from None
         found = find_samples(header, len(self.data))
         self.offsets = found.offsets[:wanted]
         if found.cut and len(found.offsets) < wanted:

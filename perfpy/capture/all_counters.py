@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def enable_all(kernel: Kernel | None = None) -> None:
-    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefused.
+    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefusedError.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u", disabled=1) as counter:
@@ -27,7 +27,7 @@ def enable_all(kernel: Kernel | None = None) -> None:
 
 
 def disable_all(kernel: Kernel | None = None) -> None:
-    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefused.
+    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefusedError.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u") as counter:

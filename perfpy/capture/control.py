@@ -16,7 +16,7 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.errors import OutputFailedError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -81,7 +81,7 @@ class Command:
 class Control:
     """The two descriptors. A context manager; closes what it opened itself.
 
-    Raises UsageError for a text that is neither form, OutputFailed when a
+    Raises UsageError for a text that is neither form, OutputFailedError when a
     fifo cannot be opened.
     """
 
@@ -104,7 +104,7 @@ class Control:
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self.close()
-            raise OutputFailed(path, os.strerror(error.errno or 0), remedy="make the fifo first, with mkfifo") from None
+            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="make the fifo first, with mkfifo") from None
         self._owned.append(fd)
         return fd
 

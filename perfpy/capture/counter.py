@@ -14,7 +14,7 @@ from _thread import get_ident
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
 from perfpy.abi.readings import TIMES_SIZE, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
-from perfpy.errors import KernelRefused, NotScheduled, UsageError
+from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 from perfpy.kernel.closed_kernel import CLOSED, is_perf_event
 
@@ -32,7 +32,7 @@ _new: Final = tuple.__new__
 
 
 class Counter:
-    """One open counter: a context manager; closing gives it back. Raises KernelRefused, and UsageError for pid -1 with cpu -1.
+    """One open counter: a context manager; closing gives it back. Raises KernelRefusedError, and UsageError for pid -1 with cpu -1.
 
     attr: what to count; pid: a task, 0 = the calling one, -1 = all; cpu: its number, -1 = any; group: the counter
     that leads the group, or None; event: its name in messages; flags: FLAG_* of perf_event_open(2).
@@ -133,7 +133,7 @@ class Counter:
         return self.fd
 
     def read(self) -> Reading:
-        """The count and its times. Raises NotScheduled when a pinned counter has lost the PMU, KernelRefused.
+        """The count and its times. Raises NotScheduledError when a pinned counter has lost the PMU, KernelRefusedError.
 
         Of an event-based branch (EBB) it raises UsageError: the program has the count, in the PMC; see verify().
         """
@@ -148,12 +148,12 @@ class Counter:
         return self._own(self.read_group())
 
     def verify(self) -> None:
-        """Raise NotScheduled where the counter cannot be on the PMU: one that is pinned may be open and enabled, and never count."""
+        """Raise NotScheduledError where the counter cannot be on the PMU: one that is pinned may be open and enabled, and never count."""
         if self._is_ebb:
             try:
                 self.read_raw()
-            except NotScheduled:
-                raise NotScheduled(self.event, "another pinned event holds the PMU") from None
+            except NotScheduledError:
+                raise NotScheduledError(self.event, "another pinned event holds the PMU") from None
         else:
             self.read_raw()
 
@@ -182,14 +182,14 @@ class Counter:
         return decode_read(self.read_raw(), self.attr.read_format, "=")
 
     def read_raw(self) -> bytes:
-        """What read(2) returns for the whole group. Raises NotScheduled, KernelRefused."""
+        """What read(2) returns for the whole group. Raises NotScheduledError, KernelRefusedError."""
         leader = self._leader or self
         try:
             data = self._kernel.read(self.fd, read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # its own kind
         except OSError as error:
-            raise KernelRefused("read of a counter", error.errno or 0, event=self.event) from None
+            raise KernelRefusedError("read of a counter", error.errno or 0, event=self.event) from None
         if not data:
-            raise NotScheduled(self.event)
+            raise NotScheduledError(self.event)
         return data
 
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
@@ -198,7 +198,7 @@ class Counter:
         For counters of the calling thread, by machine code of perfpy's (x86-64 and arm64) where the kernel lets user space read
         the PMU: on x86-64 by default, on arm64 by sysctl kernel.perf_user_access and config1:1 of the event. The times are those
         of the page's last update, unless the counter shares the PMU. read_register: a function of yours that reads PMU
-        register n instead; read_clock: one for the time stamp counter. Raises NotScheduled as read() does.
+        register n instead; read_clock: one for the time stamp counter. Raises NotScheduledError as read() does.
         """
         data = self._read_page()
         reader = self._reader
@@ -210,7 +210,7 @@ class Counter:
         return _new(UserReading, words) if words[0] >= reader.least else reader.read()
 
     def _mapped(self, read_register: Callable[[int], int] | None, read_clock: Callable[[], int] | None) -> UserReading:
-        from perfpy.kernel.user_page import CodeReader, CounterUnreadable, UserPage
+        from perfpy.kernel.user_page import CodeReader, CounterUnreadableError, UserPage
 
         try:
             if self._page is None:
@@ -218,17 +218,17 @@ class Counter:
             if read_register is not None:
                 return UserReading(*self._page.read(read_register, read_clock))
             if self.pid != 0 or get_ident() != self._thread:
-                raise CounterUnreadable("it counts another task, whose registers cannot be seen from here")
+                raise CounterUnreadableError("it counts another task, whose registers cannot be seen from here")
             reader = self._reader = CodeReader(self._page, self.read)
-        except CounterUnreadable as reason:
+        except CounterUnreadableError as reason:
             return UserReading.of_read(self.read(), str(reason))
-        except KernelRefused as refused:
+        except KernelRefusedError as refused:
             return UserReading.of_read(self.read(), refused.cause)
         self._read_page = reader.read_page
         return reader.read()
 
     def enable(self, *, group: bool = False) -> None:
-        """Count (group: with all members). Of an event-based branch it raises NotScheduled where another event holds the PMU."""
+        """Count (group: with all members). Of an event-based branch it raises NotScheduledError where another event holds the PMU."""
         self._kernel.enable(self.fd, group=group)
         if self._is_ebb:
             self.verify()
@@ -283,7 +283,7 @@ class Counter:
     def ring(self, pages: int = 8) -> Ring:
         """The ring that a sampling counter writes its records to; mapped when first asked for, a power of two pages.
 
-        Iterate it for the records, decoded. Raises KernelRefused.
+        Iterate it for the records, decoded. Raises KernelRefusedError.
         """
         if self._ring is None:
             from perfpy.kernel.ring import Ring
@@ -294,7 +294,7 @@ class Counter:
         return self._ring
 
     def aux(self, pages: int = 64) -> AuxArea:
-        """The area that hardware writes traces to, a power of two pages. Raises KernelRefused, also where the event's PMU writes none."""
+        """Return the AUX area for hardware traces, a power of two pages. Raises KernelRefusedError, also if the PMU writes none."""
         if self._aux is None:
             from perfpy.kernel.ring import AuxArea
 
@@ -325,7 +325,7 @@ class Counter:
         that the kernel uses; no handler is installed for it.
 
         The calls are for this process: one that is forked has none, and does
-        not end its parent's. Raises UsageError, KernelRefused.
+        not end its parent's. Raises UsageError, KernelRefusedError.
         """
         from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: for those who ask
 
@@ -378,17 +378,17 @@ class Counter:
 def open_with_less(
     attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
 ) -> Counter:
-    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefused."""
+    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefusedError."""
     try:
         return Counter(attr, pid, cpu, group, event=event, kernel=kernel)
-    except KernelRefused as refusal:
+    except KernelRefusedError as refusal:
         from perfpy.events.fallback import Attempt, next_attempt
 
         less = next_attempt(Attempt(attr, FLAG_FD_CLOEXEC, frozenset(), group is None), refusal.errno)
         while less is not None:
             try:
                 return Counter(less.attr, pid, cpu, group, event=event, flags=less.flags, kernel=kernel)
-            except KernelRefused as again:
+            except KernelRefusedError as again:
                 less = next_attempt(less, again.errno)
         raise
 

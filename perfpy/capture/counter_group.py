@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, overload
 from perfpy.abi.flags import ReadFormat
 from perfpy.abi.readings import Reading, decode_read
 from perfpy.capture.counter import open_with_less
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ class CounterGroup:
     """Counters that are on the PMU together or not at all, read in one call.
 
     attrs: the leader's first. The group starts disabled: enable() it, or use
-    it as a context manager around what is to be counted. Raises KernelRefused,
+    it as a context manager around what is to be counted. Raises KernelRefusedError,
     which says how many of the events fit on the PMU where that is the reason.
 
     >>> import perfpy
@@ -111,17 +111,17 @@ class CounterGroup:
         member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
         try:
             self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
-        except KernelRefused as refused:
+        except KernelRefusedError as refused:
             if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
                 raise self._too_many(refused) from None
             raise
 
-    def _too_many(self, refused: KernelRefused) -> KernelRefused:
+    def _too_many(self, refused: KernelRefusedError) -> KernelRefusedError:
         """It is valid, but not beside those before it: the kernel looks whether a group can ever be on the PMU as a whole."""
         open_ones = len(self.counters)
         cause = f"it does not fit beside the {open_ones} before it: the events of a group share one PMU and all count at once"
         remedy = f"make groups of at most {open_ones} of these {len(self._events)}, or count them apart"
-        return KernelRefused(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
+        return KernelRefusedError(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
 
     @classmethod
     def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> CounterGroup:
@@ -148,7 +148,7 @@ class CounterGroup:
         return self.counters[0]
 
     def read(self) -> GroupReading:
-        """All counts of one moment. Raises NotScheduled; UsageError for event-based branches (see Counter.read)."""
+        """All counts of one moment. Raises NotScheduledError; UsageError for event-based branches (see Counter.read)."""
         if self.leader.is_ebb:
             self.leader.verify()
             raise self.leader.unread()
@@ -188,6 +188,6 @@ class CounterGroup:
 def _opens_alone(attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> bool:
     try:
         open_with_less(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
-    except KernelRefused:
+    except KernelRefusedError:
         return False
     return True

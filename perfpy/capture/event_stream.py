@@ -204,7 +204,7 @@ class EventStream:
 def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None) -> EventStream:
     """Open events for whom the options name. filters: of the tracepoints.
 
-    Raises UsageError, UnknownEvent, KernelRefused.
+    Raises UsageError, UnknownEventError, KernelRefusedError.
     """
     kernel = kernel or this_kernel()
     if not (options.pid or options.tid or options.cpu or options.all_cpus):

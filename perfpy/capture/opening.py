@@ -14,7 +14,7 @@ import errno
 from perfpy.abi.flags import FLAG_FD_CLOEXEC
 from perfpy.capture.counter import Counter
 from perfpy.counts.aggregation import COUNTED, CountedEvent
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     class Refusals(Protocol):
         """What a command makes of refusals."""
 
-        def member_refused(self, opened: OpenEvent, refusal: KernelRefused) -> bool | None:
+        def member_refused(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool | None:
             """A member of a weak group was refused: True to try it again, False to go on without, None when that is no reason."""
 
-        def cannot_count(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+        def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
             """The event cannot be had as it is: True when the measurement goes on without it."""
 
-        def may_replace(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+        def may_replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
             """Whether another event may stand for it."""
 
-        def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+        def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
             """Whether this task is left out."""
 
 
@@ -130,7 +130,7 @@ class Opener:
     def open(self, opened: OpenEvent, targets: Sequence[OpeningTarget], *, flags: int = 0) -> None:
         """Open an event's counters on the targets where it has none yet: as wanted, or with less, or another in its place.
 
-        flags: besides those of the attempt. Raises KernelRefused when nothing helped.
+        flags: besides those of the attempt. Raises KernelRefusedError when nothing helped.
         """
         self._begin(opened)
         counters = opened.counters
@@ -144,7 +144,7 @@ class Opener:
                     if known_by not in counters and pid not in gone:
                         leader, asked = leaders.get(known_by), opened.flags | flags
                         counters[known_by] = Counter(opened.attr, pid, cpu, leader, event=opened.name, flags=asked, kernel=self._kernel)
-            except KernelRefused as refusal:
+            except KernelRefusedError as refusal:
                 if again := self._refusals.goes_without(pid, refusal):
                     gone.add(pid)
                     continue
@@ -161,7 +161,7 @@ class Opener:
         first = first_attempt(opened.attr, self._missing, leads=opened.is_leader)
         opened.attr, opened.flags = first.attr, first.flags
 
-    def _may_try_again(self, opened: OpenEvent, refusal: KernelRefused, *, first: bool) -> bool:
+    def _may_try_again(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
         """What follows from a refusal: True to try again, False to go on without the event, or it is raised."""
         if refusal.errno == errno.EMFILE and self._more_files():
             return True
@@ -177,7 +177,7 @@ class Opener:
             return True
         raise refusal
 
-    def _ask_for_less(self, opened: OpenEvent, refusal: KernelRefused, *, first: bool) -> bool:
+    def _ask_for_less(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
         """Leave out what an old kernel, or a simple PMU such as msr, takes for invalid; False when nothing is left."""
         precise_max = opened.event.precise_max
         if refusal.errno != errno.EINVAL and not (precise_max and opened.attr.precise_ip):
@@ -191,7 +191,7 @@ class Opener:
         opened.attr, opened.flags, self._missing, opened.asked_precise = less.attr, less.flags, less.missing, less.asked_precise
         return True
 
-    def _replace(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+    def _replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
         """A clock for cycles, user space for who may not look into the kernel; the event's name says so."""
         from perfpy.events.fallback import replacement
         from perfpy.kernel.refusals import paranoid_level

@@ -71,7 +71,7 @@ class OverflowThread:
         self._marks: defaultdict[int, deque[_Watched | None]] = defaultdict(deque)  # what each signal of ours stands for
 
     def watch(self, counter: Overflowing, handler: Handler, *, signum: int = 0, refresh: int = 0) -> None:
-        """Call `handler(counter)` at each overflow from now on. Raises UsageError, KernelRefused."""
+        """Call `handler(counter)` at each overflow from now on. Raises UsageError, KernelRefusedError."""
         signum = signum or DEFAULT_SIGNAL
         if not signal.SIGRTMIN <= signum <= signal.SIGRTMAX:
             numbers = f"{int(signal.SIGRTMIN)} to {int(signal.SIGRTMAX)}"

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 
-from perfpy.errors import WorkloadFailed
+from perfpy.errors import WorkloadFailedError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Workload:
         os.close(failure_write)
 
     def start(self) -> None:
-        """Let the child execute the command; returns when it does. Raises WorkloadFailed when it cannot."""
+        """Let the child execute the command; returns when it does. Raises WorkloadFailedError when it cannot."""
         self.started_ns = time.monotonic_ns()
         os.write(self._go, b"g")
         self._close_go()
@@ -85,7 +85,7 @@ class Workload:
         self._failure = -1
         if answer:
             self.wait()
-            raise WorkloadFailed(self.command[0], os.strerror(int.from_bytes(answer, "little")))
+            raise WorkloadFailedError(self.command[0], os.strerror(int.from_bytes(answer, "little")))
 
     def wait(self) -> Ended:
         """Wait for the program's end."""

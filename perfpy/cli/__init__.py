@@ -37,7 +37,7 @@ import os
 import sys
 
 from perfpy.cli.commands import COMMANDS, HIDDEN, load
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _failed(name: str, error: Exception) -> int:
         return _reader_gone()
     if isinstance(error, OSError) and error.errno in _FULL and not error.filename:
         _discard_output()
-        error = OutputFailed("standard output", os.strerror(error.errno))
+        error = OutputFailedError("standard output", os.strerror(error.errno))
     if os.environ.get("PERFPY_DEBUG", "0") not in ("", "0"):
         import traceback
 

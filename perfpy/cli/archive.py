@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
-from perfpy.errors import BadPerfData, OutputFailed, PerfError
+from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _pack(name: str, cache: BuildIdCache, asked: ArchiveCommandOptions) -> int:
             with whole_file(target) as unfinished, open(unfinished, "wb") as out:
                 pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
         except OSError as error:
-            raise OutputFailed(target, error.strerror or str(error)) from None
+            raise OutputFailedError(target, error.strerror or str(error)) from None
     from perfpy.cli.line.called import as_called
 
     print(as_called(_SAID.replace("perf ", "perfpy ")))
@@ -100,15 +100,15 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
 
     from perfpy.symbols.files.build_id_archive import unpack
     from perfpy.untrusted.files import open_regular
-    from perfpy.untrusted.folders import NotOurs
+    from perfpy.untrusted.folders import ForeignFolderError
 
     try:
         with open_regular(name) as file:
             count, refused = unpack(cache, file)
-    except NotOurs:
+    except ForeignFolderError:
         raise
     except (tarfile.TarError, EOFError) as error:
-        raise BadPerfData(name, str(error) or "cut short", remedy="make it again: perfpy archive perf.data") from None
+        raise BadPerfDataError(name, str(error) or "cut short", remedy="make it again: perfpy archive perf.data") from None
     for one in refused:
         print(one_line(f"Warning: {name}: {one}: left out"), file=sys.stderr)
     print(f"{count} files are in {cache.folder}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option
-from perfpy.errors import OutputFailed
-from perfpy.untrusted.folders import NotOurs
+from perfpy.errors import OutputFailedError
+from perfpy.untrusted.folders import ForeignFolderError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(options: BuildIdCacheCommandOptions) -> int:
     try:
         return _CacheRun(cache, options.verbose).all_of(options)
     except OSError as error:
-        raise OutputFailed(str(error.filename or cache.folder), error.strerror or str(error)) from None
+        raise OutputFailedError(str(error.filename or cache.folder), error.strerror or str(error)) from None
 
 
 class _CacheRun:
@@ -90,7 +90,7 @@ class _CacheRun:
             return
         try:
             self._cache.keep(os.path.realpath(path), build_id)
-        except NotOurs:
+        except ForeignFolderError:
             raise
         except OSError as error:
             print(f"Couldn't {verb} {path}: {error.strerror}", file=sys.stderr)

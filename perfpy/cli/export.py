@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.kinds import Flag, Listed, Value
 from perfpy.cli.line.options import PerfCommand, fail, option, words
 from perfpy.cli.line.shared import QuietOptions, SymbolFileOptions
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(asked: ExportCommandOptions) -> int:
     for path in (*asked.inputs, *asked.files) or ("",):
         try:
             exported, name = _export(path, asked)
-        except OutputFailed:
+        except OutputFailedError:
             raise
         except PerfError as error:  # the others are exported all the same
             failed = True

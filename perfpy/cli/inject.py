@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import PerfCommand, fail, option
 from perfpy.cli.line.shared import InputOptions
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,12 +143,12 @@ def _result(output: str, source: str) -> Iterator[str]:
         yield output
         return
     if os.path.exists(output) and os.path.exists(source) and os.path.samefile(source, output):
-        raise OutputFailed(output, "it is the input")
+        raise OutputFailedError(output, "it is the input")
     with whole_file(output, _MODE) as unfinished:
         try:
             yield unfinished
-        except OutputFailed as failure:
-            raise OutputFailed(output if failure.path == unfinished else failure.path, failure.reason) from None
+        except OutputFailedError as failure:
+            raise OutputFailedError(output if failure.path == unfinished else failure.path, failure.reason) from None
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:

@@ -76,13 +76,13 @@ def run(options: ListCommandOptions) -> int:
         _list(machine, sys.stdout, options)
         return 0
     from perfpy.cli.line.output_files import whole_file
-    from perfpy.errors import OutputFailed
+    from perfpy.errors import OutputFailedError
 
     try:
         with whole_file(options.output) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
             _list(machine, file, options)
     except OSError as error:
-        raise OutputFailed(options.output, error.strerror or str(error)) from None
+        raise OutputFailedError(options.output, error.strerror or str(error)) from None
     return 0
 
 

@@ -116,7 +116,7 @@ class DebugSections:
         return _alternate(self)
 
     def data(self, name: str) -> bytes | memoryview:
-        """The bytes of .debug_NAME. Raises BadElf where they cannot be expanded."""
+        """The bytes of .debug_NAME. Raises BadElfError where they cannot be expanded."""
         data = self._data.get(name)
         if data is None:
             data = self._data[name] = self._read(name)
@@ -182,7 +182,7 @@ def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Itera
     yield from paths_below(sections.root, f"{_DEBUG_ROOT}/.dwz/{os.path.basename(name)}")
     try:
         yield paths.debug_file(sections.root + _DEBUG_ROOT, build_id)
-    except paths.UnsafeName:
+    except paths.UnsafeNameError:
         return
 
 
@@ -198,7 +198,7 @@ def paths_below(folder: str, name: str) -> list[str]:
     """The path of a name inside a folder; none where it leads out of it."""
     try:
         return [paths.below(folder, name)]
-    except paths.UnsafeName:
+    except paths.UnsafeNameError:
         return []
 
 

@@ -1,6 +1,6 @@
 """capstone: a disassembler as a library, for code of other machines, and where there is no objdump.
 
-What enters: where a function's code is. What leaves: its lines, with a heading as objdump's, or NoCode. The package is an extra.
+What enters: where a function's code is. What leaves: its lines, with a heading as objdump's, or NoCodeError. The package is an extra.
 The mapping symbols of 32-bit ARM code tell instructions of four bytes, Thumb instructions of two or four, and data apart.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.disassembly.code_lines import NOT_CODE, AsmLine
-from perfpy.disassembly.function_code import NoCode, code_bytes
+from perfpy.disassembly.function_code import NoCodeError, code_bytes
 from perfpy.symbols.files.elf_symbols import mapping_symbols, symbol_sections
 from perfpy.symbols.symbol_table import STT_FUNC
 
@@ -71,7 +71,7 @@ def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
     else:
         lines = list(_instructions(_reader(code, style), data, code.start, code, style))
     if not lines:
-        raise NoCode(code.name, f"capstone finds no instructions in {code.file.path}")
+        raise NoCodeError(code.name, f"capstone finds no instructions in {code.file.path}")
     heading = ("", "", "", "Disassembly of section .text:", "", f"{code.start:016x} <{code.name}>:")
     return [*(AsmLine(NOT_CODE, text) for text in heading), *lines]
 
@@ -80,9 +80,9 @@ def _reader(code: FunctionCode, style: CodeStyle, more: str = "") -> Any:
     try:
         import capstone
     except ModuleNotFoundError:
-        raise NoCode(code.name, f"nothing here reads its instructions: {_HOW}") from None
+        raise NoCodeError(code.name, f"nothing here reads its instructions: {_HOW}") from None
     if code.file.machine not in _MACHINES:
-        raise NoCode(code.name, f"capstone does not know ELF machine {code.file.machine}")
+        raise NoCodeError(code.name, f"capstone does not know ELF machine {code.file.machine}")
     architecture, modes = _MACHINES[code.file.machine]
     mode = capstone.CS_MODE_BIG_ENDIAN if code.file.endian == ">" else 0
     for name in (*modes, *([more] if more else ())):

@@ -1,6 +1,6 @@
 """Functions of a recording -> their lines of code, by whatever here can read them.
 
-What enters: a Symbolizer, its symbols and a CodeStyle. What leaves: AsmLines, or NoCode. The next function's program runs while
+What enters: a Symbolizer, its symbols and a CodeStyle. What leaves: AsmLines, or NoCodeError. The next function's program runs while
 the one before is looked at.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.disassembly import objdump
-from perfpy.disassembly.function_code import FunctionCode, NoCode, function_code
+from perfpy.disassembly.function_code import FunctionCode, NoCodeError, function_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,9 +34,9 @@ class Disassembler:
         self._symbolizer = symbolizer
         self._style = style
 
-    def functions(self, symbols: Iterable[int]) -> Iterator[Disassembly | NoCode]:
+    def functions(self, symbols: Iterable[int]) -> Iterator[Disassembly | NoCodeError]:
         """The code of each symbol, or why there is none."""
-        waiting: tuple[FunctionCode, Running | None] | NoCode | None = None
+        waiting: tuple[FunctionCode, Running | None] | NoCodeError | None = None
         try:
             for symbol in symbols:
                 ahead = self._begun(symbol)
@@ -51,26 +51,26 @@ class Disassembler:
             if isinstance(waiting, tuple) and waiting[1] is not None:
                 waiting[1].stop()
 
-    def _begun(self, symbol: int) -> tuple[FunctionCode, Running | None] | NoCode:
+    def _begun(self, symbol: int) -> tuple[FunctionCode, Running | None] | NoCodeError:
         try:
             code = function_code(self._symbolizer, symbol)
             path = objdump.program(code, self._style)
             return code, (objdump.start(code, self._style, path) if path else None)
-        except NoCode as reason:
+        except NoCodeError as reason:
             return reason
 
-    def _finished(self, begun: tuple[FunctionCode, Running | None] | NoCode) -> Disassembly | NoCode:
-        if isinstance(begun, NoCode):
+    def _finished(self, begun: tuple[FunctionCode, Running | None] | NoCodeError) -> Disassembly | NoCodeError:
+        if isinstance(begun, NoCodeError):
             return begun
         code, running = begun
         try:
             return Disassembly(code, running.lines() if running else self._by_library(code))
-        except NoCode as reason:
+        except NoCodeError as reason:
             if running is None or self._style.program:
                 return reason
         try:  # binutils of this machine alone: a library may know more
             return Disassembly(code, self._by_library(code))
-        except NoCode as reason:
+        except NoCodeError as reason:
             return reason
 
     def _by_library(self, code: FunctionCode) -> list[AsmLine]:

@@ -1,6 +1,6 @@
 """Where the instructions of a function are: which file, or bytes, and at which addresses of it.
 
-What enters: a Symbolizer and one of its symbols. What leaves: FunctionCode, or a NoCode that says why there is none.
+What enters: a Symbolizer and one of its symbols. What leaves: FunctionCode, or a NoCodeError that says why there is none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_FILE: Final = {
 }
 
 
-class NoCode(PerfError):
+class NoCodeError(PerfError):
     """A function whose instructions cannot be shown: function, reason."""
 
     def __init__(self, function: str, reason: str) -> None:
@@ -64,12 +64,12 @@ class FunctionCode(NamedTuple):
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
-    """Where the code of a symbol is; raises NoCode."""
+    """Where the code of a symbol is; raises NoCodeError."""
     symbols = symbolizer.symbols
     name, dso = symbols.name(symbol), symbols.dso(symbol)
     start, end = symbols.start(symbol), symbols.end(symbol)
     if not 0 < end - start <= _LARGEST:
-        raise NoCode(name, f"a function of {end - start} bytes")
+        raise NoCodeError(name, f"a function of {end - start} bytes")
     file, start, end = _in_file(symbolizer, dso, name, start, end)
     in_memory = file.path == kernel_memory.NAME and symbolizer.dsos[dso].kind is not DsoKind.BPF
     return FunctionCode(name, file, start, end, kernel_memory.PATH if in_memory else "")
@@ -87,11 +87,11 @@ def code_bytes(code: FunctionCode) -> bytes:
         if section.addr <= code.start < section.addr + section.size:
             data = file.data(section)
             return bytes(data[code.start - section.addr : code.end - section.addr])
-    raise NoCode(code.name, f"{code.file.path} has nothing at {code.start:#x}")
+    raise NoCodeError(code.name, f"{code.file.path} has nothing at {code.start:#x}")
 
 
 def bytes_at(symbolizer: Symbolizer, dso: int, start: int, size: int) -> tuple[ElfFile, bytes]:
-    """The code at an address of a dso, as its symbols have it: its file, and as many bytes as there are; raises NoCode."""
+    """The code at an address of a dso, as its symbols have it: its file, and as many bytes as there are; raises NoCodeError."""
     name = symbolizer.dsos[dso].name
     file, first, _ = _in_file(symbolizer, dso, name, start, start + size)
     return file, code_bytes(FunctionCode(name, file, first, first + size))
@@ -110,10 +110,10 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
     if dso.kind is DsoKind.BPF:
         return _in_program(symbolizer, number, name, start, end)
     if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
-        raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
+        raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     file_that_ran = symbolizer.files(number).runtime
     if file_that_ran is None:
-        raise NoCode(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
+        raise NoCodeError(name, f"{dso.name}{_build_id(dso)} is not here: keep it with perfpy buildid-cache --add, or say --symfs")
     first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()
     return file_that_ran, first, last + 1
 
@@ -123,7 +123,7 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
     above = symbolizer.running_kernel()
     if above is None:
         advice = _MODULE_ADVICE if dso.kind is DsoKind.MODULE else _KERNEL_ADVICE
-        raise NoCode(name, f"the recorded {dso.kind.value}{_build_id(dso)} is not here; {advice}")
+        raise NoCodeError(name, f"the recorded {dso.kind.value}{_build_id(dso)} is not here; {advice}")
     first, last = (int(address) for address in (start, end))
     if dso.kind is DsoKind.MODULE:  # its symbols are counted from where it was mapped
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)
@@ -134,7 +134,7 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
         reason = f"{kernel_memory.PATH}: {error.strerror}"
     except ValueError as error:
         reason = str(error)
-    raise NoCode(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
+    raise NoCodeError(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
 
 
 def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
@@ -142,7 +142,7 @@ def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end:
     dso = symbolizer.dsos[number]
     code, machine = symbolizer.programs().get(dso.name, (b"", 0)) if symbolizer.programs else (b"", 0)
     if len(code) < end or not machine:
-        raise NoCode(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
+        raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
     first = symbolizer.in_memory(number, 0)
     return kernel_memory.file_of(machine, first, code), first + start, first + end
 

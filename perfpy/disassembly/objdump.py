@@ -1,6 +1,6 @@
 """objdump: binutils' disassembler, as a program.
 
-What enters: where a function's code is, and how it is to be shown. What leaves: its lines, or NoCode. The program reads the file
+What enters: where a function's code is, and how it is to be shown. What leaves: its lines, or NoCodeError. The program reads the file
 and the source files that the file names; its text is read up to a limit. Code that is in no file is handed to it as a
 nameless one in memory.
 """
@@ -14,7 +14,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.disassembly.code_lines import of_objdump
-from perfpy.disassembly.function_code import NoCode
+from perfpy.disassembly.function_code import NoCodeError
 from perfpy.symbols.files.elf import MACHINES
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Running:
         self._path = path
 
     def lines(self) -> list[AsmLine]:
-        """What it says; raises NoCode where there is no instruction among it."""
+        """What it says; raises NoCodeError where there is no instruction among it."""
         assert self._process.stdout is not None
         with self._process:
             # the source files that it reads are what the debug information says: a FIFO would hold it for ever
@@ -72,11 +72,11 @@ class Running:
             deadline.cancel()
             if len(text) > _TEXT_MOST:
                 self._process.kill()
-                raise NoCode(self._code.name, f"objdump says more than {_TEXT_MOST >> 20} MiB of it")
+                raise NoCodeError(self._code.name, f"objdump says more than {_TEXT_MOST >> 20} MiB of it")
         code = self._code
         lines = of_objdump(text.split(b"\n")[:-1], code.start, code.end, self._path)
         if not any(line.is_code for line in lines):
-            raise NoCode(code.name, f"objdump finds no instructions in {code.file.path} ({_machine(code)})")
+            raise NoCodeError(code.name, f"objdump finds no instructions in {code.file.path} ({_machine(code)})")
         return lines
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ def program(code: FunctionCode, style: CodeStyle) -> str | None:
 
 
 def start(code: FunctionCode, style: CodeStyle, path: str) -> Running:
-    """Let a program begin; raises NoCode where it cannot be run."""
+    """Let a program begin; raises NoCodeError where it cannot be run."""
     handed = -1 if code.is_file else _in_memory(code)
     name = code.file.path if handed < 0 else f"/proc/self/fd/{handed}"
     try:
@@ -108,7 +108,7 @@ def start(code: FunctionCode, style: CodeStyle, path: str) -> Running:
             pass_fds=() if handed < 0 else (handed,),
         )
     except OSError as error:
-        raise NoCode(code.name, f"cannot run {path}: {error.strerror}") from None
+        raise NoCodeError(code.name, f"cannot run {path}: {error.strerror}") from None
     finally:
         if handed >= 0:
             os.close(handed)

@@ -1,6 +1,6 @@
 """List every event of a machine that -e accepts, section by section in perf list's order.
 
-Raises KernelRefused if tracefs is unreadable.
+Raises KernelRefusedError if tracefs is unreadable.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def breakpoint_pattern() -> Iterator[EventInfo]:
 
 
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
-    """Yield every tracepoint. Raises KernelRefused."""
+    """Yield every tracepoint. Raises KernelRefusedError."""
     for system in sorted(tracefs.systems):
         events = sorted(tracefs.events(system))
         if system == "ftrace":  # only two of its records have ids

@@ -1,14 +1,14 @@
 """Select events by the words of `perfpy list`: hw, sw, cache, tracepoint, pmu, sdt, metric, metricgroup, system:event, or any text.
 
-The result is in perf list's order. A forgiving search handles texts that perf's rule finds nothing for. Raises KernelRefused if tracefs is
-unreadable.
+The result is in perf list's order. A forgiving search handles texts that perf's rule finds nothing for.
+Raises KernelRefusedError if tracefs is unreadable.
 """
 
 from __future__ import annotations
 
 import os
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events import inventory
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -72,7 +72,7 @@ class Selector:
         self._machine = machine
         self._cache_folder = cache_folder
         self._unsupported = unsupported
-        self.refusals: list[KernelRefused] = []
+        self.refusals: list[KernelRefusedError] = []
 
     def everything(self) -> ListFilter:
         """Select all sections."""
@@ -114,7 +114,7 @@ class Selector:
         elif section == "tracepoint":
             try:
                 yield from inventory.tracepoints(machine.tracefs)
-            except KernelRefused as error:
+            except KernelRefusedError as error:
                 self.refusals.append(error)
         else:
             yield from inventory.markers(self._cache_folder)

@@ -207,7 +207,7 @@ def this_identity() -> str:
 def _can_open(event_type: int, config: int) -> bool:
     """Try to open a disabled event on the calling task."""
     from perfpy.abi.attr import EventAttr
-    from perfpy.errors import KernelRefused
+    from perfpy.errors import KernelRefusedError
     from perfpy.kernel import this_kernel as kernel
 
     attr = EventAttr(type=event_type, config=config, disabled=1)
@@ -215,6 +215,6 @@ def _can_open(event_type: int, config: int) -> bool:
         try:
             kernel().close(kernel().perf_event_open(attempt, 0, -1))
             return True
-        except KernelRefused:
+        except KernelRefusedError:
             continue
     return False

@@ -1,7 +1,7 @@
 """Resolve EventSpec values to Events of a machine, in the order of the text.
 
-Modifiers (u k h G H I p P S D e W b) become bits of the attr and marks of the event. Raises EventSyntaxError, UnknownEvent for an unknown
-name, KernelRefused for unreadable tracepoints.
+Modifiers (u k h G H I p P S D e W b) become bits of the attr and marks of the event. Raises EventSyntaxError,
+UnknownEventError for an unknown name, KernelRefusedError for unreadable tracepoints.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
-from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
+from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
 from perfpy.events.catalog import MACHINE_VALUES, TOOL, cache_event, generic_event
 from perfpy.events.draft import EventDraft, finished
 from perfpy.events.event import Event
@@ -103,7 +103,7 @@ def parse_events(
         machine: where to look up events (default: this machine)
         counting: whether nothing is sampled, so that terms about samples are errors
 
-    Raises EventSyntaxError, UnknownEvent, KernelRefused, and UsageError for a filter without an event.
+    Raises EventSyntaxError, UnknownEventError, KernelRefusedError, and UsageError for a filter without an event.
 
     >>> import perfpy
     >>> [event.name for event in perfpy.parse_events("page-faults:u,cpu-clock")]
@@ -293,8 +293,8 @@ class _Resolver:
 
         try:
             tracepoints = find_tracepoints(target, self.machine.tracefs)
-        except KernelRefused as error:
-            raise KernelRefused(error.call, error.errno, event=spec.name, cause=error.cause, remedy=error.remedy) from None
+        except KernelRefusedError as error:
+            raise KernelRefusedError(error.call, error.errno, event=spec.name, cause=error.cause, remedy=error.remedy) from None
         events = []
         for system, name, number in tracepoints:
             event = self.plain(f"{system}:{name}", spec, PerfType.TRACEPOINT, number)
@@ -311,7 +311,7 @@ class _Resolver:
         attr.bp_len = target.length or (_CODE_LENGTH if attr.bp_type == BREAKPOINT_X else _DATA_LENGTH)
         return event
 
-    def unknown(self, name: str, spec: EventSpec) -> UnknownEvent:
+    def unknown(self, name: str, spec: EventSpec) -> UnknownEventError:
         from perfpy.events.suggestions import nearest_events
 
         near = nearest_events(name, self.machine, as_pmu=spec.terms is not None)
@@ -321,7 +321,7 @@ class _Resolver:
             hint = f"'{name}' is a PMU; its events are written {name}/.../ (perfpy list {name})"
         else:
             hint = "neither the kernel nor a PMU of this machine has it; perfpy list shows the available events"
-        return UnknownEvent(name, near=near, hint=hint)
+        return UnknownEventError(name, near=near, hint=hint)
 
 
 def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:

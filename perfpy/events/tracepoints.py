@@ -1,6 +1,6 @@
 """Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf.
 
-Raises UnknownEvent with near matches if there is none, KernelRefused if tracefs is missing or unreadable.
+Raises UnknownEventError with near matches if there is none, KernelRefusedError if tracefs is missing or unreadable.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from perfpy.errors import UnknownEvent
+from perfpy.errors import UnknownEventError
 
 if TYPE_CHECKING:
     from perfpy.events.spec import TracepointName
@@ -42,12 +42,12 @@ def find_tracepoints(target: TracepointName, tracefs: Tracefs) -> list[tuple[str
     return matches
 
 
-def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEvent:
+def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEventError:
     from perfpy.events.suggestions import nearest
 
     name = f"{target.system}:{target.event}"
     if is_pattern(name):
-        return UnknownEvent(name, hint="no tracepoint matches it")
+        return UnknownEventError(name, hint="no tracepoint matches it")
     systems = [target.system] if target.system in tracefs.systems else nearest(target.system, tracefs.systems)
     near = []
     for system in systems:
@@ -58,4 +58,4 @@ def _unknown(target: TracepointName, tracefs: Tracefs) -> UnknownEvent:
         near = [f"{system}:*" for system in systems]
     where = f"there is no system '{target.system}'" if target.system not in tracefs.systems else f"'{target.system}' lacks it"
     probe = f"; a marker of a program needs a probe first: perf probe {name}" if target.system.startswith("sdt_") else ""
-    return UnknownEvent(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")
+    return UnknownEventError(name, near=near[:3], hint=f"no such tracepoint, {where} in {tracefs.root}/events{probe}")

@@ -136,7 +136,7 @@ def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
 def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
     """One recording, folded; None where it is of a machine that is not wanted. shared: files that were found for others.
 
-    Raises BadPerfData, UsageError.
+    Raises BadPerfDataError, UsageError.
     """
     with opened(path, check_owner=request.check_owner) as whole:
         recording = narrowed_by(whole, request.conditions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from perfpy.errors import BadPerfData, PerfError
+from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.fleet.remote import Fetched, is_url
 from perfpy.recording import Recording
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None) -> Iterator[Recording]:
-    """A recording that is named by its path or URL. Raises BadPerfData."""
+    """A recording that is named by its path or URL. Raises BadPerfDataError."""
     fetched = Fetched(path) if is_url(path) else None
     try:
         with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner, symbols=symbols) as recording:
@@ -39,6 +39,6 @@ def told_of_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, che
             with opened(path, check_owner=check_owner) as recording:
                 return tell(recording)
         except PerfError as error:
-            if refused is None or (isinstance(refused, BadPerfData) and not isinstance(error, BadPerfData)):
+            if refused is None or (isinstance(refused, BadPerfDataError) and not isinstance(error, BadPerfDataError)):
                 refused = error
     raise refused or PerfError("no recordings")

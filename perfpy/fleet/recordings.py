@@ -16,7 +16,7 @@ from perfpy.analysis.filters.conditions import texts
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import report_of
-from perfpy.errors import BadPerfData, OutputFailed, PerfError, UsageError
+from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError, UsageError
 from perfpy.fleet.folding import Conditions, FoldingRequest, WantedStacks, folded_group, merged_groups, narrowed_by
 from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
@@ -64,7 +64,7 @@ def recordings_named(names: Names) -> list[str]:
     """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
 
     A folder that is a recording itself (record --threads) is one; of a folder of tables (perfpy export) those in it are; of
-    other folders the files *.data, and perf.data; URLs and patterns of such are perfpy.fleet.remote's. Raises BadPerfData for a
+    other folders the files *.data, and perf.data; URLs and patterns of such are perfpy.fleet.remote's. Raises BadPerfDataError for a
     pattern or folder that has none.
     """
     found: dict[str, None] = {}
@@ -81,7 +81,7 @@ def recordings_named(names: Names) -> list[str]:
         else:
             paths = [name]
         if not paths:
-            raise BadPerfData(name, "no recordings there", remedy="name files, patterns of files, or folders with files *.data")
+            raise BadPerfDataError(name, "no recordings there", remedy="name files, patterns of files, or folders with files *.data")
         found.update(dict.fromkeys(paths))
     return list(found)
 
@@ -317,7 +317,7 @@ class Recordings:
         return render(self.stacks(symbols) if stacks is None else stacks, PageText(self.title))
 
     def flamegraph(self, path: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> None:
-        """Write page() to a file: one HTML file for any browser, complete in itself. Raises OutputFailed.
+        """Write page() to a file: one HTML file for any browser, complete in itself. Raises OutputFailedError.
 
         >>> import perfpy
         >>> perfpy.open_many(["perf.data", "perf.data"]).flamegraph("flame.html")
@@ -326,7 +326,7 @@ class Recordings:
             with open(path, "wb") as file:
                 file.write(self.page(symbols=symbols).encode(errors="replace"))
         except OSError as error:
-            raise OutputFailed(os.fspath(path), error.strerror or str(error)) from None
+            raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
 
     def folded(self, asked: Asked, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
         """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read.
@@ -379,7 +379,7 @@ def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str
 
     names: paths, patterns ("hosts/*.data"), folders with files *.data; weight: each counts by its events ("time"), its "samples", or
     all "equal"; jobs: how many processes read them (0: as many as CPUs); cluster: the address of a Dask scheduler whose workers do
-    that instead. Raises BadPerfData.
+    that instead. Raises BadPerfDataError.
 
     >>> import perfpy
     >>> [(row.texts["host"], row.samples) for row in perfpy.open_many("perf.dat?").report(by="host")]

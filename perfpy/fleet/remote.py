@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.error import URLError
 from urllib.parse import urlsplit, urlunsplit
 
-from perfpy.errors import BadPerfData, PerfError
+from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.fleet.pace import Pace
 from perfpy.workers.forked import ForkedWorkers, can_fork
 
@@ -62,13 +62,13 @@ def local_name(name: str) -> str:
 def urls_named(url: str) -> list[str]:
     """The recordings that a URL names: itself, what fits a pattern, or in a folder ("/" at its end) the files *.data; in order.
 
-    Raises BadPerfData where nothing can be listed.
+    Raises BadPerfDataError where nothing can be listed.
     """
     pattern = f"{url}*.data" if url.endswith("/") else url
     if not _MAGIC & set(urlsplit(pattern).path):
         return [url]
     if pattern.startswith(_WEB):
-        raise BadPerfData(shown(url), "a web server does not list what it has", remedy="name each recording, or a file system's URL")
+        raise BadPerfDataError(shown(url), "a web server does not list what it has", remedy="name each recording, or a file system's URL")
 
     def listed(pattern: str) -> list[str]:
         return list(_in_time(shown(url), lambda: _listed(pattern)))
@@ -91,7 +91,7 @@ class Fetched:
     """A recording that was fetched: a file without a name among files, called by its URL."""
 
     def __init__(self, url: str) -> None:
-        """Raises BadPerfData where it cannot be fetched, PerfError where a package is missing."""
+        """Raises BadPerfDataError where it cannot be fetched, PerfError where a package is missing."""
         self.name = shown(url)
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="perfpy-")  # noqa: SIM115  # close() does
         try:
@@ -114,14 +114,14 @@ class Fetched:
             for piece in _web_pieces(url, self.name) if url.startswith(_WEB) else _in_time(self.name, lambda: _pieces(url)):
                 size += self._file.write(piece)
                 if size > _LARGEST:
-                    raise BadPerfData(self.name, f"larger than {_LARGEST >> 30} GB")
+                    raise BadPerfDataError(self.name, f"larger than {_LARGEST >> 30} GB")
             self._file.flush()
         except TimeoutError:
-            raise BadPerfData(self.name, "cannot fetch: too slow") from None
+            raise BadPerfDataError(self.name, "cannot fetch: too slow") from None
         except OSError as error:
             room = error.errno in (errno.ENOSPC, errno.EDQUOT)
             remedy = "TMPDIR names a folder with more room" if room else ""
-            raise BadPerfData(self.name, f"cannot fetch: {_reason(error)}", remedy=remedy) from None
+            raise BadPerfDataError(self.name, f"cannot fetch: {_reason(error)}", remedy=remedy) from None
 
 
 def _web_pieces(url: str, name: str) -> Iterator[bytes]:
@@ -131,15 +131,15 @@ def _web_pieces(url: str, name: str) -> Iterator[bytes]:
     try:
         answer: Answer | None = get(url, pace.left())
         if answer is None:
-            raise BadPerfData(name, "the server does not give it")
+            raise BadPerfDataError(name, "the server does not give it")
         with answer:
             while piece := answer.read(_PIECE, pace.left()):
                 pace.came(len(piece))
                 yield piece
             if pace.bytes < answer.size:
-                raise BadPerfData(name, f"cut off after {pace.bytes} of {answer.size} bytes")
+                raise BadPerfDataError(name, f"cut off after {pace.bytes} of {answer.size} bytes")
     except ValueError:
-        raise BadPerfData(name, "not a URL") from None
+        raise BadPerfDataError(name, "not a URL") from None
     except OSError:
         if pace.left() <= 0:  # the connection was ended when its time was over
             raise TimeoutError from None
@@ -192,11 +192,11 @@ def _in_time(name: str, made: Callable[[], Iterator[Any]]) -> Iterator[Any]:
             try:
                 kind, one = given.get(timeout=max(pace.left(), 0))
             except queue.Empty:
-                raise BadPerfData(name, "cannot fetch: too slow") from None
+                raise BadPerfDataError(name, "cannot fetch: too slow") from None
             if kind == "end":
                 return
             if kind == "error":
-                raise one if isinstance(one, PerfError | OSError) else BadPerfData(name, f"cannot fetch: {_reason(one)}")
+                raise one if isinstance(one, PerfError | OSError) else BadPerfDataError(name, f"cannot fetch: {_reason(one)}")
             pace.came(len(one))
             yield one
     finally:

@@ -6,7 +6,7 @@ memory.
 Modules:
 
     syscalls         perf_event_open(2), its ioctls and prctls
-    refusals         errno, request and settings -> KernelRefused with a cause and a remedy
+    refusals         errno, request and settings -> KernelRefusedError with a cause and a remedy
     ring             ring buffers and AUX areas
     user_page        counts read from a counter's page, without a system call
     user_code        the machine code for that

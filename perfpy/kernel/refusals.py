@@ -9,7 +9,7 @@ import errno
 import os
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, PerfType
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def open_refused(
     event: str = "",
     cgroup: bool = False,
     known_size: int = 0,
-) -> KernelRefused:
+) -> KernelRefusedError:
     """Return the error for a refused perf_event_open. `known_size` is the size that the kernel wrote into attr.size."""
     if code in (errno.EACCES, errno.EPERM):
         cause, remedy = _no_permission(code, attr, pid, cgroup)
@@ -84,17 +84,17 @@ def open_refused(
         cause, remedy = _invalid(attr, cpu)
     else:
         cause, remedy = _by_errno(code, attr, pid, cpu)
-    return KernelRefused("perf_event_open", code, event=event, cause=cause, remedy=remedy)
+    return KernelRefusedError("perf_event_open", code, event=event, cause=cause, remedy=remedy)
 
 
-def ioctl_refused(action: str, code: int) -> KernelRefused:
+def ioctl_refused(action: str, code: int) -> KernelRefusedError:
     """Return the error for a refused ioctl. `action` is its purpose in words."""
     cause = os.strerror(code)
     remedy = ""
     if action.startswith("set the filter") and code == errno.EINVAL:
         cause = "the kernel does not accept the expression"
         remedy = "check the names of the fields in the tracepoint's format file"
-    return KernelRefused(f"cannot {action}: ioctl", code, cause=cause, remedy=remedy)
+    return KernelRefusedError(f"cannot {action}: ioctl", code, cause=cause, remedy=remedy)
 
 
 def _no_permission(code: int, attr: EventAttr, pid: int, cgroup: bool) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from errno import EINVAL, ENOMEM, EOPNOTSUPP, EPERM
 from typing import Final
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Ring:
     def map(cls, fd: int, pages: int, *, backward: bool = False) -> Ring:
         """Map the ring of counter `fd` with `pages` pages of data (a power of two).
 
-        Raises KernelRefused, with perf_event_mlock_kb as the remedy if the user may not lock this much memory.
+        Raises KernelRefusedError, with perf_event_mlock_kb as the remedy if the user may not lock this much memory.
         """
         prot = mmap.PROT_READ if backward else mmap.PROT_READ | mmap.PROT_WRITE
         try:
@@ -216,7 +216,7 @@ class AuxArea:
 
     @classmethod
     def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
-        """Map `pages` pages (a power of two) after the data ring. Raises KernelRefused, and UsageError for a backward ring."""
+        """Map `pages` pages (a power of two) after the data ring. Raises KernelRefusedError, and UsageError for a backward ring."""
         if ring.backward:
             raise UsageError("a backward ring has no AUX area: its control page is only read")
         offset = ring.size + PAGE_SIZE
@@ -259,7 +259,7 @@ def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
     return (data[first:], data[:last]) if last else (data[first:],)
 
 
-def _refused(errno: int, pages: int) -> KernelRefused:
+def _refused(errno: int, pages: int) -> KernelRefusedError:
     """Return the reason why a ring could not be mapped; for users, mostly the limit on locked memory."""
     if errno in (EPERM, ENOMEM):
         try:
@@ -267,7 +267,7 @@ def _refused(errno: int, pages: int) -> KernelRefused:
                 allowed = file.read().strip()
         except OSError:
             allowed = "?"
-        return KernelRefused(
+        return KernelRefusedError(
             "mmap",
             errno,
             cause=f"a ring of {pages} pages per counter is more memory than this user may lock ({allowed} KiB per CPU)",
@@ -275,7 +275,7 @@ def _refused(errno: int, pages: int) -> KernelRefused:
         )
     if errno == EOPNOTSUPP:
         remedy = "use an event of intel_pt, arm_spe, cs_etm or a similar PMU"
-        return KernelRefused("mmap", errno, cause="the PMU of this event writes no AUX data", remedy=remedy)
+        return KernelRefusedError("mmap", errno, cause="the PMU of this event writes no AUX data", remedy=remedy)
     if errno == EINVAL:
-        return KernelRefused("mmap", errno, cause=f"the kernel does not map a ring of {pages} pages", remedy="use a power of two")
-    return KernelRefused("mmap", errno, cause=os.strerror(errno))
+        return KernelRefusedError("mmap", errno, cause=f"the kernel does not map a ring of {pages} pages", remedy="use a power of two")
+    return KernelRefusedError("mmap", errno, cause=os.strerror(errno))

@@ -11,7 +11,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,7 +40,7 @@ class FdSignal(NamedTuple):
 
 
 class SignalFile:
-    """A signalfd: reads the pending, blocked signals of the calling thread. Raises KernelRefused without signalfd(2)."""
+    """A signalfd: reads the pending, blocked signals of the calling thread. Raises KernelRefusedError without signalfd(2)."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -53,7 +53,7 @@ class SignalFile:
             words[(signum - 1) // _LONG_BITS] |= 1 << (signum - 1) % _LONG_BITS
         fd = self._libc.signalfd(self._fd, words, os.O_CLOEXEC)
         if fd < 0:
-            raise KernelRefused("signalfd", ctypes.get_errno())
+            raise KernelRefusedError("signalfd", ctypes.get_errno())
         self._fd = fd
 
     def read(self) -> list[FdSignal]:

@@ -14,7 +14,7 @@ import sys
 from errno import E2BIG, EINTR, EMFILE
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, FLAG_FD_CLOEXEC, FLAG_PID_CGROUP
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _syscall_number() -> int:
     machine = os.uname().machine
     number = _SYSCALL_NUMBERS.get(machine, (0, 0))[sys.maxsize < 2**32]
     if not number:
-        raise KernelRefused("perf_event_open", 0, cause=f"perfpy does not know its system call number on {machine}")
+        raise KernelRefusedError("perf_event_open", 0, cause=f"perfpy does not know its system call number on {machine}")
     return number
 
 
@@ -95,7 +95,7 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
         flags: FLAG_*
         event: the name in messages
 
-    Raises KernelRefused, and UsageError for pid -1 with cpu -1, which the kernel does not define.
+    Raises KernelRefusedError, and UsageError for pid -1 with cpu -1, which the kernel does not define.
     """
     if pid == -1 and cpu == -1:
         raise UsageError("a counter for all tasks needs a CPU: pid -1 with cpu -1 is not valid")
@@ -122,11 +122,11 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
         raise open_refused(error, attr, pid, cpu, event=event, cgroup=bool(flags & FLAG_PID_CGROUP), known_size=kernel_size)
 
 
-def _no_file_left(event: str) -> KernelRefused:
+def _no_file_left(event: str) -> KernelRefusedError:
     """Return the only refusal explained in this module: without a free descriptor, no other module can be loaded."""
     allowed = os.sysconf("SC_OPEN_MAX")
     cause = f"too many open files ({allowed} are allowed)"
-    return KernelRefused("perf_event_open", EMFILE, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
+    return KernelRefusedError("perf_event_open", EMFILE, event=event, cause=cause, remedy="raise ulimit -n, or count fewer events or CPUs")
 
 
 def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray = 0) -> None:
@@ -202,7 +202,7 @@ def modify_attributes(fd: int, attr: EventAttr) -> None:
 
 def _prctl(option: int) -> None:
     if _libc.prctl(option, 0, 0, 0, 0) < 0:
-        raise KernelRefused("prctl", ctypes.get_errno())
+        raise KernelRefusedError("prctl", ctypes.get_errno())
 
 
 def enable_all() -> None:
@@ -220,7 +220,7 @@ read: Final = os.read  # no wrapper, because counters are read millions of times
 
 
 def map_page(fd: int) -> mmap.mmap:
-    """Map a counter's control page read-only (see perfpy.kernel.user_page). Raises KernelRefused.
+    """Map a counter's control page read-only (see perfpy.kernel.user_page). Raises KernelRefusedError.
 
     The kernel refuses counters that children inherit on any CPU, and a single page of a counter with a mapped ring.
     """
@@ -229,7 +229,7 @@ def map_page(fd: int) -> mmap.mmap:
     try:
         return mmap.mmap(fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
     except OSError as error:
-        raise KernelRefused("mmap", error.errno or 0, cause=f"the kernel does not map this counter's page: {error.strerror}") from None
+        raise KernelRefusedError("mmap", error.errno or 0, cause=f"the kernel does not map this counter's page: {error.strerror}") from None
 
 
 def close(fd: int) -> None:

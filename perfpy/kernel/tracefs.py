@@ -1,6 +1,6 @@
 """Tracepoints in tracefs: systems, events, ids and formats.
 
-An existing but unreadable folder raises KernelRefused; a missing tracepoint does not. Layout: Documentation/trace/events.rst.
+An existing but unreadable folder raises KernelRefusedError; a missing tracepoint does not. Layout: Documentation/trace/events.rst.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from errno import EACCES, ENOENT
 from functools import cached_property
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Tracefs:
 
     @cached_property
     def root(self) -> str:
-        """The mount point of tracefs. Raises KernelRefused if it is not mounted or may not be entered."""
+        """The mount point of tracefs. Raises KernelRefusedError if it is not mounted or may not be entered."""
         refused = None
         for path in self.mount_points:
             try:
@@ -63,7 +63,7 @@ class Tracefs:
             raise _no_permission(refused)
         if self._mounts():
             return self.mount_points[0]
-        raise KernelRefused(
+        raise KernelRefusedError(
             "tracefs",
             ENOENT,
             cause="tracefs is not mounted, so no tracepoint can be found",
@@ -82,18 +82,18 @@ class Tracefs:
 
     @cached_property
     def systems(self) -> list[str]:
-        """The systems (sched, block, syscalls ...) in the kernel's order. Raises KernelRefused."""
+        """The systems (sched, block, syscalls ...) in the kernel's order. Raises KernelRefusedError."""
         return self._folders(f"{self.root}/events")
 
     def events(self, system: str) -> list[str]:
-        """Return a system's tracepoints in the kernel's order; [] for an unknown system. Raises KernelRefused."""
+        """Return a system's tracepoints in the kernel's order; [] for an unknown system. Raises KernelRefusedError."""
         try:
             return self._folders(f"{self.root}/events/{system}")
         except FileNotFoundError:
             return []
 
     def event_id(self, system: str, event: str) -> int | None:
-        """Return the tracepoint's id (attr.config); None for an unknown tracepoint. Raises KernelRefused."""
+        """Return the tracepoint's id (attr.config); None for an unknown tracepoint. Raises KernelRefusedError."""
         text = self._read(f"{self.root}/events/{system}/{event}/id")
         try:
             return None if text is None else int(text)
@@ -101,7 +101,7 @@ class Tracefs:
             return None
 
     def format(self, system: str, event: str) -> str | None:
-        """Return the text of the tracepoint's format file; None for an unknown tracepoint. Raises KernelRefused."""
+        """Return the text of the tracepoint's format file; None for an unknown tracepoint. Raises KernelRefusedError."""
         return self._read(f"{self.root}/events/{system}/{event}/format")
 
     def _read(self, path: str) -> str | None:
@@ -129,8 +129,8 @@ class Tracefs:
             raise _no_permission(path) from None
 
 
-def _no_permission(path: str) -> KernelRefused:
-    return KernelRefused(
+def _no_permission(path: str) -> KernelRefusedError:
+    return KernelRefusedError(
         "tracefs",
         EACCES,
         cause=f"no permission to read {path}",

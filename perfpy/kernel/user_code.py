@@ -50,7 +50,7 @@ CODE: Final = {
 }
 
 
-class NoMachineCode(Exception):
+class NoMachineCodeError(Exception):
     """There is no code for this machine, or it may not run; the text has the reason."""
 
 
@@ -61,7 +61,7 @@ class _MethodDefinition(ctypes.Structure):
 
 
 class PageCode:
-    """The code for one page. Raises NoMachineCode.
+    """The code for one page. Raises NoMachineCodeError.
 
     Attributes:
         buffer: the page, held until close()
@@ -72,7 +72,7 @@ class PageCode:
     def __init__(self, buffer: object, code: bytes = b"") -> None:
         code = code or CODE.get(os.uname().machine, b"")
         if not code or ctypes.sizeof(ctypes.c_void_p) != _POINTER_SIZE or sys.implementation.name != "cpython":
-            raise NoMachineCode(f"perfpy has no machine code that reads counters on {os.uname().machine} in {sys.implementation.name}")
+            raise NoMachineCodeError(f"perfpy has no machine code that reads counters on {os.uname().machine} in {sys.implementation.name}")
         self._found = (ctypes.c_uint64 * 6)()
         self._buffer = _HeldBuffer(buffer)
         make_bytes = ctypes.cast(ctypes.pythonapi.PyBytes_FromStringAndSize, ctypes.c_void_p).value or 0
@@ -130,5 +130,5 @@ def _executable(code: bytes) -> _HeldBuffer:
     held = _HeldBuffer(memory)
     if _libc.mprotect(ctypes.c_void_p(held.address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         held.release()
-        raise NoMachineCode(f"this process may not run machine code of its own ({os.strerror(ctypes.get_errno())})")
+        raise NoMachineCodeError(f"this process may not run machine code of its own ({os.strerror(ctypes.get_errno())})")
     return held

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.readings import Reading, UserReading, unpack_signed
 from perfpy.kernel.ring import CAP_USER_TIME_SHORT, capability
-from perfpy.kernel.user_code import NoMachineCode, PageCode
+from perfpy.kernel.user_code import NoMachineCodeError, PageCode
 
 if TYPE_CHECKING:
     import mmap
@@ -52,7 +52,7 @@ _NOT_OURS: Final = "it counts another thread, or this process was forked after t
 _REASONS: Final = ("", _NOT_ALLOWED, _IN_NO_REGISTER, _KEEPS_CHANGING, _NO_CLOCK, _NOT_OURS)
 
 
-class CounterUnreadable(Exception):
+class CounterUnreadableError(Exception):
     """The page cannot be used; the text has the reason."""
 
 
@@ -68,7 +68,7 @@ class UserPage:
         self._u64 = self._page.cast("Q")
 
     def read(self, read_register: ReadRegister | None = None, read_clock: ReadClock | None = None) -> Reading:
-        """Return the count at this moment. Raises CounterUnreadable.
+        """Return the count at this moment. Raises CounterUnreadableError.
 
         Args:
             read_register: reads PMU register n from user space (rdpmc); None if impossible
@@ -84,17 +84,17 @@ class UserPage:
                 reading = self._read_once(read_register, read_clock)
                 if self._u32[_LOCK_U32] == before:
                     return reading
-        raise CounterUnreadable(_KEEPS_CHANGING)
+        raise CounterUnreadableError(_KEEPS_CHANGING)
 
     def _read_once(self, read_register: ReadRegister | None, read_clock: ReadClock | None) -> Reading:
         capabilities = self._u64[_CAPABILITIES_U64]
         if not capabilities & _CAP_DEPRECATED or not capabilities & _CAP_USER_RDPMC:
-            raise CounterUnreadable(_NOT_ALLOWED)
+            raise CounterUnreadableError(_NOT_ALLOWED)
         index = self._u32[_INDEX_U32]
         if not index:
-            raise CounterUnreadable(_IN_NO_REGISTER)
+            raise CounterUnreadableError(_IN_NO_REGISTER)
         if read_register is None:
-            raise CounterUnreadable("Python has no instruction that reads a PMU register")
+            raise CounterUnreadableError("Python has no instruction that reads a PMU register")
         register = _signed(read_register(index - 1), self._u16[_PMC_WIDTH_U16])
         enabled, running = self._u64[_ENABLED_U64], self._u64[_RUNNING_U64]
         if enabled != running:
@@ -106,7 +106,7 @@ class UserPage:
         """Return the ns that the counter has been enabled, and running, since the kernel wrote the page."""
         if not capabilities & _CAP_USER_TIME or read_clock is None:
             reason = "the counter is multiplexed, and Python cannot read the CPU's clock for its times"
-            raise CounterUnreadable(reason)
+            raise CounterUnreadableError(reason)
         cycles = read_clock()
         if capabilities & CAP_USER_TIME_SHORT:
             start = self._u64[_TIME_CYCLES_U64]
@@ -134,7 +134,7 @@ def _signed(value: int, width: int) -> int:
 
 
 class CodeReader:
-    """Reads a counter of the calling thread from its page by machine code. Raises CounterUnreadable if that is impossible.
+    """Reads a counter of the calling thread from its page by machine code. Raises CounterUnreadableError if that is impossible.
 
     Attributes:
         read_page: the code; returns the bytes of read(2), or b""
@@ -144,8 +144,8 @@ class CodeReader:
     def __init__(self, page: UserPage, read: Callable[[], Reading], code: bytes = b"") -> None:
         try:
             self._code = PageCode(page.buffer, code)
-        except NoMachineCode as reason:
-            raise CounterUnreadable(str(reason)) from None
+        except NoMachineCodeError as reason:
+            raise CounterUnreadableError(str(reason)) from None
         self._page = page
         self._read = read
         self._wrapped_at = -1

@@ -9,7 +9,7 @@ others (perfpy.abi.user_records).
 from __future__ import annotations
 
 from perfpy.abi.byteorder import as_number
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.features import FEATURE_NAMES
 from perfpy.perfdata.container.header import SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table
 from perfpy.perfdata.container.preamble import Preamble
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def read_preamble(source: ByteSource, header: FileHeader | PipeHeader, warn: Warn) -> Preamble:
     """All that stands around the records, or in a pipe before its first sample.
 
-    Raises BadPerfData when there is no way to tell what the records mean.
+    Raises BadPerfDataError when there is no way to tell what the records mean.
     """
     if isinstance(header, PipeHeader):
         # numpy is loaded for records, not for the header of a file
@@ -52,8 +52,8 @@ class _FilePreamble:
             self._read_features(preamble)
         return preamble
 
-    def _fail(self, reason: str, offset: int) -> BadPerfData:
-        return BadPerfData(self._source.path, reason, offset=offset)
+    def _fail(self, reason: str, offset: int) -> BadPerfDataError:
+        return BadPerfDataError(self._source.path, reason, offset=offset)
 
     def _data_section(self) -> FileSection:
         """Where the records are; a killed recording left its size 0, or that of the last round but no features, and more records."""

@@ -15,7 +15,7 @@ import os
 
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.events import FileEvent, make_events
 from perfpy.perfdata.container.features import Feature, key_of
 from perfpy.perfdata.container.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
@@ -63,7 +63,7 @@ class PerfData:
 
     check_owner: refuse a file that belongs neither to this user nor to root.
     as_stored: deliver records as they stand in the file, not by time.
-    Raises BadPerfData when there is nothing to read.
+    Raises BadPerfDataError when there is nothing to read.
     """
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
@@ -100,7 +100,7 @@ class PerfData:
         """The file itself; of a folder the main file, and beside it those of the recording threads."""
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
         if folder and not os.path.exists(main_file(folder)):
-            raise BadPerfData(folder, f"a folder without a recording (a file {MAIN_FILE!r}) in it", remedy="name the file itself with -i")
+            raise BadPerfDataError(folder, f"a folder without a recording ({MAIN_FILE!r})", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
         if folder and os.path.isdir(copy := os.path.join(folder, KERNEL_FOLDER)):
@@ -179,7 +179,7 @@ class PerfData:
         try:
             return decode_header(self._source.read(0, HEADER_SIZE))
         except ValueError as error:
-            raise BadPerfData(self.path, str(error)) from None
+            raise BadPerfDataError(self.path, str(error)) from None
 
     @cached_property
     def tracing(self) -> Tracing | None:

@@ -17,7 +17,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
 from perfpy.abi.sample_rows import encode_rows, written_attr
-from perfpy.errors import BadPerfData, PerfError
+from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 from perfpy.perfdata.copied_features import features_of
@@ -94,7 +94,7 @@ def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Rag
     """Write the records and the samples that come before each."""
     records = [with_header(raw.type, raw.misc, raw.body, data.endian) for raw in data.side_band().raw()]
     if len(records) != len(before):
-        raise BadPerfData(data.path, f"{len(before)} records were exported, and {len(records)} are there")
+        raise BadPerfDataError(data.path, f"{len(before)} records were exported, and {len(records)} are there")
     order = np.argsort(before, kind="stable").tolist()
     positions = before.tolist()
     done = number = 0

@@ -13,7 +13,7 @@ import os
 
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.startup import cached_property
-from perfpy.errors import BadPerfData, OutputFailed, UsageError
+from perfpy.errors import BadPerfDataError, OutputFailedError, UsageError
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.recording.values import Sample, TracepointSamples
@@ -81,7 +81,7 @@ class Recording:
         from perfpy.recording.exported import ExportedSymbols, open_exported  # needs pyarrow
 
         if len(exported) > 1:
-            raise BadPerfData(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")
+            raise BadPerfDataError(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")
         self._file, self._unwound = open_exported(exported[0])
         self._known = ExportedSymbols(exported[0])
         data = PerfData(self._file, as_stored=True)
@@ -243,7 +243,7 @@ class Recording:
 
     @cached_property
     def pmcu(self) -> PmcuTrace | None:
-        """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfData."""
+        """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfDataError."""
         if not self.data.has_pmcu:
             return None
         # numpy is loaded for the records, not for the header
@@ -519,7 +519,7 @@ class Recording:
         """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
 
         after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailed.
+        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailedError.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -530,13 +530,13 @@ class Recording:
             with open(path, "wb") as file:
                 file.write(page.encode(errors="replace"))
         except OSError as error:
-            raise OutputFailed(os.fspath(path), error.strerror or str(error)) from None
+            raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
 
     def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
         """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
 
         symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
-        written. A recording that is there already is written anew. Raises PerfError, OutputFailed.
+        written. A recording that is there already is written anew. Raises PerfError, OutputFailedError.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.samples import BRANCH_DTYPE
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.bounded_tables import opened_table
 from perfpy.perfdata.skeleton import whole_recording
 from perfpy.perfdata.tables_folder import VERSION
@@ -35,7 +35,7 @@ _OWN: Final = ("recording", "at", "event", "task", "symbol", "frame", "stack", "
 
 
 def open_exported(path: str) -> tuple[BinaryIO, bool]:
-    """The recording as an open file without a name; whether its callchains were unwound. Raises BadPerfData."""
+    """The recording as an open file without a name; whether its callchains were unwound. Raises BadPerfDataError."""
     from perfpy.views.parquet.tables import require_pyarrow
 
     require_pyarrow()
@@ -50,7 +50,7 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
         samples = (part for file in files for part in _samples(file, chains))
         return whole_recording(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
     except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise BadPerfData(
+        raise BadPerfDataError(
             path, f"no recording that perfpy exported (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
         ) from None
 

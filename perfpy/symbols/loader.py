@@ -23,7 +23,7 @@ from perfpy.symbols.providers.kernel_symbols import KernelSymbols
 from perfpy.symbols.providers.missing import UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, named
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import Foreign, state_of, trusted
+from perfpy.untrusted.files import ForeignFileError, state_of, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -211,7 +211,7 @@ class SymbolLoader:
             self._map_sizes[number] = path, _size_of(path)  # what is written while it is read is read again
             try:
                 table = perf_map.load(path, owners, pid)
-            except Foreign as error:
+            except ForeignFileError as error:
                 looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
             except (OSError, ValueError):
                 continue
@@ -226,7 +226,7 @@ class SymbolLoader:
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
-        with contextlib.suppress(paths.UnsafeName):
+        with contextlib.suppress(paths.UnsafeNameError):
             found = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in found)
             if self._options.root:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from perfpy.errors import KernelRefused, PerfError, UnknownEvent, UsageError
+from perfpy.errors import KernelRefusedError, PerfError, UnknownEventError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -75,7 +75,7 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
         try:
             region = Region(*events, **how)
             region.__enter__()
-        except (UnknownEvent, KernelRefused) as reason:
+        except (UnknownEventError, KernelRefusedError) as reason:
             pytest.skip(str(reason))
         with _closing(region):
             if region.why_not:
@@ -140,7 +140,7 @@ class BudgetSession:
                 raise UsageError("functions are counted, not coroutines: use the fixture perf_counters")
             budgets = [budget(*marker.args, **marker.kwargs) for marker in markers]
             return MeasuredTest(item.obj, budgets), budgets
-        except (UnknownEvent, KernelRefused) as reason:
+        except (UnknownEventError, KernelRefusedError) as reason:
             lacking = str(reason)
         except (TypeError, PerfError) as error:
             pytest.fail(f"{MARKER}: {error}".replace("budget()", MARKER), pytrace=False)

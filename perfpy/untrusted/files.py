@@ -24,11 +24,11 @@ _MOST_LINKS = 8
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-class Foreign(PermissionError):
+class ForeignFileError(PermissionError):
     """A file that somebody owns who is not trusted."""
 
 
-class NotRegular(OSError):
+class NotRegularFileError(OSError):
     """A FIFO, a device, a folder or a socket where a file is expected."""
 
 
@@ -52,13 +52,13 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool
         path = _trusted_target(path)
         fd = _open(path, False, reader)
     if fd is None:
-        raise Foreign(errno.ELOOP, "a symbolic link", path)
+        raise ForeignFileError(errno.ELOOP, "a symbolic link", path)
     try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode):
-            raise NotRegular(errno.EINVAL, "not a regular file", path)
+            raise NotRegularFileError(errno.EINVAL, "not a regular file", path)
         if owners is not None and state.st_uid not in owners:
-            raise Foreign(errno.EACCES, f"belongs to user {state.st_uid}", path)
+            raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
     except BaseException:
         os.close(fd)
         raise
@@ -96,7 +96,7 @@ def append_to_ours(path: str, data: bytes) -> None:
     try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_nlink != 1:
-            raise Foreign(errno.EACCES, "not a file of ours alone", path)
+            raise ForeignFileError(errno.EACCES, "not a file of ours alone", path)
         os.write(fd, data)
     finally:
         os.close(fd)
@@ -119,17 +119,17 @@ def _open(path: str, follow: bool, reader: int) -> int | None:
         if error.errno == errno.ELOOP and not follow:
             return None
         if error.errno == errno.EISDIR:
-            raise NotRegular(errno.EINVAL, "not a regular file", path) from None
+            raise NotRegularFileError(errno.EINVAL, "not a regular file", path) from None
         raise
 
 
 def _trusted_target(path: str) -> str:
-    """The path that a symbolic link of root's or ours leads to. Raises Foreign for a link of others."""
+    """The path that a symbolic link of root's or ours leads to. Raises ForeignFileError for a link of others."""
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
     try:
         state = os.lstat(path) if link is None else os.fstat(link)
         if state.st_uid not in trusted():
-            raise Foreign(errno.EACCES, f"a link of user {state.st_uid}", path)
+            raise ForeignFileError(errno.EACCES, f"a link of user {state.st_uid}", path)
         text = os.readlink(path) if link is None else os.readlink("", dir_fd=link)
     finally:
         if link is not None:
@@ -171,7 +171,7 @@ def read_named(path: str, *, limit: int) -> bytes:
 def stream_fd(path: str) -> int:
     """A file descriptor of a file, a folder or a pipe, as the user named it; of a pipe once its writer has come.
 
-    Raises NotRegular for devices (but the empty one), TimeoutError for a FIFO into which nobody writes.
+    Raises NotRegularFileError for devices (but the empty one), TimeoutError for a FIFO into which nobody writes.
     """
     fd = os.open(path, _FLAGS)
     try:
@@ -180,7 +180,7 @@ def stream_fd(path: str) -> int:
             if stat.S_ISFIFO(mode):
                 _await_writer(fd, path)
             elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                raise NotRegular(errno.EINVAL, "a device, not a recording", path)
+                raise NotRegularFileError(errno.EINVAL, "a device, not a recording", path)
         os.set_blocking(fd, True)
     except BaseException:
         os.close(fd)

@@ -23,7 +23,7 @@ _MODE: Final = 0o700
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
-class NotOurs(PermissionError):
+class ForeignFolderError(PermissionError):
     """A folder into which others could write, or of somebody else."""
 
 
@@ -110,9 +110,9 @@ def trusted_program(path: str) -> str:
     while True:
         state = os.stat(inner)
         if state.st_uid not in trusted:
-            raise NotOurs(errno.EACCES, f"{inner} belongs to user {state.st_uid}", path)
+            raise ForeignFolderError(errno.EACCES, f"{inner} belongs to user {state.st_uid}", path)
         if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and state.st_gid not in {0, os.getegid()}):
-            raise NotOurs(errno.EACCES, f"others may write to {inner}", path)
+            raise ForeignFolderError(errno.EACCES, f"others may write to {inner}", path)
         if inner == "/":
             return real
         inner = os.path.dirname(inner)
@@ -121,10 +121,10 @@ def trusted_program(path: str) -> str:
 def _require_ours(fd: int, path: str) -> None:
     state = os.fstat(fd)
     if state.st_uid != os.geteuid():
-        raise NotOurs(errno.EACCES, f"belongs to user {state.st_uid}", path)
+        raise ForeignFolderError(errno.EACCES, f"belongs to user {state.st_uid}", path)
     group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a group of our own, as distributions make for each user
     if state.st_mode & (stat.S_IWOTH if group_is_ours else _OTHERS):
-        raise NotOurs(errno.EACCES, "others may write in it (chmod go-w)", path)
+        raise ForeignFolderError(errno.EACCES, "others may write in it (chmod go-w)", path)
 
 
 def _require_safe_names(path: str) -> None:
@@ -163,6 +163,6 @@ def _require_safe_way(path: str) -> None:
 def _require_safe(state: os.stat_result, path: str) -> None:
     """A folder or link is of root, ours, or of who owns / (as it is in a user namespace), and closed to other writers."""
     if state.st_uid not in {0, os.geteuid(), os.stat("/").st_uid}:
-        raise NotOurs(errno.EACCES, f"it is below a folder of user {state.st_uid}", path)
+        raise ForeignFolderError(errno.EACCES, f"it is below a folder of user {state.st_uid}", path)
     if stat.S_ISDIR(state.st_mode) and state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:
-        raise NotOurs(errno.EACCES, "it is below a folder in which all may write", path)
+        raise ForeignFolderError(errno.EACCES, "it is below a folder in which all may write", path)

@@ -2,7 +2,7 @@
 
 What enters: names out of recordings, of /proc, of ELF files and of servers,
 and build-ids as text. What leaves: a path below the folder that was named and
-nowhere else, or UnsafeName. A name is never mended: "a/../../b" is nobody's
+nowhere else, or UnsafeNameError. A name is never mended: "a/../../b" is nobody's
 name of a file, so nothing is lost by leaving it out. What perf names without a
 file ([kernel.kallsyms], [vdso], //anon, "/memfd:x (deleted)") are ordinary
 names here.
@@ -25,7 +25,7 @@ _BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left after t
 INDEX = ".build-id"  # of a folder that is ordered by build-ids
 
 
-class UnsafeName(PerfError, ValueError):
+class UnsafeNameError(PerfError, ValueError):
     """A name that must not become a path: the name, and why not."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -37,7 +37,7 @@ class UnsafeName(PerfError, ValueError):
 def component(name: str) -> str:
     """The name, if it is one part of a path."""
     if "/" in name:
-        raise UnsafeName(name, "it leads into folders")
+        raise UnsafeNameError(name, "it leads into folders")
     return parts(name)[0]
 
 
@@ -45,13 +45,13 @@ def parts(name: str) -> list[str]:
     """The parts of a name, absolute or not; the empty ones of // are none."""
     found = [part for part in name.split("/") if part]
     if not found:
-        raise UnsafeName(name, "it is empty")
+        raise UnsafeNameError(name, "it is empty")
     if "\0" in name:
-        raise UnsafeName(name, "it holds a NUL")
+        raise UnsafeNameError(name, "it holds a NUL")
     if "." in found or ".." in found:
-        raise UnsafeName(name, "it leads out of its folder")
+        raise UnsafeNameError(name, "it leads out of its folder")
     if len(os.fsencode(name)) > _LONGEST_NAME or any(len(os.fsencode(part)) > _LONGEST_PART for part in found):
-        raise UnsafeName(name[:40], "it is too long")
+        raise UnsafeNameError(name[:40], "it is too long")
     return found
 
 
@@ -63,7 +63,7 @@ def below(folder: str, name: str) -> str:
 def build_id_hex(text: str) -> str:
     """A build-id in hexadecimal, lower case, of 2 to 64 bytes."""
     if len(text) not in _BUILD_ID_DIGITS or not _HEX.issuperset(text):
-        raise UnsafeName(text[:40], "it is no build-id")
+        raise UnsafeNameError(text[:40], "it is no build-id")
     return text
 
 
@@ -77,7 +77,7 @@ def home_parts(name: str, build_id: str) -> list[str]:
     """Where perf's build-id cache keeps the files of one build of what is called `name`."""
     found = parts(name)
     if found[0] == INDEX:
-        raise UnsafeName(name, "the cache's index has that name")
+        raise UnsafeNameError(name, "the cache's index has that name")
     return [*found, build_id_hex(build_id)]
 
 

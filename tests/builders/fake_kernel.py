@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class FakeKernel:
     ) -> int:
         self.calls.append(("open", event, pid, cpu, group_fd))
         if event in self.refuse:
-            raise KernelRefused("perf_event_open", self.refuse[event], event=event)
+            raise KernelRefusedError("perf_event_open", self.refuse[event], event=event)
         fd = FIRST_FD + len(self.counters)
         counter = FakeCounter(attr.copy(), pid, cpu, group_fd, flags, event, fd, counting=not attr.disabled)
         self.counters.append(counter)
@@ -143,7 +143,7 @@ class FakeKernel:
     def map_page(self, fd: int) -> bytearray:
         self.calls.append(("map_page", fd))
         if self.page is None:
-            raise KernelRefused("mmap", errno.EINVAL, cause="the kernel does not map this counter's page: Invalid argument")
+            raise KernelRefusedError("mmap", errno.EINVAL, cause="the kernel does not map this counter's page: Invalid argument")
         return self.page
 
     def enable_all(self) -> None:

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
-from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Heap:
         self.reads += 1
         start = address - BASE
         if start < 0 or size < 0 or start + size > SIZE:
-            raise UnreadableMemory
+            raise UnreadableMemoryError
         return bytes(self._bytes[start : start + size])
 
     def new(self, data: bytes | int) -> int:

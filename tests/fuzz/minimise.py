@@ -20,7 +20,7 @@ Piece = TypeVar("Piece")
 _SMALL = 64  # bytes: below it, cutting on is not worth the runs
 
 
-class _Spent(Exception):
+class _SpentError(Exception):
     """No tries are left."""
 
 
@@ -32,7 +32,7 @@ def minimised(case: Case, fails: Callable[[Case], bool], tries: int = 300) -> Ca
     def keeps(candidate: Case) -> bool:
         nonlocal left, best
         if not left:
-            raise _Spent
+            raise _SpentError
         left -= 1
         if fails(candidate):
             best = candidate
@@ -44,7 +44,7 @@ def minimised(case: Case, fails: Callable[[Case], bool], tries: int = 300) -> Ca
         _without_options(best, keeps)
         for path in sorted(best.files, key=lambda path: len(best.files[path])):
             _smaller_file(best, path, keeps)
-    except _Spent:
+    except _SpentError:
         pass
     return best
 

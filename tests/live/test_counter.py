@@ -15,7 +15,7 @@ import perfpy
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.ring_records import RingSample
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 
 pytestmark = pytest.mark.live
 
@@ -110,7 +110,7 @@ def test_a_breakpoint_moves():
 
 
 def test_only_breakpoints_take_new_attributes():
-    with faults() as counter, pytest.raises(KernelRefused, match="modify"):
+    with faults() as counter, pytest.raises(KernelRefusedError, match="modify"):
         counter.modify_attributes(EventAttr(type=PerfType.SOFTWARE, config=2))
 
 
@@ -175,5 +175,5 @@ def test_a_ring_hands_out_its_records_decoded():
 
 
 def test_an_event_without_traces_has_no_aux_area():
-    with faults(sample_period=1) as counter, pytest.raises(KernelRefused, match="writes no AUX data"):
+    with faults(sample_period=1) as counter, pytest.raises(KernelRefusedError, match="writes no AUX data"):
         counter.aux()

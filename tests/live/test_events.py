@@ -39,7 +39,7 @@ def test_a_breakpoint_counts_the_accesses_to_its_address():
 def test_a_pattern_opens_every_tracepoint_that_it_names(tmp_path):
     try:
         events = parse_events("raw_syscalls:*")
-    except perfpy.errors.KernelRefused as error:
+    except perfpy.errors.KernelRefusedError as error:
         pytest.skip(str(error))
     assert {event.tracepoint for event in events} == {("raw_syscalls", "sys_enter"), ("raw_syscalls", "sys_exit")}
     with perfpy.count("raw_syscalls:sys_enter") as counts:

@@ -17,6 +17,7 @@ from perfpy.recording import Recording
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
+from tests.builders.pythons import interpreter
 from tests.builders.timeline import mmap, timeline
 
 pytestmark = pytest.mark.live
@@ -47,8 +48,7 @@ def test_node_names_its_functions(tmp_path: Path):
 
 def python_with_perf_maps() -> str:
     """A Python of 3.12 or newer that can write perf maps, "" where there is none."""
-    candidates = [shutil.which(f"python3.{minor}") or "" for minor in (14, 13, 12)]
-    candidates += sorted(map(str, (Path.home() / ".pyenv" / "versions").glob("3.1[2-9]*/bin/python3.1[2-9]")))
+    candidates = [interpreter(f"3.{minor}") for minor in (14, 13, 12)]
     for python in filter(None, candidates):
         done = subprocess.run(
             [python, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"], check=False, capture_output=True
@@ -58,10 +58,11 @@ def python_with_perf_maps() -> str:
     return ""
 
 
+@pytest.mark.particular
 def test_the_perf_map_of_python_names_its_functions():
     python = python_with_perf_maps()
     if not python:
-        pytest.skip("no Python 3.12 or newer that writes perf maps")
+        pytest.skip("no Python 3.12 or newer that writes perf maps on this machine")
     # callchains through its trampolines need an interpreter with frame pointers: only the map is looked at
     with subprocess.Popen([python, "-X", "perf", "-c", FIB_PY]) as process:
         process.wait(timeout=120)

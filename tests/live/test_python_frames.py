@@ -18,6 +18,8 @@ from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
 TOLERANCE = 3  # percentage points
+
+
 @pytest.fixture(scope="module", params=[*WITHOUT_TRAMPOLINES, "3.12", "3.13", "3.14"])
 def python(request: pytest.FixtureRequest) -> str:
     found = interpreter(request.param)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.reader import PerfData
 
 pytestmark = pytest.mark.live
@@ -38,7 +38,7 @@ def samples_now(path: Path) -> int:
     """Of a recording that goes on: before its head is written there are none."""
     try:
         return samples(path)
-    except BadPerfData:
+    except BadPerfDataError:
         return 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.abi.flags import RecordType
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.reader import PerfData
 
 pytestmark = [pytest.mark.live, pytest.mark.system_wide]
@@ -52,7 +52,7 @@ def until(condition, seconds: float = 30) -> None:
 def read_so_far(folder: Path) -> int:
     try:
         return samples(folder)
-    except BadPerfData:
+    except BadPerfDataError:
         return 0
 
 

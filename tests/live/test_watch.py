@@ -14,7 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.records import Comm
-from perfpy.errors import UnknownEvent, UsageError
+from perfpy.errors import UnknownEventError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_wrong_uses_are_told() -> None:
         perfpy.watch("duration_time", pid=os.getpid())
     with pytest.raises(UsageError, match="more than 0"):
         perfpy.watch("page-faults:u", pid=os.getpid(), duration=0)
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         perfpy.watch("page-fault", pid=os.getpid())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfpy.errors import EventSyntaxError, UnknownEvent
+from perfpy.errors import EventSyntaxError, UnknownEventError
 from perfpy.events import parse_events
 from perfpy.events.catalog import TOOL, cache_configs, cache_event_name, generic_names
 from perfpy.events.grammar import parse
@@ -61,7 +61,7 @@ def test_no_string_makes_the_grammar_raise_anything_but_a_syntax_error(text: str
 @settings(max_examples=200, deadline=None)
 @given(_STRINGS)
 def test_no_string_makes_the_resolver_raise_anything_but_the_two_errors_of_events(text: str) -> None:
-    with contextlib.suppress(EventSyntaxError, UnknownEvent):
+    with contextlib.suppress(EventSyntaxError, UnknownEventError):
         for event in parse_events(text, machine=machine()):
             assert event.name
             assert event.leader is not None

@@ -15,7 +15,7 @@ import perfpy
 from perfpy import cli
 from perfpy.cli.commands import COMMANDS
 from perfpy.cli.line.options import CommandOptions, PerfCommand
-from perfpy.errors import BadPerfData, UnknownEvent
+from perfpy.errors import BadPerfDataError, UnknownEventError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +85,8 @@ def test_a_wrong_line_exits_129_with_one_line(args, text, capsys):
 @pytest.mark.parametrize(
     ("error", "status", "text"),
     [
-        (BadPerfData("x.data", "not a perf.data"), 255, "x.data: not a perf.data"),
-        (UnknownEvent("cyclse", near=["cycles"]), 129, "unknown event 'cyclse'; did you mean 'cycles'?"),
+        (BadPerfDataError("x.data", "not a perf.data"), 255, "x.data: not a perf.data"),
+        (UnknownEventError("cyclse", near=["cycles"]), 129, "unknown event 'cyclse'; did you mean 'cycles'?"),
         (OSError(errno.EACCES, "Permission denied", "/root/x"), 255, "/root/x: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), 255, "cannot write standard output: No space left on device"),
         (MemoryError(), 255, "out of memory"),

@@ -12,7 +12,7 @@ from perfpy.capture.counting.counters import Counting, CountingOptions
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
-from perfpy.errors import NotScheduled, UsageError
+from perfpy.errors import NotScheduledError, UsageError
 from perfpy.events.ebb import EBB
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
@@ -47,11 +47,11 @@ def test_enabling_looks_whether_it_is_on_the_pmu() -> None:
     with Counter(GOOD, event="e", kernel=kernel) as counter:
         counter.enable()
         kernel.counters[0].gone = True
-        with pytest.raises(NotScheduled, match="another pinned event holds the PMU"):
+        with pytest.raises(NotScheduledError, match="another pinned event holds the PMU"):
             counter.enable()
-        with pytest.raises(NotScheduled, match="another pinned event"):
+        with pytest.raises(NotScheduledError, match="another pinned event"):
             counter.verify()
-        with pytest.raises(NotScheduled, match="another pinned event"):
+        with pytest.raises(NotScheduledError, match="another pinned event"):
             counter.read()
 
 
@@ -74,7 +74,7 @@ def test_a_group_is_verified_as_one() -> None:
     kernel = FakeKernel()
     group = CounterGroup([GOOD, MEMBER], kernel=kernel)
     kernel.counters[0].gone = True
-    with pytest.raises(NotScheduled):
+    with pytest.raises(NotScheduledError):
         group.enable()
     group.close()
 
@@ -117,7 +117,7 @@ def test_stat_goes_on_where_the_pmu_is_held() -> None:
     kernel.counters[0].gone = True
     counting.enable()
     assert not next(iter(counting.read({}).values()))
-    assert isinstance(counting.events[0].state.why_not, NotScheduled)
+    assert isinstance(counting.events[0].state.why_not, NotScheduledError)
 
 
 def test_it_has_no_samples() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import perfpy
 from perfpy.perfdata.tracepoints.event_format import parse_format
-from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit, parse_print_fmt
+from perfpy.perfdata.tracepoints.print_format import PrintFormatLimitError, parse_print_fmt
 from perfpy.views.tracepoints.event_text import TraceText
 from perfpy.views.tracepoints.values import Runtime
 from tests.builders.syntax import syntax_of
@@ -142,5 +142,5 @@ def test_texts_that_are_long_together_are_left_out_at_last() -> None:
 
 
 def test_depth_is_told_apart_from_what_cannot_be_parsed() -> None:
-    with pytest.raises(PrintFormatLimit, match="nested"):
+    with pytest.raises(PrintFormatLimitError, match="nested"):
         parse_print_fmt(parse_format(FIELDS.replace("{extra}", PLAIN) + '"%d", ' + "(" * 300, SYSTEM))

@@ -15,7 +15,7 @@ import pytest
 from perfpy import cli
 from perfpy.abi import cpu_map, records, user_records
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.feature_values import Compression, EventGroup
 from perfpy.perfdata.container.features import Feature, decode_feature, encode_feature
 from perfpy.perfdata.reader import PerfData
@@ -179,7 +179,7 @@ def test_ids_that_lie_in_each_other_are_refused(tmp_path: Path) -> None:
         struct.pack_into("<2Q", data, table + (number + 1) * entry - 16, 0, len(data) & ~7)
     path = tmp_path / "perf.data"
     path.write_bytes(data)
-    with pytest.raises(BadPerfData, match="longer than the file"):
+    with pytest.raises(BadPerfDataError, match="longer than the file"):
         PerfData(path)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.reader import PerfData
 from tests.builders.damage import damaged, recordings
 
@@ -49,7 +49,7 @@ def test_a_damaged_recording_is_read_as_far_as_it_goes_or_refused(tmp_path: Path
         start, refusal = time.process_time(), ""
         try:
             read_all(path)
-        except BadPerfData as error:
+        except BadPerfDataError as error:
             refusal = str(error)
         assert "\n" not in refusal
         assert time.process_time() - start < LONGEST, number

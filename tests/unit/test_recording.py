@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.errors import OutputFailedError, UsageError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from perfpy.recording import Recording, Sample
@@ -99,7 +99,7 @@ def test_a_report_takes_its_keys_as_a_text_too(recording: Recording) -> None:
 def test_a_flame_graph_is_one_page(recording: Recording, tmp_path: Path) -> None:
     recording.flamegraph(tmp_path / "flame.html", after=recording)
     assert (tmp_path / "flame.html").read_text().startswith("<!doctype html>")
-    with pytest.raises(OutputFailed, match="nowhere"):
+    with pytest.raises(OutputFailedError, match="nowhere"):
         recording.flamegraph("/nowhere/flame.html")
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.errors import OutputFailedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +101,7 @@ class ScratchFile:
             self._file.close()  # what is mapped of it stays
 
     def write(self, values: NDArray[Any]) -> Stored:
-        """Put an array behind the others. Raises OutputFailed when the disk is full."""
+        """Put an array behind the others. Raises OutputFailedError when the disk is full."""
         stored = Stored(self._end, values.dtype, len(values))
         self._write(np.ascontiguousarray(values).data.cast("B") if len(values) else b"")
         return stored
@@ -116,9 +116,9 @@ class ScratchFile:
         except OSError as error:
             raise self._failed(error) from None
 
-    def _failed(self, error: OSError) -> OutputFailed:
+    def _failed(self, error: OSError) -> OutputFailedError:
         remedy = f"set TMPDIR to a folder with more room, or {VARIABLE} to more memory"
-        return OutputFailed(self.folder, f"{error.strerror}, and what was read does not fit into memory", remedy=remedy)
+        return OutputFailedError(self.folder, f"{error.strerror}, and what was read does not fit into memory", remedy=remedy)
 
     def read(self, stored: Stored, begin: int, end: int) -> NDArray[Any]:
         """Some of an array, in memory."""
@@ -131,7 +131,7 @@ class ScratchFile:
         while done < size:
             count = os.preadv(self._file.fileno(), [view[done:]], offset + done)
             if not count:
-                raise OutputFailed(self.folder, "a file for what does not fit into memory has become shorter")
+                raise OutputFailedError(self.folder, "a file for what does not fit into memory has become shorter")
             done += count
         return data
 

@@ -88,7 +88,7 @@ class FoldedRuns:
         when: DeliveryOrder,
         tid: NDArray[np.int64],
     ) -> None:
-        """Take in what was folded since the last time. Raises OutputFailed when the disk is full.
+        """Take in what was folded since the last time. Raises OutputFailedError when the disk is full.
 
         keys: what rows are told apart by, but for chains; chain: of each row, of those in chains; when, tid: of their first samples.
         """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.disassembly.disassembler import Disassembler
-from perfpy.disassembly.function_code import NoCode
+from perfpy.disassembly.function_code import NoCodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -110,7 +110,7 @@ class AnnotatedFunction:
         return [(info.lines.paths[file], line) if file >= 0 else None for file, line in pairs]
 
 
-def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeStyle) -> Iterator[AnnotatedFunction | NoCode]:
+def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeStyle) -> Iterator[AnnotatedFunction | NoCodeError]:
     """The functions, in their order."""
     wanted = list(hot)
 
@@ -122,7 +122,7 @@ def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeSty
 
     functions = Disassembler(symbolizer, style).functions(function.symbol for function in wanted)
     for one, function in zip(wanted, functions, strict=True):
-        if isinstance(function, NoCode):
+        if isinstance(function, NoCodeError):
             yield function
         else:
             yield AnnotatedFunction(one, function, symbolizer, infos)

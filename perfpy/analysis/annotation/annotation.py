@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.analysis.annotation.annotated import AnnotatedFunction, annotated
 from perfpy.analysis.annotation.hot_functions import hot_functions
-from perfpy.disassembly.function_code import NoCode
+from perfpy.disassembly.function_code import NoCodeError
 from perfpy.disassembly.objdump import CodeStyle
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Annotation:
         return next((one for one in self.report.histograms if one.leader.samples), None)
 
     def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
-        """The hottest function of an event (default: the first that has samples); raises NoCode where its code is not to be had."""
+        """The hottest function of an event (default: the first that has samples); raises NoCodeError where its code is not to be had."""
         of_event = (one for one in self.report.histograms if event is not None and one.leader.event.index == event.index)
         found = next(self.functions(next(of_event, None), style), None)
         if found is None:
             reason, names = next(iter(self.without_code.items()), ("there are no samples", ["a function"]))
-            raise NoCode(names[0], reason)
+            raise NoCodeError(names[0], reason)
         return found
 
     def functions(

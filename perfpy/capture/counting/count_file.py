@@ -52,7 +52,7 @@ _ANONYMOUS_GROUP: Final = "{anon_group}"
 
 
 class CountFile:
-    """One file, "-" for a pipe on standard output. Raises OutputFailed."""
+    """One file, "-" for a pipe on standard output. Raises OutputFailedError."""
 
     def __init__(self, path: str, plan: Plan, command_line: Sequence[str]) -> None:
         self._plan = plan

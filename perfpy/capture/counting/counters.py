@@ -15,7 +15,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
 from perfpy.capture.opening import Opener, to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
-from perfpy.errors import KernelRefused, NotScheduled, UsageError
+from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -116,7 +116,7 @@ class Counting:
     def open(self, tids: Sequence[int] = (ANY,)) -> Counting:
         """Open every event on every CPU and task; on an error nothing stays open. tids: tasks, (ANY,) for all.
 
-        Raises KernelRefused for what is the user's to mend (permissions, no
+        Raises KernelRefusedError for what is the user's to mend (permissions, no
         such process, too many files); events that the machine cannot count
         are marked unsupported instead, with the reason.
         """
@@ -188,14 +188,14 @@ class Counting:
 
     # -- refusals (what the opener asks) ----------------------------------------
 
-    def member_refused(self, opened: OpenEvent, refusal: KernelRefused) -> bool | None:
+    def member_refused(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool | None:
         """A weak group that the PMU cannot hold falls apart."""
         if refusal.errno not in (errno.EINVAL, errno.EBADF):
             return None
         self._dissolve(opened.leader)
         return False
 
-    def cannot_count(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+    def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
         """An event that the machine lacks is marked, with the reason; not one that others depend on."""
         if refusal.errno not in _UNSUPPORTED:
             return False
@@ -209,11 +209,11 @@ class Counting:
         self._warn(f"{opened.name} event is not supported by the kernel: {refusal.cause}")
         return True
 
-    def may_replace(self, opened: OpenEvent, refusal: KernelRefused) -> bool:
+    def may_replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
         """A user who may not look into the kernel counts user space; nothing else stands for an event."""
         return refusal.errno == errno.EACCES and opened.cgroup is None
 
-    def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+    def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
         """A task that has ended is left out where others may stand for the target, as long as one is left."""
         if refusal.errno != errno.ESRCH or not self.options.skip_missing or tid not in self.tids:
             return False
@@ -263,7 +263,7 @@ class Counting:
         for counter in event.counters.values() if event.is_leader else ():
             try:
                 action(counter)
-            except NotScheduled:  # reads will tell
+            except NotScheduledError:  # reads will tell
                 continue
 
     def read(self, tool_times: dict[str, int]) -> Readings:
@@ -289,7 +289,7 @@ class Counting:
         for (cpu, thread), counter in event.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
-            except (NotScheduled, UsageError) as reason:  # the latter of event-based branches, whose counts the program has
+            except (NotScheduledError, UsageError) as reason:  # the latter of event-based branches, whose counts the program has
                 event.state = event.state._replace(failed=True, why_not=reason)
                 continue
             cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
@@ -307,7 +307,7 @@ class Counting:
         if event.is_leader:
             groups[key] = counter.read_group()[::-1]
         if key not in groups:
-            raise NotScheduled(event.name)
+            raise NotScheduledError(event.name)
         return groups[key].pop()  # members stand in the order in which they were opened
 
     def ids(self, event: OpenEvent) -> dict[tuple[int, int], int]:

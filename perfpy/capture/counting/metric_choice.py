@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import PerfType
 from perfpy.counts.formulas import Formula
 from perfpy.counts.metrics import Metric
-from perfpy.errors import UnknownEvent, UsageError
+from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.event_files import MetricDefinition as Definition
 from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
@@ -102,7 +102,7 @@ def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, group
     """
     try:
         alone = {name: parse_events([name], counting=True)[0] for name in names}
-    except UnknownEvent as error:
+    except UnknownEventError as error:
         raise UsageError(f"metric {metric}: {error}") from None
     found = {name: shared.setdefault(name, event) for name, event in alone.items() if _is_soft(event)}
     hardware = [name for name in names if name not in found]

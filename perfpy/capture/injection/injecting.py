@@ -21,7 +21,7 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID, IdLayout
 from perfpy.abi.user_records import encode
 from perfpy.capture.record_options import STANDARD_OUTPUT
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.perfdata.copied_features import features_of
@@ -116,7 +116,7 @@ class JitInjector:
             with open(path, "xb") as file:
                 file.write(data)
         except OSError as error:
-            raise OutputFailed(error.filename or self._cache, error.strerror or str(error)) from None
+            raise OutputFailedError(error.filename or self._cache, error.strerror or str(error)) from None
         return _Mapped(path, len(load.code))
 
     def _mapping(self, event: jitdump.CodeLoad | jitdump.CodeMove, image: _Mapped) -> bytes:
@@ -204,12 +204,12 @@ def inject(
 
     path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
     before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains
-    of stacks (alone or with build_ids). Raises PerfError and OutputFailed.
+    of stacks (alone or with build_ids). Raises PerfError and OutputFailedError.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
     if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
-        raise OutputFailed(path, "it is the input")
+        raise OutputFailedError(path, "it is the input")
     _first_event(data)  # before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)

@@ -23,7 +23,7 @@ _FTRACE: Final = "ftrace"  # its formats stand apart from the other systems'
 
 
 def tracing_data(tracefs: Tracefs, tracepoints: Iterable[tuple[str, str]]) -> TracingData:
-    """The section for these (system, event) pairs; raises KernelRefused when tracefs cannot be read."""
+    """The section for these (system, event) pairs; raises KernelRefusedError when tracefs cannot be read."""
     by_system: dict[str, list[bytes]] = {}
     for system, event in dict.fromkeys(tracepoints):
         by_system.setdefault(system, []).append((tracefs.format(system, event) or "").encode())

@@ -28,7 +28,7 @@ from perfpy.abi.registers import user_registers
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from perfpy.kernel.tracefs import Tracefs
 
@@ -141,7 +141,7 @@ class _Sources:
         """Whether the tracepoints can be had."""
         try:
             known = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
-        except KernelRefused:
+        except KernelRefusedError:
             return False
         if None in known or _field(*_SWITCH, "prev_state") is None or _field(*_WAKING, "pid") is None:
             return False
@@ -207,7 +207,7 @@ class _Sources:
         pid, cpu = (0, ANY) if self._target.has_tasks else (ANY, min(online_cpus()))
         try:
             self._kernel.close(self._kernel.perf_event_open(attr, pid, cpu))
-        except KernelRefused:
+        except KernelRefusedError:
             return False
         return True
 

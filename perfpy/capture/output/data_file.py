@@ -172,7 +172,7 @@ class DataFile:
         """Write everything that follows the samples, and close the file.
 
         last: the counters are not needed any more, so that their losses can be
-        told. Raises OutputFailed when there is no room; the records are whole then.
+        told. Raises OutputFailedError when there is no room; the records are whole then.
         """
         if last:
             for lost, record in event_records.lost_samples(self._counters, self._layout):

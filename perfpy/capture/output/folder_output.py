@@ -11,7 +11,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.output.output import RecordOutput, rotate
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class FolderOutput(RecordOutput):
                 os.unlink(self.path)  # an empty file, which nobody keeps
             os.mkdir(self.path, 0o700)
         except OSError as error:
-            raise OutputFailed(self.path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
+            raise OutputFailedError(self.path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
         return FileWriter(os.path.join(self.path, MAIN_FILE))
 
     def abandon(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.capture.record_options import STANDARD_OUTPUT
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter, PipeWriter
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RecordOutput:
     """Where a recording goes; open it before anything is measured, so that a bad path costs nothing.
 
     packer: compresses the records of the rings. others: the processes that help to write it; answers: what
-    comes from them; hits: which files samples fell into, where they found that out. Raises OutputFailed.
+    comes from them; hits: which files samples fell into, where they found that out. Raises OutputFailedError.
     """
 
     others: tuple[int, ...] = ()
@@ -193,5 +193,5 @@ def rotate(path: str) -> str:
             os.unlink(old)
         os.rename(path, old)
     except OSError as error:
-        raise OutputFailed(old, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+        raise OutputFailedError(old, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
     return old

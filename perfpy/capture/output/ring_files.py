@@ -23,7 +23,7 @@ from perfpy.perfdata.container.writer import FileWriter, RecordFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from perfpy.errors import OutputFailed
+    from perfpy.errors import OutputFailedError
     from perfpy.perfdata.container.writer import Slice
 
 
@@ -49,13 +49,13 @@ class ThreadNotices:
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._failure: OutputFailed | None = None
+        self._failure: OutputFailedError | None = None
 
     def fileno(self) -> int:
         """The descriptor."""
         return self._reading
 
-    def tell(self, failure: OutputFailed | None = None) -> None:
+    def tell(self, failure: OutputFailedError | None = None) -> None:
         """By a thread: there is something to see, or it failed."""
         self._failure = self._failure or failure
         try:

@@ -13,7 +13,7 @@ import select
 import threading
 from typing import TYPE_CHECKING, Final
 
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,7 +79,7 @@ class ThreadedDrain:
             total += size
         return total
 
-    def fail(self, failure: OutputFailed) -> None:
+    def fail(self, failure: OutputFailedError) -> None:
         """By a thread that cannot go on."""
         self._output.notices.tell(failure)
 
@@ -148,7 +148,7 @@ class _Thread(threading.Thread):
                 taken = self._drain.take(((ring, ring.pending(), file) for ring, file in self._rings), self._flush)
                 if taken:
                     self._drain.pass_ended()
-        except OutputFailed as failure:
+        except OutputFailedError as failure:
             self._drain.fail(failure)
 
     def _goes_on(self, *, wait: bool) -> bool:

@@ -89,7 +89,7 @@ def _candidates(mappings: list[ProcMapping], program: str) -> Iterator[tuple[Pro
 def _look_into(path: str) -> _RuntimeInFile | None:
     try:
         file = elf.ElfFile(path)
-    except (elf.BadElf, OSError):
+    except (elf.BadElfError, OSError):
         return None
     if file.bits != 64 or file.endian != "<" or not len(file.segments):
         return None

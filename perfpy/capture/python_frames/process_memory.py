@@ -1,12 +1,12 @@
 """The memory of a recorded process, as perfpy.interpreters.cpython reads it.
 
-What enters: a pid. What leaves: bytes, or UnreadableMemory.
+What enters: a pid. What leaves: bytes, or UnreadableMemoryError.
 """
 
 from __future__ import annotations
 
 from perfpy.capture.runtimes.hotspot.process_memory import ProcessMemory
-from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 
 
 class InterpreterMemory:
@@ -17,8 +17,8 @@ class InterpreterMemory:
         self.close = self._memory.close
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes. Raises UnreadableMemory where there are fewer."""
+        """Return exactly `size` bytes. Raises UnreadableMemoryError where there are fewer."""
         data = self._memory.some(address, size)
         if len(data) < size:
-            raise UnreadableMemory
+            raise UnreadableMemoryError
         return data

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from perfpy.abi import user_records
 from perfpy.abi.auxtrace_records import HISI_PMCU, PMCU_NAME, Auxtrace, AuxtraceInfo
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.pmcu import USER_EVENTS, check_session
 from perfpy.kernel.refusals import may_count_cpus
 from perfpy.kernel.ring import PAGE_SIZE, AuxArea
@@ -69,7 +69,7 @@ def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Even
 
 
 def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:
-    """Tell a PMCU which events to count, where that was said with the event. Raises KernelRefused."""
+    """Tell a PMCU which events to count, where that was said with the event. Raises KernelRefusedError."""
     pmu = (sysfs or Sysfs()).pmu(event.pmu) if event.terms.user_events else None
     if pmu is None:
         return
@@ -78,7 +78,7 @@ def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:
         with open(path, "w") as file:
             file.write(" ".join(f"{number:#06x}" for number in event.terms.user_events or ()))
     except OSError as error:
-        raise KernelRefused(f"write of {path}", error.errno or 0, event=event.name, remedy="run as root") from None
+        raise KernelRefusedError(f"write of {path}", error.errno or 0, event=event.name, remedy="run as root") from None
 
 
 def info_record(kind: int) -> bytes:

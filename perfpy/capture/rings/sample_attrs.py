@@ -19,7 +19,7 @@ from perfpy.abi.registers import minimal_registers, user_registers
 from perfpy.capture.option_values import Callchain, parse_branch_filter, stack_size
 from perfpy.capture.record_options import DEFAULT_FREQ, STANDARD_OUTPUT
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event, changed
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class _Draft:
         }
         for name in (name for name, given in chosen.items() if given):
             cause = f"'{name}' needs branch records or a tracer in hardware, which perfpy cannot use"
-            raise KernelRefused("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
+            raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
 
     def _set_own_callchain(self) -> None:
         """Terms about stacks replace what the options say."""
@@ -348,7 +348,7 @@ def _knows_identifier(kernel: Kernel) -> bool:
         try:
             kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))
             return True
-        except KernelRefused as refusal:
+        except KernelRefusedError as refusal:
             if refusal.errno not in (EACCES, EPERM):
                 return False
     return False

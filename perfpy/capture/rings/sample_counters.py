@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.rings.aux_area import AuxOutput
-    from perfpy.errors import KernelRefused
+    from perfpy.errors import KernelRefusedError
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -120,7 +120,7 @@ class SampleCounters:
         return self._rings
 
     def open(self) -> None:
-        """Open every event everywhere. Raises KernelRefused when nothing helped; what was open is closed then."""
+        """Open every event everywhere. Raises KernelRefusedError when nothing helped; what was open is closed then."""
         try:
             for event in self.events:
                 if is_aux(event):
@@ -151,21 +151,21 @@ class SampleCounters:
 
     # refusals: what the opener asks
 
-    def member_refused(self, opened: OpenEvent, _refusal: KernelRefused) -> bool | None:
+    def member_refused(self, opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
         """A weak group that does not fit falls apart: this member counts for itself."""
         opened.leave_group()
         opened.ask(opened.asked.copy(disabled=1))
         return True
 
-    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         """A recording has all its events."""
         return False
 
-    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         """Another event is better than none."""
         return True
 
-    def goes_without(self, tid: int, refusal: KernelRefused) -> bool:
+    def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
         """A thread that is gone is left out, as long as one is left."""
         if refusal.errno != errno.ESRCH or not self._skip_missing:
             return False

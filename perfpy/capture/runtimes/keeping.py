@@ -16,7 +16,7 @@ from perfpy.capture.runtimes.attaching import ask
 from perfpy.capture.runtimes.jitted_code import JittedCode
 from perfpy.capture.runtimes.perf_maps import PerfMaps
 from perfpy.capture.runtimes.rewriting import append_section, rewrite
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.kept_files import encode
 from perfpy.perfdata.reader import PerfData
 
@@ -82,7 +82,7 @@ def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, byte
     """Put in everything; how many functions of dumps there are in the recording now."""
     try:
         rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
-    except OutputFailed as failure:
+    except OutputFailedError as failure:
         failures.append(f"{failure}; the recording stays as it was, without the code of its jitdumps")
         return 0
     return code.functions
@@ -92,7 +92,7 @@ def _put_texts(path: str, data: PerfData, texts: dict[str, bytes], failures: lis
     """Put in the perf maps; those that are in the recording now."""
     try:
         append_section(path, data, encode(texts, NATIVE_ENDIAN))
-    except OutputFailed as failure:
+    except OutputFailedError as failure:
         failures.append(f"{failure}; the recording stays as it was, without its perf maps")
         return {}
     return texts

@@ -21,7 +21,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.sample_id import NO_ID
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.features import Feature, encode_feature, key_of
 from perfpy.perfdata.container.header import SECTION_SIZE
@@ -39,10 +39,10 @@ _PIECE: Final = 1 << 18  # bytes that are compressed at once
 
 
 def append_section(path: str, data: PerfData, section: bytes) -> None:
-    """Add the kept files to a recording whose header has an empty section for them. Raises OutputFailed."""
+    """Add the kept files to a recording whose header has an empty section for them. Raises OutputFailedError."""
     numbers = sorted(data.feature_sections)
     if KEPT_FILES not in numbers:
-        raise OutputFailed(path, "its header has no room for the names")
+        raise OutputFailedError(path, "its header has no room for the names")
     entry = data.data.end + SECTION_SIZE * numbers.index(KEPT_FILES)
     try:
         with open(path, "r+b", buffering=0) as file:
@@ -50,7 +50,7 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
             _append(file.fileno(), section, end)
             os.pwrite(file.fileno(), struct.pack("=2Q", end, len(section)), entry)
     except OSError as error:
-        raise OutputFailed(path, error.strerror or str(error)) from None
+        raise OutputFailedError(path, error.strerror or str(error)) from None
 
 
 def _append(fd: int, data: bytes, end: int) -> None:
@@ -64,19 +64,19 @@ def _append(fd: int, data: bytes, end: int) -> None:
 
 
 def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
-    """Put a file with the code's records and the kept files in the place of a recording. Raises OutputFailed."""
+    """Put a file with the code's records and the kept files in the place of a recording. Raises OutputFailedError."""
     real = os.path.realpath(path)
     new = f"{real}.{os.getpid()}.new"
     try:
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise OutputFailed(new, error.strerror or str(error)) from None
+        raise OutputFailedError(new, error.strerror or str(error)) from None
     try:
         _write(new, data, code, section)
         os.replace(new, real)
     except OSError as error:
         os.unlink(new)
-        raise OutputFailed(path, error.strerror or str(error)) from None
+        raise OutputFailedError(path, error.strerror or str(error)) from None
     except BaseException:
         os.unlink(new)
         raise

@@ -25,7 +25,7 @@ from perfpy.capture.session import alarms
 from perfpy.capture.session.output_kinds import new_drain, open_file, open_output
 from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
@@ -138,7 +138,7 @@ class Recorder:
         self._names = self._runtime_names() if self.options.jit else None
         self._waits: WaitPlan | None = None
         self._size = 0
-        self._failure: OutputFailed | None = None
+        self._failure: OutputFailedError | None = None
         self._progress: ProgressLine | None = None
 
     def run(self) -> RecordSummary:
@@ -342,13 +342,13 @@ class Recorder:
                 self._counters.disable()
             drain.rest()
             drain.backward()
-        except OutputFailed as failure:
+        except OutputFailedError as failure:
             self._failure = failure
         finally:
             drain.close()
         try:
             self._output.complete(attention.signal_fd, attention.is_called_again)
-        except OutputFailed as failure:
+        except OutputFailedError as failure:
             self._failure = self._failure or failure
 
     def _check_size(self, drain: Drain | ThreadedDrain) -> None:
@@ -384,7 +384,7 @@ class Recorder:
             self._file.end()
             if self._stamps:
                 self._stamp()
-        except OutputFailed as failure:
+        except OutputFailedError as failure:
             self._failure = self._failure or failure
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete

@@ -23,7 +23,7 @@ from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.spool_reading import SpoolReader
-from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols.files import live_process
@@ -154,7 +154,7 @@ class FrameReader:
         try:
             pointer = self._heads.stack_pointer(record) if process.python.needs_stack_pointer and pid != tid else 0
             found = process.python.frames(process.inner_tid(tid), pointer, is_main=pid == tid)
-        except UnreadableMemory:  # its stack was unmapped meanwhile, or it has ended
+        except UnreadableMemoryError:  # its stack was unmapped meanwhile, or it has ended
             if self._procfs.status(pid) is None:
                 self._forget(pid)
             return
@@ -188,7 +188,7 @@ class FrameReader:
             except ValueError as error:
                 self.answers.append(Refused(pid, str(error)))
                 longest = _LONGEST_PAUSE
-            except (OSError, UnreadableMemory):  # it has not begun, or has ended
+            except (OSError, UnreadableMemoryError):  # it has not begun, or has ended
                 pass
         pause = min(2 * waiting.pause, longest)
         self._waiting[pid] = _Retry(now + pause, pause)
@@ -201,7 +201,7 @@ class FrameReader:
             next(python.states.interpreters())  # there is one already
         except StopIteration:
             memory.close()
-            raise UnreadableMemory from None
+            raise UnreadableMemoryError from None
         except BaseException:
             memory.close()
             raise

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.unwinding.spool import nameless_file
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class SideBandLog:
             while done < len(records):
                 done += os.pwrite(self._fd, records[done:], self._size + done)
         except OSError as error:
-            raise OutputFailed(self._folder, os.strerror(error.errno or 0), remedy="free some space") from None
+            raise OutputFailedError(self._folder, os.strerror(error.errno or 0), remedy="free some space") from None
         self._size += done
 
     def pieces(self) -> Iterator[bytes]:

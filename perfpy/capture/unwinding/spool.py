@@ -15,7 +15,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ class Spool:
         return len(self._waiting)
 
     def write(self, slices: Sequence[Slice]) -> list[Extent]:
-        """Add to the piece that is open; returns where. Raises OutputFailed where neither memory nor the disk has room."""
+        """Add to the piece that is open; returns where. Raises OutputFailedError where neither memory nor the disk has room."""
         written_extents: list[Extent] = []
         for piece in slices:
             data = memoryview(piece)
@@ -119,7 +119,7 @@ class Spool:
                 done += os.pwrite(fd, data[done:], offset + done)
         except OSError as error:
             remedy = "unwinding does not keep up here: a lower frequency (-F), or more room, helps"
-            raise OutputFailed(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
+            raise OutputFailedError(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
         if store == MEMORY:
             self._next = (offset + done) % self._capacity
         else:
@@ -185,7 +185,7 @@ def _usual_capacity() -> int:
 
 
 def nameless_file(folder: str) -> int:
-    """A file that nobody finds and that is gone with its last descriptor. Raises OutputFailed."""
+    """A file that nobody finds and that is gone with its last descriptor. Raises OutputFailedError."""
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError:  # a file system that has no such files
@@ -196,5 +196,5 @@ def nameless_file(folder: str) -> int:
         fd, name = tempfile.mkstemp(dir=folder)
         os.unlink(name)
     except OSError as error:
-        raise OutputFailed(folder, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
+        raise OutputFailedError(folder, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
     return fd

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
 from perfpy.abi.startup import cached_property
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.views.metadata.attr import FileNames
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -53,7 +53,7 @@ class MachineNames:
             for system in tracefs.systems if not wanted <= found.keys() else ():
                 for event in tracefs.events(system):
                     found[tracefs.event_id(system, event) or -1] = f"{system}:{event}"
-        except KernelRefused:
+        except KernelRefusedError:
             return None
         return found
 

@@ -25,7 +25,7 @@ def open_recording(path: str, *, force: bool, quiet: bool = False, verbose: int 
 
     force: whoever owns it; quiet: nothing is said of what could not be read; verbose: its build-ids are, as by perf's -v;
     as_stored: its records are wanted as they stand in the file, not by time.
-    The `with` statement raises BadPerfData when it cannot be read, or belongs
+    The `with` statement raises BadPerfDataError when it cannot be read, or belongs
     to somebody else and `force` is not given.
     """
     return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored)

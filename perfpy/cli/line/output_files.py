@@ -1,7 +1,7 @@
 """Files that people name for a command's results; "-" is standard output.
 
 What enters: a path and what is to stand there. What leaves: the file, whole or
-not at all; an OutputFailed where it cannot be written.
+not at all; an OutputFailedError where it cannot be written.
 
 A result is written beside its path and renamed when it is complete, so that
 neither Ctrl-C nor a full disk leaves half a page where a whole one may have
@@ -19,7 +19,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def write_text(path: str, pieces: Iterable[str]) -> None:
         with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise OutputFailed(path, error.strerror or str(error)) from None
+        raise OutputFailedError(path, error.strerror or str(error)) from None
 
 
 def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
@@ -55,7 +55,7 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
         with whole_file(path) as unfinished, open(unfinished, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise OutputFailed(path, error.strerror or str(error)) from None
+        raise OutputFailedError(path, error.strerror or str(error)) from None
     if not quiet:
         print(f"[ perfpy: wrote {path} ({len(data) / 1e6:.3f} MB) ]", file=sys.stderr)
 
@@ -68,7 +68,7 @@ def _spare_recording(path: str) -> None:
     except OSError:  # none, or no plain file
         return
     if begins == _RECORDING:
-        raise OutputFailed(path, "a recording stands there", remedy=f"name another file; to read this one say -i {path}")
+        raise OutputFailedError(path, "a recording stands there", remedy=f"name another file; to read this one say -i {path}")
 
 
 @contextlib.contextmanager

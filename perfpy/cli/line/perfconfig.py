@@ -20,7 +20,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
-from perfpy.untrusted.files import Foreign, NotRegular, read_regular, trusted
+from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, read_regular, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,7 +117,7 @@ def _settings(name: str, owners: tuple[int, int] | None) -> Iterator[tuple[str, 
 def _text(name: str, owners: tuple[int, int] | None) -> str:
     try:
         data = read_regular(name, owners=owners, limit=_LARGEST)
-    except (Foreign, NotRegular) as error:
+    except (ForeignFileError, NotRegularFileError) as error:
         if name != os.devnull:
             print(f"Warning: {name}: {error.strerror}; the configuration in it is ignored", file=sys.stderr)
         return ""

@@ -108,12 +108,12 @@ def run_on_columns(part: Recording, asked: str, args: Sequence[str]) -> int:
 def _carried_out(scripted: ScriptedRun | ColumnRun, program: ScriptProgram) -> int:
     import signal
 
-    from perfpy.views.scripting.program import ScriptFailed
+    from perfpy.views.scripting.program import ScriptFailedError
 
     interrupted = signal.signal(signal.SIGINT, lambda _number, _frame: _stop(scripted))
     try:
         scripted.go(program)
-    except ScriptFailed as failure:
+    except ScriptFailedError as failure:
         sys.stdout.flush()
         print(failure.traceback, end="", file=sys.stderr)
         raise

@@ -11,7 +11,7 @@ import sys
 import time
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class StatOutput:
             stream = _guarded(open(self._name, mode, encoding="utf-8", errors="surrogateescape"))  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             where = self._name or f"descriptor {self.form.log_fd}"
-            raise OutputFailed(where, os.strerror(error.errno or 0)) from None
+            raise OutputFailedError(where, os.strerror(error.errno or 0)) from None
         if not self.form.json:
             stream.write(f"# started on {time.ctime()}\n\n")
         return stream
@@ -145,14 +145,14 @@ class StatOutput:
         return "" if self.form.big_num is False else _thousands_separator()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Raises OutputFailed."""
+        """Write text as it is. Raises OutputFailedError."""
         try:
             self.stream.write(text)
             self.stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputFailed(self._name or "the counts", os.strerror(error.errno or 0)) from None
+            raise OutputFailedError(self._name or "the counts", os.strerror(error.errno or 0)) from None
 
     def _choose_view(self) -> View:
         form = self.form
@@ -184,7 +184,7 @@ class StatOutput:
             try:
                 self.stream.close()
             except OSError as failure:
-                raise OutputFailed(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+                raise OutputFailedError(self._name or "the counts", os.strerror(failure.errno or 0)) from None
 
 
 def _guarded(stream: IO[str]) -> IO[str]:

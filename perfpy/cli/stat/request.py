@@ -106,7 +106,7 @@ def _tell(options: StatCommandOptions, text: str) -> None:
 
 
 def plan_of(options: StatCommandOptions) -> Plan:
-    """Look everything up. Raises UsageError, UnknownEvent, EventSyntaxError."""
+    """Look everything up. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counting import planning
     from perfpy.capture.counting.plan import Plan
     from perfpy.counts.aggregation import Aggregation

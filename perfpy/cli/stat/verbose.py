@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.kernel import this_kernel
 from perfpy.views.metadata.attr import attr_fields
 
@@ -77,7 +77,7 @@ class ToldKernel:
         print(*self._attr_lines(attr), call, sep="\n", end="", file=sys.stderr)
         try:
             fd = self._kernel.perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
-        except KernelRefused as refusal:
+        except KernelRefusedError as refusal:
             print(f"\nsys_perf_event_open failed, error -{refusal.errno}", file=sys.stderr)
             raise
         print(f" = {fd}", file=sys.stderr)

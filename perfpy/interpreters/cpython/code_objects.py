@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ class Codes:
             return None
         try:
             head = self._memory.read(address, self._layout.code.size)
-        except UnreadableMemory:
+        except UnreadableMemoryError:
             return None
         identity = self._identity(head)
         code = known[0] if known is not None and known[1] == identity else self._read(address, head)
@@ -103,7 +103,7 @@ class Codes:
             name = self._text(_word(head, layout.qualname if layout.qualname >= 0 else layout.name))
             filename = self._text(_word(head, layout.filename))
             lines = self._table(_word(head, layout.lines))
-        except (UnreadableMemory, ValueError):
+        except (UnreadableMemoryError, ValueError):
             return None
         self._bytes += len(name) + len(filename) + len(lines)
         (first_line,) = struct.unpack_from("<i", head, layout.first_line)
@@ -119,7 +119,7 @@ class Codes:
         if not self._type and is_pointer(kind):
             try:
                 name = self._memory.read(read_word(self._memory, kind + _TYPE_NAME), len(_CODE_TYPE))
-            except UnreadableMemory:
+            except UnreadableMemoryError:
                 return False
             self._type = kind if name == _CODE_TYPE else 0
         return kind == self._type != 0

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.interpreters.cpython.layouts import NONE
-from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
     from perfpy.interpreters.cpython.code_objects import CodeObject, Codes
@@ -60,7 +60,7 @@ class FrameWalker:
         self._walk = self._walk_data_stack if layout.has_data_stack else self._walk_objects
 
     def frames(self, state: bytes, address: int) -> ThreadFrames:
-        """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemory."""
+        """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemoryError."""
         innermost = self._innermost(state)
         found, is_whole, chunks = self._walk(state, innermost)
         after = self._memory.read(address, self._layout.thread.size)
@@ -160,7 +160,7 @@ class _Chunks:
         """Copy the newest chunk with some of what lies behind its last frame, if there is as much."""
         try:
             return self._memory.read(chunk, (used + _MARGIN + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
-        except UnreadableMemory:
+        except UnreadableMemoryError:
             return self._memory.read(chunk, used)
 
     def bytes_at(self, address: int, size: int) -> tuple[bytes, int]:
@@ -185,5 +185,5 @@ class _Chunks:
             used = _CHUNK_HEAD + 8 * top  # top counts the words of the data
             if _CHUNK_HEAD < used <= min(size, _LARGEST_CHUNK):
                 self._copies.append((previous, self._memory.read(previous, used)))
-        except UnreadableMemory:
+        except UnreadableMemoryError:
             return

@@ -13,7 +13,7 @@ WORD: Final = struct.Struct("<Q")
 END_OF_MEMORY: Final = 1 << 56
 
 
-class UnreadableMemory(Exception):
+class UnreadableMemoryError(Exception):
     """Memory that is not mapped, or that may not be read."""
 
 
@@ -21,7 +21,7 @@ class Memory(Protocol):
     """A process's memory."""
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes. Raises UnreadableMemory where there are fewer."""
+        """Return exactly `size` bytes. Raises UnreadableMemoryError where there are fewer."""
 
 
 def read_word(memory: Memory, address: int) -> int:

@@ -13,7 +13,7 @@ from perfpy.interpreters.cpython.code_objects import Codes
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.frames import FrameWalker, ThreadFrames
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
-from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.threads import ThreadStates
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def layout_of(memory: Memory, runtime: int, version: tuple[int, int]) -> PythonL
 class PythonProcess:
     """The interpreters of one process. version: (0, 0) where the runtime describes itself; clock: seconds, monotonic.
 
-    Raises UnreadableMemory, or ValueError where the version is not known.
+    Raises UnreadableMemoryError, or ValueError where the version is not known.
     """
 
     def __init__(self, memory: Memory, runtime: int, version: tuple[int, int], clock: Callable[[], float]) -> None:
@@ -58,7 +58,7 @@ class PythonProcess:
     def frames(self, tid: int, stack_pointer: int = 0, *, is_main: bool = False) -> ThreadFrames | None:
         """Return the frames of a thread; None where it has no thread state. tid: as the process itself has it.
 
-        stack_pointer, is_main: what tells threads apart before 3.11. Raises UnreadableMemory.
+        stack_pointer, is_main: what tells threads apart before 3.11. Raises UnreadableMemoryError.
         """
         state = self._state(tid, stack_pointer, is_main=is_main)
         if state is None:
@@ -83,7 +83,7 @@ class PythonProcess:
     def _read(self, address: int) -> bytes | None:
         try:
             return self._memory.read(address, self.layout.thread.size)
-        except UnreadableMemory:
+        except UnreadableMemoryError:
             return None
 
     def _belongs(self, data: bytes, tid: int) -> bool:

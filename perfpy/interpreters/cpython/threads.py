@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.interpreters.cpython.layouts import NONE
-from perfpy.interpreters.cpython.memory import WORD, UnreadableMemory, is_pointer, read_word
+from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class ThreadStates:
                     data = self._memory.read(state, thread.size)
                     yield state, data
                     (state,), left = WORD.unpack_from(data, thread.next), left - 1
-            except UnreadableMemory:
+            except UnreadableMemoryError:
                 continue
 
     def by_native_id(self) -> dict[int, int]:
@@ -75,5 +75,5 @@ class ThreadStates:
                 gil = read_word(self._memory, next(self.interpreters()) + runtime.gil)
             is_locked = int.from_bytes(self._memory.read(gil + runtime.gil_locked, 4), "little")
             return read_word(self._memory, gil + runtime.gil_holder) if is_locked == 1 else 0
-        except (UnreadableMemory, StopIteration):
+        except (UnreadableMemoryError, StopIteration):
             return 0

@@ -11,7 +11,7 @@ import stat
 import sys
 
 from perfpy.abi.byteorder import as_number
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.header import HEADER_SIZE, PIPE_HEADER_SIZE, PipeHeader, decode_header
 from perfpy.untrusted.files import stream_fd
 
@@ -78,9 +78,9 @@ class ByteSource:
         return memoryview(mmap.mmap(self._fd, size + before, access=mmap.ACCESS_READ, offset=offset - before))[before:]
 
     def check_owner(self) -> None:
-        """Raise BadPerfData when the file belongs neither to this user nor to root."""
+        """Raise BadPerfDataError when the file belongs neither to this user nor to root."""
         if os.fstat(self._fd).st_uid not in (0, os.geteuid()):
-            raise BadPerfData(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
+            raise BadPerfDataError(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
 
     def modified(self) -> float:
         """The file's time of last change, in seconds since the epoch."""
@@ -105,7 +105,7 @@ class ByteSource:
 def open_source(origin: Origin) -> ByteSource:
     """The bytes of a file, or of a pipe once it has been read to its end.
 
-    Raises BadPerfData when the file cannot be opened.
+    Raises BadPerfDataError when the file cannot be opened.
     """
     if isinstance(origin, int):
         return _from_fd(origin, f"file descriptor {origin}", owned=False)
@@ -118,7 +118,7 @@ def open_source(origin: Origin) -> ByteSource:
         fd = stream_fd(path)
     except OSError as error:
         remedy = "record one first, or name another file" if isinstance(error, FileNotFoundError) else ""
-        raise BadPerfData(path, f"cannot open: {error.strerror}", remedy=remedy) from None
+        raise BadPerfDataError(path, f"cannot open: {error.strerror}", remedy=remedy) from None
     return _from_fd(fd, path, owned=True)
 
 
@@ -127,7 +127,7 @@ def _from_fd(fd: int, path: str, *, owned: bool) -> ByteSource:
     if stat.S_ISREG(mode):
         return ByteSource(fd, path, owned=owned)
     if stat.S_ISDIR(mode):
-        raise BadPerfData(path, "a folder without a perf.data file in it")
+        raise BadPerfDataError(path, "a folder without a perf.data file in it")
     try:
         return ByteSource(_spool(fd, path), path)
     finally:
@@ -136,7 +136,7 @@ def _from_fd(fd: int, path: str, *, owned: bool) -> ByteSource:
 
 
 def _spool(fd: int, path: str) -> int:
-    """Copy a pipe to an unnamed temporary file; the caller closes it. Raises BadPerfData when it does not begin as a recording does."""
+    """Copy a pipe to an unnamed temporary file; the caller closes it. Raises BadPerfDataError if it is no recording."""
     # only pipes need it
     import tempfile
 
@@ -159,11 +159,11 @@ def _beginning(fd: int, path: str) -> bytes:
         try:
             header = decode_header(first.ljust(HEADER_SIZE, b"\0"))
         except ValueError as error:
-            raise BadPerfData(path, str(error)) from None
+            raise BadPerfDataError(path, str(error)) from None
         after_header = first[PIPE_HEADER_SIZE:]
         if isinstance(header, PipeHeader):
             size = as_number(after_header[RECORD_HEADER_SIZE - 2 : RECORD_HEADER_SIZE], header.endian)
             if size < RECORD_HEADER_SIZE:
-                raise BadPerfData(path, f"record of {size} bytes", offset=PIPE_HEADER_SIZE)
+                raise BadPerfDataError(path, f"record of {size} bytes", offset=PIPE_HEADER_SIZE)
             break
     return first

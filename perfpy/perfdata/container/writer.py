@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
 from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header
 
@@ -71,7 +71,7 @@ class RecordWriter(Protocol):
 class RecordFile:
     """A file of records.
 
-    Raises OutputFailed: from the constructor where the file cannot be
+    Raises OutputFailedError: from the constructor where the file cannot be
     created; from write() when there is no room, in which case what was
     written stays, cut after its last whole record.
     """
@@ -82,7 +82,7 @@ class RecordFile:
         try:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if fd < 0 else fd
         except OSError as error:
-            raise OutputFailed(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
         self.size = 0
         self._records_from = 0  # whole records begin there
 
@@ -203,7 +203,7 @@ class FileWriter(RecordFile):
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Write the features after the data, and the final header.
 
-        Raises OutputFailed when there is no room for the features; the file
+        Raises OutputFailedError when there is no room for the features; the file
         is complete without them then.
         """
         failure = None
@@ -211,7 +211,7 @@ class FileWriter(RecordFile):
         data_size = self.size - self._data_start
         try:
             self.write(self._sections(features))
-        except OutputFailed as error:
+        except OutputFailedError as error:
             failure, numbers = error, ()
             os.ftruncate(self.fd, self._data_start + data_size)
         try:
@@ -277,6 +277,6 @@ _NOT_IN_PIPES: Final = (Feature.TRACING_DATA, Feature.BUILD_ID, Feature.CACHE)
 _LAST_FEATURE: Final = 32  # HEADER_LAST_FEATURE of perf 6.12: ends the features of a pipe
 
 
-def _output_failed(path: str, error: OSError) -> OutputFailed:
+def _output_failed(path: str, error: OSError) -> OutputFailedError:
     remedy = "free some space; what was recorded up to here is kept" if error.errno in _FULL else ""
-    return OutputFailed(path, os.strerror(error.errno or 0), remedy=remedy)
+    return OutputFailedError(path, os.strerror(error.errno or 0), remedy=remedy)

@@ -78,7 +78,7 @@ class PrintFormatError(ValueError):
     """A print format that perf's library cannot parse either."""
 
 
-class PrintFormatLimit(PrintFormatError):
+class PrintFormatLimitError(PrintFormatError):
     """A print format that is longer, or nested deeper, than any that the kernel has."""
 
 
@@ -120,11 +120,11 @@ def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
     """The print format of one tracepoint.
 
     long_size: bytes of a long on the machine that recorded. Raises
-    PrintFormatError where perf's library gives up, PrintFormatLimit where it
+    PrintFormatError where perf's library gives up, PrintFormatLimitError where it
     would go on for too long.
     """
     if len(event.print_fmt) > _LONGEST:
-        raise PrintFormatLimit(f"a print format of {len(event.print_fmt)} characters")
+        raise PrintFormatLimitError(f"a print format of {len(event.print_fmt)} characters")
     parser = _FormatParser(event, long_size)
     return parser.parse()
 
@@ -150,7 +150,7 @@ class _FormatParser:
             self._expect("delimiter", ",")
             arguments = self._arguments()
         if max(map(levels, arguments), default=0) > _MOST_LEVELS:
-            raise PrintFormatLimit(f"expressions nested more than {_MOST_LEVELS} times")
+            raise PrintFormatLimitError(f"expressions nested more than {_MOST_LEVELS} times")
         return PrintFormat(literal, tuple(arguments))
 
     def _arguments(self) -> list[Expression]:
@@ -186,7 +186,7 @@ class _FormatParser:
         """Go one level down into an expression; whoever does takes the level away again."""
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise PrintFormatLimit(f"expressions nested more than {_DEEPEST} times")
+            raise PrintFormatLimitError(f"expressions nested more than {_DEEPEST} times")
 
     def _primary(self) -> Expression:
         """One operand with all that binds to it."""

@@ -47,7 +47,7 @@ def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
 def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
     """Keep what an archive has: how many files, and the names of those that are not what they are said to be.
 
-    Raises tarfile.TarError, EOFError and OSError, NotOurs among them.
+    Raises tarfile.TarError, EOFError and OSError, ForeignFolderError among them.
     """
     count, refused = 0, []
     with tarfile.open(fileobj=file, mode="r|*") as archive:
@@ -57,16 +57,16 @@ def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
             try:
                 _keep(cache, archive, member)
                 count += 1
-            except (paths.UnsafeName, FileNotFoundError):
+            except (paths.UnsafeNameError, FileNotFoundError):
                 refused.append(member.name)
     return count, refused
 
 
 def _keep(cache: BuildIdCache, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-    """One file. Raises UnsafeName where its name is not PATH/BUILD-ID/KIND."""
+    """One file. Raises UnsafeNameError where its name is not PATH/BUILD-ID/KIND."""
     above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
     if kind not in KINDS:
-        raise paths.UnsafeName(member.name, "it is none of " + ", ".join(KINDS))
+        raise paths.UnsafeNameError(member.name, "it is none of " + ", ".join(KINDS))
     name = above if above.startswith("[") else f"/{above}"
     cache.put(name, paths.build_id_hex(build_id), kind, _pieces(archive, member))
 

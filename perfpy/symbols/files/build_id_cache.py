@@ -50,9 +50,9 @@ class BuildIdCache:
             try:
                 with contextlib.suppress(FileNotFoundError):
                     self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.filename, ""))
-            except folders.NotOurs as error:
+            except folders.ForeignFolderError as error:
                 return [*refused, f"{error.filename}: {error.strerror}; nothing more is kept in the build-id cache"]
-            except paths.UnsafeName as error:
+            except paths.UnsafeNameError as error:
                 refused.append(f"{error}; not kept in the build-id cache")
             except OSError:
                 continue
@@ -61,7 +61,7 @@ class BuildIdCache:
     def keep(self, name: str, build_id: str, path: str = "") -> None:
         """Keep one file, if it is not there yet. path: where it can be read, if not by its name.
 
-        Raises OSError, and UnsafeName.
+        Raises OSError, and UnsafeNameError.
         """
         if not self.holds(build_id):
             self._put(name, build_id, lambda folder: _fill(folder, name, build_id, path))
@@ -99,7 +99,7 @@ class BuildIdCache:
         index = os.path.join(self.folder, paths.INDEX)
         for prefix in _listed(index):
             for rest in _listed(os.path.join(index, prefix)):
-                with contextlib.suppress(paths.UnsafeName):
+                with contextlib.suppress(paths.UnsafeNameError):
                     yield paths.build_id_hex(prefix + rest)
 
     def valid_entries(self) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ class BuildIdCache:
         """Whether a build is kept."""
         try:
             return os.path.exists(paths.indexed(self.folder, build_id))
-        except paths.UnsafeName:
+        except paths.UnsafeNameError:
             return False
 
     def remove(self, build_id: str) -> bool:
@@ -122,7 +122,7 @@ class BuildIdCache:
             with cache.inner(*index, make=False) as links:
                 target = os.readlink(last, dir_fd=links.fd)
                 os.unlink(last, dir_fd=links.fd)
-            with contextlib.suppress(OSError, paths.UnsafeName):
+            with contextlib.suppress(OSError, paths.UnsafeNameError):
                 _remove_home(cache, target.removeprefix("../../"))
         return True
 

@@ -66,7 +66,7 @@ def of_module(name: str, root: str = "/sys/module") -> bytes:
     """The build-id of a loaded module."""
     try:
         return _notes_of(paths.module_notes(name, root))
-    except paths.UnsafeName:  # recordings name modules, too
+    except paths.UnsafeNameError:  # recordings name modules, too
         return b""
 
 

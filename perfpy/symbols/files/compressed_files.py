@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from perfpy.symbols.files.elf import DAMAGE, BadElf, ElfFile, reason_of
+from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile, reason_of
 from perfpy.untrusted.files import open_regular
 
 _KINDS: Final = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 
 
 def read_module(path: str) -> ElfFile:
-    """A module's file. Raises OSError where it cannot be read, BadElf where it is damaged."""
+    """A module's file. Raises OSError where it cannot be read, BadElfError where it is damaged."""
     kind = _KINDS.get(os.path.splitext(path)[1])
     if kind is None:
         return ElfFile(path)
@@ -27,7 +27,7 @@ def read_module(path: str) -> ElfFile:
     try:
         return ElfFile(path, expand(kind, data))
     except ExpansionError as damage:
-        raise BadElf(path, f"cannot decompress: {damage}") from damage
+        raise BadElfError(path, f"cannot decompress: {damage}") from damage
 
 
 def mini_debug_info(file: ElfFile) -> ElfFile | None:

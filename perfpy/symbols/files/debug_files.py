@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes
-from perfpy.symbols.files.elf import BadElf, ElfFile, NotElf
+from perfpy.symbols.files.elf import BadElfError, ElfFile, NotElfError
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.untrusted import paths
 from perfpy.untrusted.files import is_file, state_of
@@ -163,7 +163,7 @@ def _at_recorded_path(dso: Dso, root: str, found: Found) -> ElfFile | None:
         return None
     try:
         return _read(paths.below(root, dso.name), found)
-    except paths.UnsafeName:
+    except paths.UnsafeNameError:
         return None
 
 
@@ -197,7 +197,7 @@ def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
     try:
         file = ElfFile("[vdso]", build_id_notes.vdso_image())
-    except BadElf:
+    except BadElfError:
         return None
     return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None
 
@@ -223,9 +223,9 @@ def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
     """The file at a path, None if there is none, or no ELF file that can be read."""
     try:
         return ElfFile(path, data) if data or is_file(path) else None
-    except (OSError, ValueError, NotElf):  # ValueError: a name with a NUL
+    except (OSError, ValueError, NotElfError):  # ValueError: a name with a NUL
         return None
-    except BadElf as damage:
+    except BadElfError as damage:
         found.unreadable[path] = damage.reason
         return None
 
@@ -263,7 +263,7 @@ def _by_name(root: str, path: str, build_id: str) -> Iterator[tuple[str, str]]:
 
 def _safe(candidates: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The paths up to a name that is none."""
-    with contextlib.suppress(paths.UnsafeName):
+    with contextlib.suppress(paths.UnsafeNameError):
         yield from candidates
 
 

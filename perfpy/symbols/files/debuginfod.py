@@ -60,7 +60,7 @@ class Client:
         try:
             folder = paths.below(cache_folder(), paths.build_id_hex(build_id))
             folders.require_own(folder)
-        except paths.UnsafeName:
+        except paths.UnsafeNameError:
             return ""
         except OSError as error:  # nothing can be kept there, or others may exchange it
             print(f"Warning: {error.filename}: {error.strerror}; no debuginfod server is asked", file=sys.stderr)

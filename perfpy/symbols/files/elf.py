@@ -92,7 +92,7 @@ _CHDR: Final = {
 }
 
 
-class BadElf(PerfError):
+class BadElfError(PerfError):
     """A file that is not ELF, or is cut or damaged: path, reason."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -101,17 +101,17 @@ class BadElf(PerfError):
         super().__init__(f"{path}: {reason}")
 
 
-class NotElf(BadElf):
+class NotElfError(BadElfError):
     """A file that is something else."""
 
 
 #: what reading a damaged file can raise
-DAMAGE: Final = (BadElf, ArithmeticError, ValueError, LookupError, struct.error)
+DAMAGE: Final = (BadElfError, ArithmeticError, ValueError, LookupError, struct.error)
 
 
 def reason_of(damage: Exception) -> str:
     """What is wrong, without the name of the file."""
-    return damage.reason if isinstance(damage, BadElf) else str(damage)
+    return damage.reason if isinstance(damage, BadElfError) else str(damage)
 
 
 class ElfSection:
@@ -126,7 +126,7 @@ class ElfSection:
 
 
 class ElfFile:
-    """An ELF file mapped into memory. Raises BadElf where it cannot be one, OSError where it cannot be read.
+    """An ELF file mapped into memory. Raises BadElfError where it cannot be one, OSError where it cannot be read.
 
     flaws: what of it cannot be read, in words; more can come while it is used.
     """
@@ -138,7 +138,7 @@ class ElfFile:
         self._buffer: bytes | mmap.mmap = _map_file(path) if data is None else data
         ident = self._buffer[:16]
         if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
-            raise NotElf(path, "not an ELF file")
+            raise NotElfError(path, "not an ELF file")
         self.bits = 32 * ident[4]
         self.endian = "<>"[ident[5] - 1]
         try:
@@ -146,7 +146,7 @@ class ElfFile:
             self.type, self.machine = int(header["type"]), int(header["machine"])
             self.sections = self._read_sections(int(header["shoff"]), int(header["shnum"]), int(header["shstrndx"]))
         except DAMAGE as damage:
-            raise BadElf(path, f"damaged ELF file ({damage})") from damage
+            raise BadElfError(path, f"damaged ELF file ({damage})") from damage
         self.segments = self._read_segments(int(header["phoff"]), int(header["phnum"]))
         self._by_name: dict[str, ElfSection] = {}
         for section in self.sections[1:]:
@@ -267,7 +267,7 @@ class ElfFile:
             kind, header = elf_structures.compression(raw, self.bits, self.endian)
             return expand(kind, raw[header:])
         except ValueError as damage:
-            raise BadElf(self.path, f"cannot decompress section {section.name!r}: {damage}") from damage
+            raise BadElfError(self.path, f"cannot decompress section {section.name!r}: {damage}") from damage
 
 
 def _string(table: bytes, offset: int) -> str:

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.untrusted import paths
-from perfpy.untrusted.files import Foreign, is_file, open_regular, state_of, trusted
+from perfpy.untrusted.files import ForeignFileError, is_file, open_regular, state_of, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -28,7 +28,7 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
         if not _maps(pid, path):
             continue  # gone, or another process by now
         if not path.endswith(DELETED):
-            with contextlib.suppress(paths.UnsafeName):
+            with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.in_process(pid, path)
         yield from _mapped_files(pid, path)
 
@@ -47,7 +47,7 @@ def seen_by(pid: int, path: str) -> str:
     Where it is not there, another process may have got the number.
     """
     if other_root(pid):
-        with contextlib.suppress(paths.UnsafeName):
+        with contextlib.suppress(paths.UnsafeNameError):
             inside = paths.in_process(pid, path)
             return inside if is_file(inside) else path
     return path
@@ -95,7 +95,7 @@ def open_told(path: str, pid: int, *, owners: Collection[int] | None, limit: int
     file = open_regular(path, owners=owners, limit=limit, reader=pid if is_younger(path, pid) else 0)
     if pid and os.fstat(file.fileno()).st_nlink > 1:
         file.close()
-        raise Foreign(errno.EACCES, "has other names (hard links)", path)
+        raise ForeignFileError(errno.EACCES, "has other names (hard links)", path)
     return file
 
 

@@ -66,5 +66,5 @@ def _candidates(dso: Dso, root: str) -> Iterator[str]:
         yield from (paths.below(root, name) for name in names)
         if dso.build_id:
             yield paths.debug_file(root + _DEBUG_ROOT, dso.build_id)
-    except paths.UnsafeName:
+    except paths.UnsafeNameError:
         return

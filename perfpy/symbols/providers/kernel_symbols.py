@@ -20,7 +20,7 @@ from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_id_notes, elf_symbols
 from perfpy.symbols.files.compressed_files import read_module
 from perfpy.symbols.files.debug_files import SymbolOptions, same_build_id
-from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElf, reason_of
+from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElfError, reason_of
 from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.providers import kallsyms
 from perfpy.symbols.providers.kallsyms import Kallsyms
@@ -91,7 +91,7 @@ class KernelSymbols:
             return _PROC_KALLSYMS
         try:
             path = paths.indexed(self._options.build_id_cache, kernel.build_id, "kallsyms")
-        except paths.UnsafeName:
+        except paths.UnsafeNameError:
             return ""
         self.looked.append(path)
         return path if os.path.exists(path) else ""
@@ -165,7 +165,7 @@ class KernelSymbols:
                 if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
                     continue
                 table = elf_symbols.by_address(file, self._demangle)
-            except (OSError, NotElf):
+            except (OSError, NotElfError):
                 continue
             except DAMAGE as damage:
                 self.unreadable[path] = reason_of(damage)
@@ -187,21 +187,21 @@ class KernelSymbols:
             yield options.vmlinux
             return
         if kernel.build_id:
-            with contextlib.suppress(paths.UnsafeName):
+            with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.indexed(options.build_id_cache, kernel.build_id, "elf")
         if options.ignore_vmlinux:
             return
         for path in _VMLINUX:
             yield path if path.startswith("/") or not options.root else f"{options.root}/{path}"
         if options.os_release and not options.root:
-            with contextlib.suppress(paths.UnsafeName):
+            with contextlib.suppress(paths.UnsafeNameError):
                 yield from (pattern.format(paths.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
 
     def _from_module_file(self, number: int, dso: Dso) -> None:
         """A module that kallsyms does not have: its .ko; its mapping starts at .text."""
         try:
             path = paths.below(self._options.root, dso.name)
-        except paths.UnsafeName:
+        except paths.UnsafeNameError:
             return
         if not dso.name.startswith("/") or not os.path.isfile(path):
             return
@@ -212,7 +212,7 @@ class KernelSymbols:
             if text is None or (dso.build_id and not same_build_id(file.build_id, dso.build_id)):
                 return
             table = elf_symbols.load(file, file, self._demangle)
-        except (OSError, NotElf):
+        except (OSError, NotElfError):
             return
         except DAMAGE as damage:
             self.unreadable[path] = reason_of(damage)

@@ -17,10 +17,10 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.samples.user_callchains import user_callchains
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.skeleton import skeleton_of
 from perfpy.perfdata.tables_folder import MARKER, VERSION
-from perfpy.untrusted.paths import UnsafeName, component
+from perfpy.untrusted.paths import UnsafeNameError, component
 from perfpy.views.parquet.keys import FrameKeys, key_of, key_of_numbers, text_of
 from perfpy.views.parquet.tables import TableFiles, require_pyarrow
 
@@ -45,19 +45,19 @@ class Exported(NamedTuple):
 
 
 def export(recording: Recorded, folder: str, symbols: SymbolOptions | None = None) -> Exported:
-    """Add a recording to a folder of tables. Raises PerfError for what cannot be exported, OutputFailed."""
+    """Add a recording to a folder of tables. Raises PerfError for what cannot be exported, OutputFailedError."""
     require_pyarrow()
     if not recording.events:
         raise PerfError(f"{recording.path}: it has no events, and nothing to export")
     try:
         os.makedirs(folder, exist_ok=True)
         if [name for name in os.listdir(folder) if not name.startswith(".")] and not os.path.exists(os.path.join(folder, MARKER)):
-            raise OutputFailed(folder, "the folder has other files in it", remedy="name a new one, or one of an earlier export")
+            raise OutputFailedError(folder, "the folder has other files in it", remedy="name a new one, or one of an earlier export")
         with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
             json.dump({"format": "perfpy", "version": VERSION}, file)
         return _Export(recording, TableFiles(folder), symbols).run()
     except OSError as error:
-        raise OutputFailed(folder, error.strerror or str(error)) from None
+        raise OutputFailedError(folder, error.strerror or str(error)) from None
 
 
 class _Export:
@@ -209,7 +209,7 @@ def _wall_clock(recording: Recorded) -> int:
 def _folder_name(host: str) -> str:
     try:
         return component(host)
-    except UnsafeName:
+    except UnsafeNameError:
         return "unknown"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.disassembly.function_code import NoCode, bytes_at
+from perfpy.disassembly.function_code import NoCodeError, bytes_at
 from perfpy.disassembly.x86_lengths import LONGEST, always_elsewhere, length
 from perfpy.untrusted.text import one_line
 
@@ -56,7 +56,7 @@ class CodeAt:
             return NOTHING
         try:
             file, content = bytes_at(self._symbolizer, dso, address, size)
-        except NoCode:
+        except NoCodeError:
             if not self._symbolizer.dsos[dso].kernel:  # of the kernel's memory another place may be readable
                 self._unreadable.add(dso)
             return NOTHING
@@ -74,6 +74,6 @@ class CodeAt:
         from perfpy.disassembly.objdump import CodeStyle
 
         for found in Disassembler(self._symbolizer, CodeStyle(source=False)).functions([symbol]):
-            if not isinstance(found, NoCode):
+            if not isinstance(found, NoCodeError):
                 return {line.offset: one_line(line.text.strip()).encode("utf-8", "surrogateescape") for line in found.lines if line.is_code}
         return {}

@@ -33,7 +33,7 @@ class ColumnRun:
         self._stopped = True
 
     def go(self, program: ScriptProgram) -> None:
-        """The whole run. Raises ScriptFailed where one of its functions does, PerfError where it has none of them."""
+        """The whole run. Raises ScriptFailedError where one of its functions does, PerfError where it has none of them."""
         program.start()
         if not any(map(program.function, ("on_start", "on_sample", "on_record", "on_end"))):
             raise PerfError(f"{program.path}: no function on_sample(batch) or on_record(record); a script in perf's form is run by -s")

@@ -69,7 +69,7 @@ class OtherRecords:
             self._next = next(self._side, None)
 
     def tell(self, side: SideRecord) -> None:
-        """Call the script's function for a record. Raises ScriptFailed."""
+        """Call the script's function for a record. Raises ScriptFailedError."""
         record: Any = side.record
         call = self._program.call_if_there
         if isinstance(record, (records.Throttle, records.Unthrottle)):

@@ -1,6 +1,6 @@
 """A script as a program: its file read, run as the main module, its functions found, and its failures told.
 
-What enters: a path and arguments. What leaves: functions by name. A failure leaves as ScriptFailed, with a
+What enters: a path and arguments. What leaves: functions by name. A failure leaves as ScriptFailedError, with a
 traceback that begins at the script's own lines. What scripts import of perf's (Core, Util ...) comes from an installed
 perf, or else from perfpy.views.scripting.standins.
 """
@@ -27,7 +27,7 @@ _GIVEN: Final = ("perf_script_context",)  # what scripts need not import
 _STANDINS: Final = os.path.join(os.path.dirname(__file__), "standins")
 
 
-class ScriptFailed(PerfError):
+class ScriptFailedError(PerfError):
     """A function of a script raised an exception; traceback: where, in the script's lines."""
 
     def __init__(self, path: str, function: str, traceback: str) -> None:
@@ -60,7 +60,7 @@ class ScriptProgram:
             raise PerfError(f"{path}{f', line {line}' if line else ''}: no program in Python 3: {getattr(error, 'msg', error)}") from None
 
     def start(self) -> None:
-        """Run the file itself. Raises ScriptFailed, and PerfError for a script that wants what there is not."""
+        """Run the file itself. Raises ScriptFailedError, and PerfError for a script that wants what there is not."""
         sys.argv = self._args
         sys.modules["__main__"] = self._module
         sys.modules.update((module.__name__, module) for module in self._modules)
@@ -86,7 +86,7 @@ class ScriptProgram:
             self.call(name, found, *args)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any) -> None:
-        """Call something of the script's. Raises ScriptFailed; SystemExit passes."""
+        """Call something of the script's. Raises ScriptFailedError; SystemExit passes."""
         try:
             function(*args)
         except Exception as error:  # noqa: BLE001  # whatever a script raises is told with its own lines
@@ -99,11 +99,11 @@ class ScriptProgram:
                 with suppress(OSError, ValueError):
                     one.flush()
 
-    def failure(self, name: str, error: Exception) -> ScriptFailed:
+    def failure(self, name: str, error: Exception) -> ScriptFailedError:
         """What to say of an exception that came out of a function of the script's."""
         if isinstance(error, BrokenPipeError):
             raise error  # nobody reads what it prints: that is no failure of its own
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
             trace = trace.tb_next
-        return ScriptFailed(self.path, name, "".join(traceback.format_exception(type(error), error, trace)))
+        return ScriptFailedError(self.path, name, "".join(traceback.format_exception(type(error), error, trace)))

@@ -18,7 +18,7 @@ from perfpy.views.scripting.context import SampleContext
 from perfpy.views.scripting.frames import FrameValues
 from perfpy.views.scripting.handlers import Head, TracepointArguments
 from perfpy.views.scripting.other_records import OtherRecords
-from perfpy.views.scripting.program import ScriptFailed
+from perfpy.views.scripting.program import ScriptFailedError
 from perfpy.views.scripting.samples import COLUMNS, SampleValues
 from perfpy.views.scripting.tables import TableRows, sample_rows
 from perfpy.views.scripting.words import define_words
@@ -58,7 +58,7 @@ class ScriptedRun:
         self._stopped = True
 
     def go(self, program: ScriptProgram) -> None:
-        """The whole run. Raises ScriptFailed where one of its functions does."""
+        """The whole run. Raises ScriptFailedError where one of its functions does."""
         program.start()
         program.call_if_there("trace_begin")
         if program.asks_for("perf_db_export_mode"):
@@ -92,7 +92,7 @@ class ScriptedRun:
                     context.row = row
                     name, function, args = call
                     function(*args)
-        except ScriptFailed:
+        except ScriptFailedError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever a script raises is told with its own lines
             raise program.failure(name, error) from None

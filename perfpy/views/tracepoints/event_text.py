@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.perfdata.tracepoints.print_format import PrintFormatError, PrintFormatLimit, parse_print_fmt
+from perfpy.perfdata.tracepoints.print_format import PrintFormatError, PrintFormatLimitError, parse_print_fmt
 from perfpy.views.tracepoints.conversions import field_formats
 from perfpy.views.tracepoints.printer import make_printer
 from perfpy.views.tracepoints.rows import NUMBER_SIZES, TraceRows
@@ -51,7 +51,7 @@ class TraceText:
         try:
             self._parsed = parse_print_fmt(event, runtime.long_size)
             self._printer = make_printer(self._parsed, runtime)
-        except PrintFormatLimit as error:
+        except PrintFormatLimitError as error:
             self._parsed = None
             runtime.warn(f"tracepoint {event.system}:{event.name}: {error}; its samples' fields are shown as they are")
         except PrintFormatError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from perfpy.perfdata.tracepoints.print_format import PrintFormat, PrintFormatError, PrintFormatLimit
+from perfpy.perfdata.tracepoints.print_format import PrintFormat, PrintFormatError, PrintFormatLimitError
 from perfpy.perfdata.tracepoints.print_tree import (
     Atom,
     Cast,
@@ -118,7 +118,7 @@ class _Maker:
         self._out.fixed += fixed
         self._out.growth += growth
         if self._out.fixed > _MOST_FIXED or self._out.growth > _MOST_GROWTH:
-            raise PrintFormatLimit("it would print more than any sample holds")
+            raise PrintFormatLimitError("it would print more than any sample holds")
 
     def _conversion(self, one: Conversion, arguments: list[Expression]) -> str:
         """What stands in the template for a conversion; its columns are added to the others. arguments: the last one first."""
@@ -168,7 +168,7 @@ class _Maker:
         """The texts of an argument of %s; `python` is its conversion, applied to each piece."""
         self._text_count += 1
         if self._text_count > _MOST_TEXTS:
-            raise PrintFormatLimit(f"more than {_MOST_TEXTS} pieces of text")
+            raise PrintFormatLimitError(f"more than {_MOST_TEXTS} pieces of text")
         if isinstance(tree, Conditional):
             return self._either(self._number(tree.condition), self._text(tree.yes, python, width), self._text(tree.no, python, width))
         if isinstance(tree, (Flags, Symbolic)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import numpy as np
 
 from perfpy.perfdata.tracepoints.print_constants import number
-from perfpy.perfdata.tracepoints.print_format import PrintFormatLimit
+from perfpy.perfdata.tracepoints.print_format import PrintFormatLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -160,7 +160,7 @@ def flag_words(tree: Flags) -> Callable[[int, str, tuple[int, ...]], str]:
     """What names the bits of a value: (value, the conversion of each name, its width if the data say it) -> text."""
     names = _distinct_masks((_name_value(value), name) for value, name in tree.names)
     if len(names) > _MOST_FLAGS:
-        raise PrintFormatLimit(f"{len(names)} flags, of 64 bits")
+        raise PrintFormatLimitError(f"{len(names)} flags, of 64 bits")
 
     def text(value: int, python: str, width: tuple[int, ...]) -> str:
         parts: list[str] = []

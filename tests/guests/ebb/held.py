@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import perfpy
 from perfpy.abi.attr import EventAttr
-from perfpy.errors import NotScheduled
+from perfpy.errors import NotScheduledError
 
 PINNED = EventAttr(type=0, config=0, pinned=1, exclusive=1, read_format=3)
 
@@ -14,5 +14,5 @@ with perfpy.Counter(PINNED) as holder:
         try:
             counter.enable()
             print("enabled")
-        except NotScheduled as reason:
+        except NotScheduledError as reason:
             print(reason)

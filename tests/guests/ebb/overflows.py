@@ -67,7 +67,7 @@ def main(period: int = 100_000, turns: int = 50) -> None:
     """Count, and say what came of it."""
     program = Program(period)
     with perfpy.Counter.open(CYCLES_ON_PMC1, ebb=True, disabled=1) as counter:
-        counter.enable()  # raises NotScheduled where another event holds the PMU
+        counter.enable()  # raises NotScheduledError where another event holds the PMU
         overflows = program.count(turns)
         try:
             counter.read()

@@ -11,7 +11,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.recorded_counts import RecordedCounts
 from perfpy.counts.aggregation import Aggregation
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import PerfDataBuilder
 
@@ -45,12 +45,12 @@ def test_counts_of_what_the_file_lists_are_told_apart(mode: Aggregation, recorde
 
 @pytest.mark.parametrize("mode", CPUS)
 def test_a_count_of_a_cpu_that_the_file_does_not_list_is_refused(mode: Aggregation, recorded: Callable[[int, int], RecordedCounts]):
-    with pytest.raises(BadPerfData, match="counts of cpu 5, which the file does not list"):
+    with pytest.raises(BadPerfDataError, match="counts of cpu 5, which the file does not list"):
         recorded(5, 0).grouping(mode)
 
 
 def test_a_count_of_a_thread_that_the_file_does_not_list_is_refused(recorded: Callable[[int, int], RecordedCounts]):
-    with pytest.raises(BadPerfData, match="counts of thread 1, which the file does not list"):
+    with pytest.raises(BadPerfDataError, match="counts of thread 1, which the file does not list"):
         recorded(0, 1).grouping(Aggregation.THREAD)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from tests.builders import pmcu
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_lost_data_is_told(path: Path) -> None:
 
 def test_a_bad_header_is_an_error_with_file_and_offset(path: Path) -> None:
     path.write_bytes(pmcu.recording(pmcu.header([1, 2], buffer_size=4096, counters=2, cpus=7)))
-    with perfpy.open(path) as recording, pytest.raises(BadPerfData, match="7 CPUs") as caught:
+    with perfpy.open(path) as recording, pytest.raises(BadPerfDataError, match="7 CPUs") as caught:
         _ = recording.pmcu
     assert path.read_bytes()[caught.value.offset or 0] == 7
     assert str(path) in str(caught.value)
@@ -94,7 +94,7 @@ def test_a_hole_is_an_error_with_its_offset(path: Path) -> None:
     second = struct.pack("<QQQ", len(data) - 4096, 4096, 0)
     assert built.count(second) == 1
     path.write_bytes(built.replace(second, struct.pack("<QQQ", len(data) - 4096, 8192, 0)))
-    with perfpy.open(path) as recording, pytest.raises(BadPerfData, match="go on at 0x2000"):
+    with perfpy.open(path) as recording, pytest.raises(BadPerfDataError, match="go on at 0x2000"):
         _ = recording.pmcu
 
 

@@ -11,7 +11,7 @@ from perfpy import disable_all, enable_all
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
 from perfpy.capture.counter import Counter
-from perfpy.errors import NotScheduled, UsageError
+from perfpy.errors import NotScheduledError, UsageError
 from tests.builders.fake_kernel import FIRST_FD, FakeCounter, FakeKernel
 from tests.builders.user_page import capability, page
 
@@ -79,7 +79,7 @@ def test_a_pinned_counter_that_lost_the_pmu_says_so_from_the_page_too() -> None:
     kernel = FakeKernel(page=page(index=0))
     counter = cycles(kernel, pinned=1)
     kernel.counters[0].gone = True
-    with pytest.raises(NotScheduled, match="cycles"):
+    with pytest.raises(NotScheduledError, match="cycles"):
         counter.read_user()
 
 

@@ -9,7 +9,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType
 from perfpy.capture.counter_group import CounterGroup
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
@@ -53,12 +53,12 @@ def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
         def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             members = sum(1 for one in self.counters if not one.closed)
             if group_fd >= 0 and members >= fits:
-                raise KernelRefused("perf_event_open", errno.EINVAL, event=event)
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = SmallPmu()
     three = attrs(HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS, HardwareId.CACHE_MISSES)
-    with pytest.raises(KernelRefused, match=f"beside the {fits} before it.*at most {fits} of these 3"):
+    with pytest.raises(KernelRefusedError, match=f"beside the {fits} before it.*at most {fits} of these 3"):
         CounterGroup(three, events=["a", "b", "c"], kernel=kernel)
     assert all(counter.closed for counter in kernel.counters)
 
@@ -67,10 +67,10 @@ def test_an_event_that_opens_nowhere_is_told_as_it_is() -> None:
     class NoPmu(FakeKernel):
         def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             if event == "b":
-                raise KernelRefused("perf_event_open", errno.EINVAL, event=event, cause="no such thing")
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event, cause="no such thing")
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
-    with pytest.raises(KernelRefused, match="no such thing"):
+    with pytest.raises(KernelRefusedError, match="no such thing"):
         CounterGroup(PAIR, events=["a", "b"], kernel=NoPmu())
 
 

@@ -10,7 +10,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, HardwareId, PerfType
 from perfpy.capture.opening import Opener, OpenEvent, to_open
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
 
@@ -23,26 +23,26 @@ TASKS = [((0, 0), 7, 0), ((0, 1), 8, 0)]  # two threads on one CPU
 class Strict:
     """Nothing is forgiven, everything may be replaced."""
 
-    def member_refused(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool | None:
+    def member_refused(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
         return None
 
-    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         return False
 
-    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+    def may_replace(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         return True
 
-    def goes_without(self, _tid: int, _refusal: KernelRefused) -> bool:
+    def goes_without(self, _tid: int, _refusal: KernelRefusedError) -> bool:
         return False
 
 
 class Lenient(Strict):
     """Goes on without what cannot be counted, and without tasks that are gone."""
 
-    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefused) -> bool:
+    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         return True
 
-    def goes_without(self, tid: int, _refusal: KernelRefused) -> bool:
+    def goes_without(self, tid: int, _refusal: KernelRefusedError) -> bool:
         return tid == 7
 
 
@@ -58,7 +58,7 @@ class Picky(FakeKernel):
         self.tried.append(attr)
         number = self.why(attr, pid, sum(not counter.closed for counter in self.counters))
         if number:
-            raise KernelRefused("perf_event_open", number, event=event)
+            raise KernelRefusedError("perf_event_open", number, event=event)
         return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
 
@@ -105,7 +105,7 @@ def test_counters_of_an_earlier_call_stay_as_they_are():
     opened = OpenEvent(Event("a", EventAttr(type=PerfType.SOFTWARE)))
     mine = opener(kernel)
     mine.open(opened, TASKS[:1])
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         mine.open(opened, TASKS)
     assert [counter.closed for counter in kernel.counters] == [False]
 
@@ -140,7 +140,7 @@ def test_with_too_few_files_the_limit_is_raised_once():
     opened = OpenEvent(Event("a", EventAttr(type=PerfType.SOFTWARE)))
     opener(Picky(why), more_files=more_files).open(opened, TASKS)
     assert len(opened.counters) == 2
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         opener(Picky(lambda *_: errno.EMFILE)).open(OpenEvent(cycles()), TASKS)
 
 

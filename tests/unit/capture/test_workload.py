@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.workload import Workload
-from perfpy.errors import WorkloadFailed
+from perfpy.errors import WorkloadFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_nothing_runs_before_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "reason"), [([""], "No such file"), (["true", "a\0b"], "Invalid argument")])
 def test_words_that_no_kernel_takes(words: list[str], reason: str) -> None:
     """Python refuses them before the kernel could; it is a failure as any other."""
-    with pytest.raises(WorkloadFailed, match=reason), Workload(words) as workload:
+    with pytest.raises(WorkloadFailedError, match=reason), Workload(words) as workload:
         workload.start()
 
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_executed_says_why(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.write_text("")
     for name, reason in (("no-such-program", "No such file"), (str(closed), "Permission denied")):
-        with pytest.raises(WorkloadFailed, match=reason), Workload([name]) as workload:
+        with pytest.raises(WorkloadFailedError, match=reason), Workload([name]) as workload:
             workload.start()
 
 
@@ -69,7 +69,7 @@ def test_the_search_goes_on_as_execvp_does(tmp_path: Path, monkeypatch: pytest.M
         workload.start()
         assert workload.wait().exit_code == 5
     monkeypatch.setenv("PATH", f"/nowhere:{tmp_path}/closed")
-    with pytest.raises(WorkloadFailed, match="Permission denied"), Workload(["tool"]) as workload:
+    with pytest.raises(WorkloadFailedError, match="Permission denied"), Workload(["tool"]) as workload:
         workload.start()
 
 

@@ -19,6 +19,6 @@ def test_every_public_name_is_on_the_map(capsys: pytest.CaptureFixture[str]) -> 
         if not name.startswith("_"):
             assert re.search(rf"^  {name}\b|perfpy\.{name}$", shown, re.MULTILINE), name
     assert "    .flamegraph" in shown
-    assert "BadPerfData" in shown
+    assert "BadPerfDataError" in shown
     assert "Alias for field" not in shown
     assert max(map(len, shown.splitlines())) < 120

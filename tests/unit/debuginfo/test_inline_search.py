@@ -12,7 +12,7 @@ from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.units import UnitIndex
-from perfpy.symbols.files.elf import BadElf, ElfFile
+from perfpy.symbols.files.elf import BadElfError, ElfFile
 from tests.builders.dies import Die, Dies, code, function, inlined, unit
 
 ADDRESSES = np.arange(0x0FF0, 0x1300, 8).astype(np.uint64)
@@ -128,7 +128,7 @@ def test_cut_and_changed_sections_raise_nothing_else(version: int) -> None:
         dies.info, dies.abbrev = damaged(info, chance), damaged(abbrev, chance)
         try:
             file = ElfFile("memory", dies.elf().build())
-        except BadElf:
+        except BadElfError:
             continue
         names(file)
         assert len(file.flaws) <= 4

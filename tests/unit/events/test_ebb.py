@@ -9,7 +9,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.counts.aggregation import CountedEvent, CountRow, CountState
-from perfpy.errors import NotScheduled, UsageError
+from perfpy.errors import NotScheduledError, UsageError
 from perfpy.events import ebb, parse_events
 from tests.builders import sysfs_tree
 
@@ -127,6 +127,6 @@ def test_when_nobody_was_ever_on_the_pmu(rows: list[tuple[int, int, dict[str, An
 
 def test_why_there_is_no_count_is_told_once() -> None:
     event = CountedEvent("e", GOOD)
-    why = NotScheduled("e")
+    why = NotScheduledError("e")
     assert ebb.reasons({event: [row(event, 0, failed=True, why_not=why), row(event, 0, failed=True, why_not=why)]}) == [str(why)]
     assert not ebb.never_counted({event: [row(event, 0)]})

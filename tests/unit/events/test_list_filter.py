@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events.availability import Checker, known_reason
 from perfpy.events.event_files import MetricDefinition
 from perfpy.events.inventory import EventInfo
@@ -204,7 +204,7 @@ class RefusingKernel:
 
     def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event="") -> int:
         if attr.type != 1:
-            raise KernelRefused("perf_event_open", 2, event=event, cause="not here")
+            raise KernelRefusedError("perf_event_open", 2, event=event, cause="not here")
         self.opened += 1
         return 99
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.errors import EventSyntaxError, UnknownEvent, UsageError
+from perfpy.errors import EventSyntaxError, UnknownEventError, UsageError
 from perfpy.events import Event, parse_events
 from perfpy.events.machine import Machine
 from tests.builders import sysfs_tree
@@ -115,7 +115,7 @@ def test_a_pmu_of_a_hybrid_cpu_by_its_own_name(tmp_path: Path) -> None:
         (4, 0x1CD, 3, 0),
     ]
     assert [event.pmu for event in parse_events("mem-loads", machine=machine)] == ["cpu_atom", "cpu_core"]
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         parse_events("cpu/cycles/", machine=machine)
 
 

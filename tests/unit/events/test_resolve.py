@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.errors import EventSyntaxError, KernelRefused, UnknownEvent, UsageError
+from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
 from perfpy.events import Event, parse_events
 from perfpy.events.machine import Machine
 from tests.builders.sysfs_tree import power9, software_only
@@ -235,7 +235,7 @@ def test_counting_refuses_terms_about_samples(machine: Machine) -> None:
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(text: str, near: str, machine: Machine) -> None:
-    with pytest.raises(UnknownEvent) as caught:
+    with pytest.raises(UnknownEventError) as caught:
         parse_events(text, machine=machine)
     assert near in caught.value.near
 
@@ -250,7 +250,7 @@ def test_an_unknown_term_suggests_the_nearest_term_or_event(machine: Machine) ->
 
 
 def test_the_name_of_a_pmu_alone_is_explained(machine: Machine) -> None:
-    with pytest.raises(UnknownEvent, match="is a PMU"):
+    with pytest.raises(UnknownEventError, match="is a PMU"):
         parse_events("msr", machine=machine)
 
 
@@ -265,12 +265,12 @@ def test_patterns_of_tracepoints_name_all_matches(machine: Machine) -> None:
         ("syscalls", "sys_enter_openat"),
         ("syscalls", "sys_exit_openat"),
     }
-    with pytest.raises(UnknownEvent, match="no tracepoint matches"):
+    with pytest.raises(UnknownEventError, match="no tracepoint matches"):
         parse_events("sched:foo*", machine=machine)
 
 
 def test_a_marker_without_a_probe_says_what_it_needs(machine: Machine) -> None:
-    with pytest.raises(UnknownEvent, match="perf probe sdt_python:line"):
+    with pytest.raises(UnknownEventError, match="perf probe sdt_python:line"):
         parse_events("sdt_python:line", machine=machine)
 
 
@@ -312,10 +312,10 @@ def test_tracepoints_that_may_not_be_read_are_told_apart_from_absent_ones(tmp_pa
         return real(path, *rest)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(KernelRefused, match="no permission") as caught:
+    with pytest.raises(KernelRefusedError, match="no permission") as caught:
         parse_events("sched:sched_switch", machine=machine)
     assert "mount" in caught.value.remedy
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         parse_events("sched:sched_swich", machine=machine)
 
 
@@ -323,7 +323,7 @@ def test_tracefs_that_is_not_mounted_says_how_to_mount_it(tmp_path: Path) -> Non
     from perfpy.kernel.tracefs import Tracefs
 
     machine = Machine(software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
-    with pytest.raises(KernelRefused, match="not mounted"):
+    with pytest.raises(KernelRefusedError, match="not mounted"):
         parse_events("sched:sched_switch", machine=machine)
 
 

@@ -11,7 +11,7 @@ import pytest
 import perfpy
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
-from perfpy.errors import BadPerfData, PerfError, UsageError
+from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, folded_recording
 from perfpy.fleet.merging import merged
 from perfpy.fleet.recordings import Recordings, recordings_named
@@ -160,7 +160,7 @@ def test_stacks_of_all(folder):
 def test_names_are_paths_patterns_and_folders(folder):
     assert recordings_named([str(folder)]) == sorted(paths(folder))
     assert recordings_named([str(folder / "*chains.data"), *paths(folder, "chains")]) == sorted(paths(folder, "chains", "arm64-chains"))
-    with pytest.raises(BadPerfData, match="no recordings there"):
+    with pytest.raises(BadPerfDataError, match="no recordings there"):
         recordings_named([str(folder / "none*.data")])
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.errors import BadPerfData, PerfError
+from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.fleet import pace, remote
 from perfpy.fleet.recordings import Recordings, recordings_named
 from perfpy.fleet.remote import Fetched, shown, urls_named
@@ -101,7 +101,7 @@ def test_a_file_system_gives_the_same_report_and_is_listed(here: list[str]) -> N
     for named in (["memory://fleet/*.data"], ["memory://fleet/"], urls):
         assert [re.sub("/+", "/", url) for url in recordings_named(named)] == [re.sub("/+", "/", url) for url in urls]
     assert rows(recordings_named("memory://fleet/")) == rows(here)
-    with pytest.raises(BadPerfData, match="no recordings there"):
+    with pytest.raises(BadPerfDataError, match="no recordings there"):
         recordings_named("memory://nowhere/*.data")
 
 
@@ -122,14 +122,14 @@ def test_who_cannot_be_fetched_is_named_and_left_out(here: list[str], server: st
 def test_what_comes_too_slowly_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_SECONDS", 0.5)
     begun = time.monotonic()
-    with pytest.raises(BadPerfData, match="too slow"):
+    with pytest.raises(BadPerfDataError, match="too slow"):
         Fetched(f"{server}/slow.data")
     assert time.monotonic() - begun < 9
 
 
 def test_what_has_no_end_is_not_written_to_the_end(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_LARGEST", 1 << 20)
-    with pytest.raises(BadPerfData, match="larger than"):
+    with pytest.raises(BadPerfDataError, match="larger than"):
         Fetched(f"{server}/endless.data")
 
 
@@ -177,7 +177,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_web_servers_are_not_listed() -> None:
-    with pytest.raises(BadPerfData, match="does not list"):
+    with pytest.raises(BadPerfDataError, match="does not list"):
         urls_named("https://example.org/*.data")
 
 
@@ -191,7 +191,7 @@ def test_a_slow_file_system_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
             raise OSError("gone")
 
     monkeypatch.setattr(remote, "_file_system", lambda _url: (Stuck(), "x"))
-    with pytest.raises(BadPerfData, match="too slow"):
+    with pytest.raises(BadPerfDataError, match="too slow"):
         Fetched("stuck://x")
     release.set()
 

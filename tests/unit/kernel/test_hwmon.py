@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.counting import tool_values
-from perfpy.errors import UnknownEvent, UsageError
+from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events import inventory, parse_events
 from perfpy.kernel import hwmon
 from tests.builders import sysfs_tree
@@ -88,7 +88,7 @@ def test_events_by_name_label_and_monitor(machine: Machine, text: str, events: l
 
 @pytest.mark.parametrize("text", ["temp7", "hwmon_coretemp/fan1/", "hwmon_coretemp/temp1=3/", "hwmon_other/temp1/", "temp1/period=3/"])
 def test_sensors_that_are_not_there(machine: Machine, text: str) -> None:
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         parse_events(text, machine=machine, counting=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import ATTR_SIZE_VER8, PerfType, SoftwareId
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.kernel import refusals, syscalls
 
 if TYPE_CHECKING:
@@ -102,6 +102,6 @@ def test_a_longer_struct_is_cut_to_what_the_kernel_knows() -> None:
     syscalls.close(fd)
     wrong = CLOCK.copy(size=ATTR_SIZE_VER8 + 64)
     wrong.unknown = b"\1" * 56
-    with pytest.raises(KernelRefused) as refused:
+    with pytest.raises(KernelRefusedError) as refused:
         syscalls.perf_event_open(wrong, 0, -1)
     assert refused.value.errno == errno.E2BIG

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.kernel.sysfs import Format, Sysfs, parse_format, split_number
 from perfpy.kernel.tracefs import Tracefs
 from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake
@@ -110,7 +110,7 @@ def test_tracefs_that_may_not_be_entered_is_no_permission(tmp_path: Path, monkey
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(os, "stat", refuse)
-    with pytest.raises(KernelRefused, match="no permission"):
+    with pytest.raises(KernelRefusedError, match="no permission"):
         Tracefs([str(tmp_path)]).systems  # noqa: B018  # a property that looks
 
 
@@ -124,7 +124,7 @@ def test_tracefs_is_mounted_where_nobody_has(tmp_path: Path) -> None:
         (tmp_path / "empty" / "events" / "sched").mkdir(parents=True)
 
     tracefs = Tracefs([str(tmp_path / "empty"), str(tmp_path / "nowhere")], mount)
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         tracefs.systems  # noqa: B018  # a property that looks
     assert calls == []
     (tmp_path / "empty").mkdir()
@@ -139,5 +139,5 @@ def test_where_mounting_is_forbidden_the_remedy_is_told(tmp_path: Path) -> None:
     def mount(path: str) -> None:
         raise PermissionError(1, "Operation not permitted", path)
 
-    with pytest.raises(KernelRefused, match="mount -t tracefs"):
+    with pytest.raises(KernelRefusedError, match="mount -t tracefs"):
         Tracefs([str(tmp_path)], mount).systems  # noqa: B018  # a property that looks

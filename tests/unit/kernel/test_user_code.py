@@ -14,7 +14,7 @@ import pytest
 
 from perfpy.abi.readings import Reading, UserReading
 from perfpy.kernel.user_code import CODE, PageCode
-from perfpy.kernel.user_page import CodeReader, CounterUnreadable, UserPage
+from perfpy.kernel.user_page import CodeReader, CounterUnreadableError, UserPage
 from tests.builders.user_page import RDPMC, capability, page
 
 SOURCES = Path(__file__).parents[2] / "builders" / "user_code"
@@ -173,5 +173,5 @@ def test_a_closed_reader_reads_no_page_and_keeps_no_memory():
 
 def test_another_machine_has_no_code(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("perfpy.kernel.user_code.CODE", {})
-    with pytest.raises(CounterUnreadable, match="no machine code"):
+    with pytest.raises(CounterUnreadableError, match="no machine code"):
         CodeReader(UserPage(page()), lambda: Reading(0))

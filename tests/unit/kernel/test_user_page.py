@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from perfpy.abi.readings import Reading
-from perfpy.kernel.user_page import CounterUnreadable, UserPage
+from perfpy.kernel.user_page import CounterUnreadableError, UserPage
 from tests.builders.user_page import LOCK, RDPMC, capability, page
 
 
@@ -60,10 +60,10 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
     ],
 )
 def test_why_a_page_does_not_tell(buffer: bytearray, reason: str) -> None:
-    with pytest.raises(CounterUnreadable, match=reason):
+    with pytest.raises(CounterUnreadableError, match=reason):
         UserPage(buffer).read(lambda _: 0)
 
 
 def test_python_cannot_read_registers() -> None:
-    with pytest.raises(CounterUnreadable, match="has no instruction"):
+    with pytest.raises(CounterUnreadableError, match="has no instruction"):
         UserPage(page()).read()

@@ -15,7 +15,7 @@ from perfpy.abi import auxtrace_records, records, user_records
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.sample_id import SampleId
-from perfpy.errors import BadPerfData
+from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.container.feature_values import EventDesc, EventGroup
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.reader import PerfData
@@ -267,18 +267,18 @@ def test_events_that_samples_do_not_tell_apart_are_said(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path, data: bytes, reason: str) -> None:
-    with pytest.raises(BadPerfData, match=reason) as caught:
+    with pytest.raises(BadPerfDataError, match=reason) as caught:
         opened(tmp_path, data)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadPerfData, match="a folder without a recording"):
+    with pytest.raises(BadPerfDataError, match="a folder without a recording"):
         PerfData(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(BadPerfData, match="record one first"):
+    with pytest.raises(BadPerfDataError, match="record one first"):
         PerfData(tmp_path / "none")
 
 
@@ -287,7 +287,7 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(1).file())
     os.chown(path, 12345, 12345)
-    with pytest.raises(BadPerfData, match="-f"):
+    with pytest.raises(BadPerfDataError, match="-f"):
         PerfData(path, check_owner=True)
     PerfData(path).close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.untrusted.files import Foreign, NotRegular, open_regular, read_named, read_regular, regular_fd, stream_fd
+from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, open_regular, read_named, read_regular, regular_fd, stream_fd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,15 @@ def fifo(tmp_path: Path) -> str:
 
 
 def test_a_fifo_does_not_block(fifo: str):
-    with pytest.raises(NotRegular):
+    with pytest.raises(NotRegularFileError):
         regular_fd(fifo)
-    with pytest.raises(NotRegular):
+    with pytest.raises(NotRegularFileError):
         read_named(fifo, limit=9)
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/zero", "/tmp"])
 def test_devices_and_folders_are_no_files(path: str):
-    with pytest.raises(NotRegular):
+    with pytest.raises(NotRegularFileError):
         open_regular(path)
 
 
@@ -49,7 +49,7 @@ def test_files_and_links_of_others_are_refused(tmp_path: Path):
     (tmp_path / "link").symlink_to("file")
     for name in ("file", "link"):
         assert read_regular(str(tmp_path / name), owners=(os.getuid(),), limit=9) == b"x"
-        with pytest.raises(Foreign, match=r"belongs to|a link of"):
+        with pytest.raises(ForeignFileError, match=r"belongs to|a link of"):
             read_regular(str(tmp_path / name), owners=(NOBODY,), limit=9)
 
 
@@ -91,6 +91,6 @@ def test_a_stream_waits_for_its_writer_but_not_for_ever(fifo: str, monkeypatch: 
 
 
 def test_a_stream_is_no_device():
-    with pytest.raises(NotRegular):
+    with pytest.raises(NotRegularFileError):
         stream_fd("/dev/zero")
     os.close(stream_fd("/dev/null"))

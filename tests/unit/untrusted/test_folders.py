@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.untrusted import folders
-from perfpy.untrusted.folders import NotOurs, own, trusted_program
+from perfpy.untrusted.folders import ForeignFolderError, own, trusted_program
 from tests.builders.other_users import GID, UID, needs_root
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ def test_only_we_can_look_into_what_is_made(tmp_path: Path):
 def test_a_folder_into_which_others_may_write_is_refused(tmp_path: Path, bits: int):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(bits)
-    with pytest.raises(NotOurs, match="others may write"):
+    with pytest.raises(ForeignFolderError, match="others may write"):
         folders.own(str(tmp_path / "cache"))
 
 
 def test_so_is_one_below(tmp_path: Path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    with pytest.raises(NotOurs, match="all may write"):
+    with pytest.raises(ForeignFolderError, match="all may write"):
         folders.own(str(tmp_path / "open" / "cache"))
 
 
 def test_so_is_one_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("perfpy.untrusted.folders.os.geteuid", lambda: 12345)
-    with pytest.raises(NotOurs, match=r"belongs to user|below a folder of user"):
+    with pytest.raises(ForeignFolderError, match=r"belongs to user|below a folder of user"):
         folders.own(str(tmp_path))
 
 
@@ -83,7 +83,7 @@ def test_what_is_above_the_home_is_as_it_is(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(tmp_path / "open" / "home"))
     with folders.own(str(tmp_path / "open" / "home" / ".debug")):
         (tmp_path / "open" / "home").chmod(0o777)
-    with pytest.raises(NotOurs, match="all may write"):
+    with pytest.raises(ForeignFolderError, match="all may write"):
         folders.own(str(tmp_path / "open" / "home" / ".debug"))
 
 
@@ -103,7 +103,7 @@ def foreign_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @needs_root
 @pytest.mark.parametrize("name", [".cache/perfpy", ".debug", "link/perfpy", "link"])
 def test_nothing_is_written_into_a_home_of_somebody_else(foreign_home: Path, name: str):
-    with pytest.raises(NotOurs, match=f"of user {UID}"):
+    with pytest.raises(ForeignFolderError, match=f"of user {UID}"):
         own(str(foreign_home / name))
     assert [path.name for path in foreign_home.iterdir()] == ["link"]
     assert [*(foreign_home.parent / "ours").iterdir()] == []
@@ -112,7 +112,7 @@ def test_nothing_is_written_into_a_home_of_somebody_else(foreign_home: Path, nam
 @needs_root
 def test_a_link_of_somebody_else_is_not_followed_in_a_home_of_ours(foreign_home: Path):
     os.chown(foreign_home, 0, 0)
-    with pytest.raises(NotOurs, match=f"of user {UID}"):
+    with pytest.raises(ForeignFolderError, match=f"of user {UID}"):
         own(str(foreign_home / "link" / "perfpy"))
     assert [*(foreign_home.parent / "ours").iterdir()] == []
 
@@ -141,6 +141,6 @@ def test_a_program_is_trusted_where_no_other_user_can_write_beside_it(tmp_path: 
     if mode == 0o775:
         os.chown(tmp_path / "open", -1, GID) if os.geteuid() == 0 else pytest.skip("needs root, to give a folder to a group")
     (tmp_path / "open").chmod(mode)
-    with pytest.raises(NotOurs, match=f"others may write to {tmp_path}/open"):
+    with pytest.raises(ForeignFolderError, match=f"others may write to {tmp_path}/open"):
         trusted_program(str(folder / "program"))
     assert trusted_program("/bin/sh") == os.path.realpath("/bin/sh")

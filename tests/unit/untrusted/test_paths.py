@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfpy.untrusted import paths
-from perfpy.untrusted.paths import UnsafeName
+from perfpy.untrusted.paths import UnsafeNameError
 
 ID = "ab" * 20
 OUTSIDE = ["../x", "/a/../../x", "memfd:x/../../..", "/memfd:../../.. (deleted)/../x", "..", ".", "a/./b", "", "/", "//", "a\0b"]
@@ -13,9 +13,9 @@ OUTSIDE = ["../x", "/a/../../x", "memfd:x/../../..", "/memfd:../../.. (deleted)/
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "x" * 256, "x/" * 2100])
 def test_names_that_lead_elsewhere_are_refused(name: str):
-    with pytest.raises(UnsafeName):
+    with pytest.raises(UnsafeNameError):
         paths.below("/folder", name)
-    with pytest.raises(UnsafeName):
+    with pytest.raises(UnsafeNameError):
         paths.home_parts(name, ID)
 
 
@@ -34,7 +34,7 @@ def test_the_folder_may_be_the_root():
 @pytest.mark.parametrize("text", ["", "a", "ab", "../..", "AB" * 20, "ab" * 65, "xy" * 20, "abc", "/etc", "ab" * 19 + "/."])
 def test_only_hexadecimal_digits_are_a_build_id(text: str):
     for make in (paths.build_id_hex, paths.index_parts, lambda text: paths.indexed("/c", text), lambda text: paths.home_parts("/x", text)):
-        with pytest.raises(UnsafeName):
+        with pytest.raises(UnsafeNameError):
             make(text)
 
 
@@ -44,24 +44,24 @@ def test_a_build_id_stands_in_its_index():
 
 
 def test_no_program_takes_the_place_of_the_index():
-    with pytest.raises(UnsafeName):
+    with pytest.raises(UnsafeNameError):
         paths.home_parts("/.build-id/ab/cd", ID)
 
 
 @pytest.mark.parametrize("link", ["../../etc/shadow", "/etc/shadow", "..", ""])
 def test_a_debuglink_is_a_name_without_folders(link: str):
-    with pytest.raises(UnsafeName):
+    with pytest.raises(UnsafeNameError):
         list(paths.debuglinks("", "/usr/lib/debug", "/bin/ls", link))
     assert next(paths.debuglinks("/root", "/usr/lib/debug", "/bin/ls", "ls.debug")) == "/root/bin/ls.debug"
 
 
 @pytest.mark.parametrize("name", ["../../../../tmp/x", "a/b", ".."])
 def test_a_module_is_a_name_without_folders(name: str):
-    with pytest.raises(UnsafeName):
+    with pytest.raises(UnsafeNameError):
         paths.module_notes(name)
 
 
 def test_a_refusal_can_be_printed_on_any_terminal():
-    with pytest.raises(UnsafeName) as refusal:
+    with pytest.raises(UnsafeNameError) as refusal:
         paths.below("/c", "../\x1b]0;title\x07")
     assert str(refusal.value).isprintable()

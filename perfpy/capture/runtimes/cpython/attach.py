@@ -1,6 +1,6 @@
 """Names of Python functions in a process that runs already: CPython 3.14 and later switch their trampolines on when asked.
 
-What enters: the number of a process. What leaves: nothing, or the switch that turns them off again; NoNames with one line
+What enters: the number of a process. What leaves: nothing, or the switch that turns them off again; NoNamesError with one line
 on what is missing. The process is asked as sys.remote_exec (PEP 768) asks: it runs a few lines of ours at the next
 moment at which it could run a signal handler. Asking is done by its own interpreter, as only one of the same version
 can. Functions that are being run at that moment get their names when they are called the next time.
@@ -54,7 +54,7 @@ _OFF: Final = """sys.deactivate_stack_trampoline()
     said = "off\""""
 
 
-class NoNames(PerfError):
+class NoNamesError(PerfError):
     """The functions of a process cannot be named: which process, and what to do instead."""
 
     def __init__(self, pid: int, reason: str) -> None:
@@ -94,18 +94,18 @@ class Trampolines:
         self._ours = True
 
     def on(self) -> None:
-        """Trampolines them on. Raises NoNames where the process refuses."""
+        """Trampolines them on. Raises NoNamesError where the process refuses."""
         answer = self._ask(_ON)
         self._ours = answer != "already"
         self.late = answer is None
         if answer not in ("on", "already", None):
-            raise NoNames(self.pid, f"it answers {visible(answer)}")
+            raise NoNamesError(self.pid, f"it answers {visible(answer)}")
 
     def off(self) -> None:
         """As it was before: off, unless they were on already. Our lines stay where a process has still to read them."""
         try:
             waits = self._ours and self._ask(_OFF) is None
-        except NoNames:  # it has ended
+        except NoNamesError:  # it has ended
             waits = False
         if waits:
             self._folder.close()
@@ -121,25 +121,25 @@ class Trampolines:
                 self._run(f"import sys; sys.remote_exec({self.pid}, {lines!r})")
                 return answer.read(_PATIENCE)
         except OSError as error:
-            raise NoNames(self.pid, f"{self._folder.path}: {error.strerror}") from error
+            raise NoNamesError(self.pid, f"{self._folder.path}: {error.strerror}") from error
 
     def _require_seen(self, lines: str) -> None:
         """Our lines have to be found under the same path by the process."""
         try:
             is_seen = self._folder.is_seen(lines)
         except PermissionError as error:
-            raise NoNames(self.pid, f"its user may not read {self._folder.path}: set TMPDIR to a folder that all may enter") from error
+            raise NoNamesError(self.pid, f"its user may not read {self._folder.path}: set TMPDIR to a folder that all may enter") from error
         except OSError as error:
-            raise NoNames(self.pid, f"it may not be looked at ({error.strerror})") from error
+            raise NoNamesError(self.pid, f"it may not be looked at ({error.strerror})") from error
         if not is_seen:
-            raise NoNames(self.pid, "it is in a container, with other files than ours: record inside of it")
+            raise NoNamesError(self.pid, "it is in a container, with other files than ours: record inside of it")
 
     def _run(self, line: str) -> None:
         """Have an interpreter like the process's ask it, again for a while where it has no main thread yet: it only starts."""
         end = time.monotonic() + _STARTING
         while said := self._run_once(line):
             if not said.startswith("RuntimeError") or time.monotonic() > end:
-                raise NoNames(self.pid, f"asking it failed: {visible(said)}")
+                raise NoNamesError(self.pid, f"asking it failed: {visible(said)}")
             time.sleep(0.05)
 
     def _run_once(self, line: str) -> str:
@@ -148,7 +148,7 @@ class Trampolines:
         try:
             done = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
         except (OSError, subprocess.SubprocessError) as error:
-            raise NoNames(self.pid, f"cannot run {visible(self._program)}: {error}") from error
+            raise NoNamesError(self.pid, f"cannot run {visible(self._program)}: {error}") from error
         if not done.returncode:
             return ""
         return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -158,18 +158,18 @@ def _folder_for(pid: int) -> ScriptFolder:
     try:
         return ScriptFolder(pid)
     except OSError as error:
-        raise NoNames(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
+        raise NoNamesError(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
-    """Have the functions of a process named; None where it runs no CPython or names them already, NoNames where it cannot."""
+    """Have the functions of a process named; None where it runs no CPython or names them already, NoNamesError where it cannot."""
     interpreter = interpreter_of(pid, proc)
     if interpreter is None:
         return None
     if interpreter.version < _CAN_BE_ASKED:
         if any(is_file(path) for path in live_process.perf_map_paths(pid)):
             return None  # it names them already
-        raise NoNames(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
+        raise NoNamesError(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
     switch = Trampolines(pid, _program(pid, interpreter))
     try:
         switch.on()
@@ -179,13 +179,13 @@ def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
     return switch
 
 
-def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNames]]:
+def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNamesError]]:
     """Those of several processes: what was switched on, and what could not be."""
     switches, refused = [], []
     for pid in pids:
         try:
             switch = attach(pid, proc)
-        except NoNames as error:
+        except NoNamesError as error:
             refused.append(error)
         else:
             switches += [switch] if switch is not None else []
@@ -208,8 +208,8 @@ def _program(pid: int, interpreter: RunningPython) -> str:
     path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")
     program = path if _PROGRAM.fullmatch(os.path.basename(path)) else shutil.which(name)
     if program is None:
-        raise NoNames(pid, f"it has to be asked by a {name}, and there is none in PATH")
+        raise NoNamesError(pid, f"it has to be asked by a {name}, and there is none in PATH")
     try:
         return trusted_program(program)
     except OSError as error:
-        raise NoNames(pid, f"{visible(program)} is not root's or ours alone ({error.strerror}): measure as the user who runs it") from error
+        raise NoNamesError(pid, f"{visible(program)} is not root's or ours ({error.strerror}); measure as the user who runs it") from error

@@ -167,7 +167,7 @@ def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
         if section is None:
             raise LookupError(f"{os.path.basename(path)} exports nothing")
         entries, strings = file.symbols(section), bytes(file.strings(section))
-    except elf.BadElf as error:
+    except elf.BadElfError as error:
         raise LookupError(str(error)) from None
     found = {}
     for begin in _name_offsets(strings):

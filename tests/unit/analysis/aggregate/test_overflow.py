@@ -11,7 +11,7 @@ import pytest
 
 from perfpy.analysis.aggregate import overflow
 from perfpy.analysis.aggregate.overflow import VARIABLE, Overflow, ScratchFile, memory_for, memory_limit
-from perfpy.errors import OutputFailed, UsageError
+from perfpy.errors import OutputFailedError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(OutputFailed) as caught:
+    with pytest.raises(OutputFailedError) as caught:
         file.write(np.arange(3))
     said = f"cannot write {tmp_path}: No space left on device, and what was read does not fit into memory; "
     assert str(caught.value) == f"{said}set TMPDIR to a folder with more room, or {VARIABLE} to more memory"
@@ -88,5 +88,5 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
-    with pytest.raises(OutputFailed, match="No such file or directory, and what was read does not fit"):
+    with pytest.raises(OutputFailedError, match="No such file or directory, and what was read does not fit"):
         ScratchFile()

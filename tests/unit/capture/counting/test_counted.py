@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from perfpy.capture.counting.counted import counted
-from perfpy.errors import UnknownEvent
+from perfpy.errors import UnknownEventError
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 
@@ -57,7 +57,7 @@ def test_a_call_that_fails_counts_and_fails() -> None:
 
 
 def test_an_event_that_nobody_knows_is_said_at_once() -> None:
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         counted("no-such-event", kernel=FakeKernel())(len)
 
 

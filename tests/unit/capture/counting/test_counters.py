@@ -12,7 +12,7 @@ from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, 
 from perfpy.capture.counting.counters import Counting, CountingOptions, Differences
 from perfpy.capture.opening import to_open
 from perfpy.counts.aggregation import COUNTED, CounterCell
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
@@ -74,7 +74,7 @@ def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
     counting.open()
     lacking, other = counting.events
     assert not lacking.state.supported
-    assert isinstance(lacking.state.why_not, KernelRefused)
+    assert isinstance(lacking.state.why_not, KernelRefusedError)
     assert other.state == COUNTED
     assert counting.read({})[lacking] == []
     assert len(counting.read({})[other]) == 1
@@ -99,7 +99,7 @@ def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(
     class Strict(FakeKernel):
         def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
             if not attr.exclude_kernel:
-                raise KernelRefused("perf_event_open", errno.EACCES, event=event)
+                raise KernelRefusedError("perf_event_open", errno.EACCES, event=event)
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     monkeypatch.setattr("perfpy.kernel.refusals.paranoid_level", lambda: 2)
@@ -115,7 +115,7 @@ def test_a_task_that_is_gone_is_an_error_and_closes_everything() -> None:
     """What the user must mend is raised, with nothing left open."""
     kernel = FakeKernel(refuse={"faults": errno.ESRCH})
     events = [software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS)]
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         Counting(events, kernel=kernel).open((4,))
     assert all(counter.closed for counter in kernel.counters)
 
@@ -125,7 +125,7 @@ class Ending(FakeKernel):
 
     def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
         if pid == 5 and event == "faults":
-            raise KernelRefused("perf_event_open", errno.ESRCH, event=event)
+            raise KernelRefusedError("perf_event_open", errno.ESRCH, event=event)
         return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
 
@@ -148,7 +148,7 @@ def test_a_task_that_has_ended_is_left_out_of_all_events(grouped: bool) -> None:
 def test_a_target_without_any_task_left_is_an_error() -> None:
     """Nothing would be counted."""
     kernel = FakeKernel(refuse={"cs": errno.ESRCH})
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         Counting([software("cs", SoftwareId.CONTEXT_SWITCHES)], kernel=kernel, options=CountingOptions(skip_missing=True)).open((4, 5))
 
 
@@ -158,7 +158,7 @@ def test_a_weak_group_falls_apart() -> None:
     class SmallPmu(FakeKernel):
         def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
             if group_fd != -1:
-                raise KernelRefused("perf_event_open", errno.EINVAL, event=event)
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = SmallPmu()

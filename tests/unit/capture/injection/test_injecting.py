@@ -15,7 +15,7 @@ from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, RecordType
 from perfpy.abi.sample_id import SampleId
 from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject, require_monotonic_times
-from perfpy.errors import OutputFailed, PerfError
+from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
@@ -95,12 +95,12 @@ def test_a_dump_that_is_gone_says_so(recording: Recording, tmp_path: Path):
 def test_images_that_cannot_be_written_say_so(recording: Recording, tmp_path: Path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
-    with pytest.raises(OutputFailed, match="others may write in it"):
+    with pytest.raises(OutputFailedError, match="others may write in it"):
         inject(recording.data, str(tmp_path / "out.data"), jit=JitInjector(recording.data, str(tmp_path / "cache")))
 
 
 def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: Path):
-    with pytest.raises(OutputFailed, match="it is the input"):
+    with pytest.raises(OutputFailedError, match="it is the input"):
         inject(recording.data, str(tmp_path / "perf.data"))
 
 

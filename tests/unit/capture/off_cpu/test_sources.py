@@ -15,7 +15,7 @@ from perfpy.capture.off_cpu.sources import RawField, WaitPlan, with_waits
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.targets import Target
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
 
@@ -42,7 +42,7 @@ class NoTraces(Traces):
     """One that may not be read."""
 
     def event_id(self, _system: str, event: str) -> int:
-        raise KernelRefused("tracefs", EACCES, cause="no", remedy="no")
+        raise KernelRefusedError("tracefs", EACCES, cause="no", remedy="no")
 
 
 def asked(
@@ -78,7 +78,7 @@ def test_users_have_the_event_that_needs_no_tracepoint(monkeypatch):
 def test_where_the_kernel_hides_itself_there_are_no_stacks_and_that_is_said(monkeypatch):
     class Refusing(FakeKernel):
         def perf_event_open(self, attr: EventAttr, *_: Any, **__: Any) -> int:
-            raise KernelRefused("perf_event_open", EACCES, cause="no", remedy="no")
+            raise KernelRefusedError("perf_event_open", EACCES, cause="no", remedy="no")
 
     (time,), plan, (said,) = asked(monkeypatch, NoTraces, kernel=Refusing())
     assert time.attr.exclude_kernel

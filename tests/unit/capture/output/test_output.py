@@ -13,7 +13,7 @@ from perfpy.capture.option_values import SwitchOutput
 from perfpy.capture.output.attention import Timetable
 from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.output_switch import OutputSwitch
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.writer import WrittenEvent
 from perfpy.perfdata.reader import PerfData
@@ -147,7 +147,7 @@ def test_a_recording_that_is_a_folder_is_kept_whatever_was_kept_before(path, bef
 def test_a_folder_with_other_things_is_not_removed(path):
     put(path, b"older")
     folder(path + ".old", "data", "letters")
-    with pytest.raises(OutputFailed, match="not empty"):
+    with pytest.raises(OutputFailedError, match="not empty"):
         RecordOutput(path)
     assert sorted(os.listdir(path + ".old")) == ["data", "letters"]
     assert content(path) == b"older"

@@ -14,7 +14,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.capture.output import unwound_output
 from perfpy.capture.output.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding import messages
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from tests.builders.perfdata import usual_attr
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def test_a_full_disk_ends_unwinding_and_is_told(tmp_path):
     recording.ring(b"FIRST")
     os.dup2(full := os.open("/dev/full", os.O_RDWR), recording.output.writer.fd)  # type: ignore[attr-defined]
     os.close(full)
-    with pytest.raises(OutputFailed, match="No space left"):
+    with pytest.raises(OutputFailedError, match="No space left"):
         recording.end()
     with pytest.raises(ProcessLookupError):
         os.kill(recording.output.others[0], 0)

@@ -18,7 +18,7 @@ from perfpy.capture.rings import aux_area
 from perfpy.capture.rings.aux_area import AuxOutput, info_record, write_user_events
 from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.targets import ANY, Target
-from perfpy.errors import KernelRefused, UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event, EventTerms
 from perfpy.kernel.ring import AuxArea, Ring
 from tests.builders import sysfs_tree
@@ -93,7 +93,7 @@ def test_events_that_cannot_be_written_are_an_error_with_the_path(tmp_path: Path
         raise PermissionError(EACCES, "no", path)
 
     monkeypatch.setattr("builtins.open", refused)
-    with pytest.raises(KernelRefused, match="hisi_pmcu_sccl3") as caught:
+    with pytest.raises(KernelRefusedError, match="hisi_pmcu_sccl3") as caught:
         write_user_events(pmcu(user_events=(1,)), sysfs)
     assert caught.value.errno == EACCES
 

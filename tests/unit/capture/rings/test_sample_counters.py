@@ -11,7 +11,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
 from perfpy.capture.rings.sample_counters import SampleCounters, default_pages
 from perfpy.capture.targets import ANY
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from perfpy.kernel.procfs import ProcFs
 from tests.builders.fake_kernel import FakeKernel
@@ -80,7 +80,7 @@ def test_on_whole_cpus_it_is_the_cpu_clock():
 
 def test_an_event_that_nothing_helps_is_an_error_and_leaves_nothing_open():
     kernel = FakeKernel(refuse={"b": errno.ENOENT})
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         opened(kernel, event("a"), event("b"))
     assert all(counter.closed for counter in kernel.counters)
 
@@ -89,7 +89,7 @@ def test_a_weak_group_falls_apart():
     class Picky(FakeKernel):
         def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
             if group_fd != -1:
-                raise KernelRefused("perf_event_open", errno.EINVAL, event=event)
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = Picky()
@@ -104,7 +104,7 @@ class Gone(FakeKernel):
 
     def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
         if pid == 8:
-            raise KernelRefused("perf_event_open", errno.ESRCH, event=event)
+            raise KernelRefusedError("perf_event_open", errno.ESRCH, event=event)
         return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
 
@@ -112,9 +112,9 @@ def test_threads_that_ended_are_left_out_while_others_live():
     kernel = Gone()
     opened(kernel, event("a"), tids=(7, 8), skip_missing=True)
     assert places(kernel) == [("a", 7, 0), ("a", 7, 1)]
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         opened(Gone(), event("a"), tids=(8,), skip_missing=True)
-    with pytest.raises(KernelRefused):
+    with pytest.raises(KernelRefusedError):
         opened(Gone(), event("a"), tids=(7, 8))
 
 

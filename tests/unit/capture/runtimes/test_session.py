@@ -84,7 +84,7 @@ def test_a_recording_that_cannot_be_read_again_is_a_warning(monkeypatch: pytest.
 def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.MonkeyPatch):
     removed: list[tuple[str, bool]] = []
 
-    def keep(path: str, *_: object, remove_dumps: bool, told: object) -> Kept:
+    def keep(path: str, *_: object, remove_dumps: bool, **__: object) -> Kept:
         removed.append((path, remove_dumps))
         return Kept()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.unwinding.spool import DISK, MEMORY, Extent, Spool
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,12 +93,12 @@ def test_many_pieces_come_back_as_they_were(spool):
 
 
 def test_a_folder_that_takes_no_files_is_named(tmp_path):
-    with pytest.raises(OutputFailed, match="no-such-folder"):
+    with pytest.raises(OutputFailedError, match="no-such-folder"):
         Spool(str(tmp_path / "no-such-folder"))
 
 
 def test_a_full_disk_says_what_helps(spool):
     os.close(spool.disk)
     spool.disk = os.open("/dev/full", os.O_RDWR)
-    with pytest.raises(OutputFailed, match="a lower frequency"):
+    with pytest.raises(OutputFailedError, match="a lower frequency"):
         spool.write([bytes(100)])

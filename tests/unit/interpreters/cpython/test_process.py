@@ -9,7 +9,7 @@ import pytest
 from perfpy.interpreters.cpython import code_objects, frames
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
-from perfpy.interpreters.cpython.memory import UnreadableMemory
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
 from tests.builders.python_memory import BASE, PythonMemory
 
@@ -247,5 +247,5 @@ def test_versions_that_are_not_known_are_refused():
     memory = PythonMemory((3, 12))
     with pytest.raises(ValueError, match="is not known here"):
         PythonProcess(memory.heap, memory.runtime, (3, 7), lambda: 0.0)
-    with pytest.raises(UnreadableMemory):
+    with pytest.raises(UnreadableMemoryError):
         PythonProcess(memory.heap, 8, (3, 12), lambda: 0.0)

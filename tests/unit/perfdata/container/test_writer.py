@@ -12,7 +12,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.records import Comm, encode
 from perfpy.abi.sample_id import NO_ID
 from perfpy.abi.user_records import HeaderTracingData, decode
-from perfpy.errors import OutputFailed
+from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.compression import Packer
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.header import FileHeader, FileSection, PipeHeader, decode_attr_table, decode_header
@@ -82,7 +82,7 @@ def test_a_file_that_is_marked_says_how_much_there_is(path):
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(OutputFailed, match="No such file or directory"):
+    with pytest.raises(OutputFailedError, match="No such file or directory"):
         FileWriter(str(tmp_path / "nowhere" / "perf.data"))
 
 
@@ -95,7 +95,7 @@ def test_a_full_disk_keeps_whole_records_and_the_file_readable(path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "writev", full)
-    with pytest.raises(OutputFailed, match="what was recorded up to here is kept"):
+    with pytest.raises(OutputFailedError, match="what was recorded up to here is kept"):
         writer.write(comm("two"), comm("three"))
     monkeypatch.setattr(os, "writev", real)
     kept = writer.data
@@ -109,7 +109,7 @@ def test_a_full_disk_keeps_whole_records_and_the_file_readable(path, monkeypatch
 def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):
     writer = written(path, [comm("one")])
     monkeypatch.setattr(os, "writev", lambda fd, slices: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OutputFailed):
+    with pytest.raises(OutputFailedError):
         writer.finish(FEATURES)
     monkeypatch.undo()
     writer.close()

@@ -21,7 +21,7 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info, read_module
-from perfpy.symbols.files.elf import DAMAGE, BadElf, ElfFile
+from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 
@@ -155,7 +155,7 @@ def test_a_number_of_sections_in_the_first_header_is_not_believed(count: int):
         if count == 3:
             assert len(ElfFile("x", bytes(data)).sections) == 3
         else:
-            with pytest.raises(BadElf, match="sections"):
+            with pytest.raises(BadElfError, match="sections"):
                 ElfFile("x", bytes(data) + bytes(MB))
 
 
@@ -182,7 +182,7 @@ def test_a_section_that_becomes_a_thousand_times_its_size_is_left_out(name: str,
         read = ElfFile("x", file.build())
         assert read.build_id == ""
         if name == ".symtab":
-            with pytest.raises(BadElf, match=r"'.symtab': .* bytes of zlib data become more than 4194304"):
+            with pytest.raises(BadElfError, match=r"'.symtab': .* bytes of zlib data become more than 4194304"):
                 elf_symbols.load(read, read)
         else:
             assert "become more than" in read.flaws[0]
@@ -200,7 +200,7 @@ def test_mini_debug_information_that_becomes_too_large_is_left_out():
 def test_modules_that_become_too_large_are_refused(tmp_path):
     module = tmp_path / "x.ko.xz"
     module.write_bytes(lzma.compress(bytes(64 * MB), preset=0))
-    with bounded(), pytest.raises(BadElf, match=r"x\.ko\.xz: cannot decompress: .* become more than"):
+    with bounded(), pytest.raises(BadElfError, match=r"x\.ko\.xz: cannot decompress: .* become more than"):
         read_module(str(module))
 
 

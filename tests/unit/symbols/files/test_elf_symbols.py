@@ -14,7 +14,7 @@ import pytest
 from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.compressed_files import mini_debug_info
-from perfpy.symbols.files.elf import BadElf, ElfFile
+from perfpy.symbols.files.elf import BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 
@@ -190,7 +190,7 @@ def test_compressed_symbol_tables_are_read(bits: int, endian: str, kind: int, co
 def test_a_section_that_cannot_be_decompressed_says_so(kind: int):
     header = struct.pack("<IIQQ", kind, 0, 24, 8)
     file = plain().section(".symtab", header + b"nonsense", type=b.SYMTAB, flags=b.ALLOC | b.COMPRESSED)
-    with pytest.raises(BadElf, match=r"cannot decompress section '\.symtab'"):
+    with pytest.raises(BadElfError, match=r"cannot decompress section '\.symtab'"):
         at(file, 0x1010)
 
 
@@ -225,13 +225,13 @@ def test_mini_debug_info_is_an_elf_file_inside():
 
 def test_what_is_not_elf_says_so():
     for data in (b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\x07\x01" + bytes(60)):
-        with pytest.raises(BadElf, match="not an ELF file"):
+        with pytest.raises(BadElfError, match="not an ELF file"):
             ElfFile("script", data)
 
 
 def test_a_cut_file_says_so():
     built = plain().symbol("f", 0x1010, 8).build()
-    with pytest.raises(BadElf, match="damaged"):
+    with pytest.raises(BadElfError, match="damaged"):
         ElfFile("cut", built[:0x100])
 
 
@@ -241,5 +241,5 @@ def test_every_cut_of_a_file_is_refused_or_read():
         try:
             file = ElfFile("cut", built[:size])
             elf_symbols.load(file, file)
-        except (BadElf, ValueError):
+        except (BadElfError, ValueError):
             continue

@@ -11,7 +11,7 @@ import pytest
 import perfpy
 from perfpy import cli
 from perfpy.abi.flags import SampleType
-from perfpy.errors import BadPerfData, OutputFailed, PerfError
+from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
 from perfpy.perfdata.container.features import Feature
 from tests.builders import own_corpus
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -99,7 +99,7 @@ def test_what_recordings_share_is_written_once(tmp_path: Path) -> None:
         found = [one for file in (tables / table).glob("*.parquet") for one in pyarrow.parquet.read_table(file)[key].to_pylist()]
         assert len(found) == len(set(found)) > 0
     assert {path.name for path in (tables / "samples").glob("*")} == {"host=one", "host=two"}
-    with pytest.raises(BadPerfData, match="2 recordings; name one of them"):
+    with pytest.raises(BadPerfDataError, match="2 recordings; name one of them"):
         perfpy.open(tables)
     with perfpy.open(tables / "recordings" / f"{keys[1]}.parquet") as two:
         assert two.header["hostname"] == "two"
@@ -124,7 +124,7 @@ def test_names_are_no_paths(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     path = recorded(tmp_path / "a.data", "one")
-    with perfpy.open(path) as recording, pytest.raises(OutputFailed, match="other files in it"):
+    with perfpy.open(path) as recording, pytest.raises(OutputFailedError, match="other files in it"):
         recording.to_parquet(tmp_path)
     assert os.listdir(tmp_path) == ["a.data"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.counts.aggregation import CountState
-from perfpy.errors import KernelRefused
+from perfpy.errors import KernelRefusedError
 from perfpy.views.stat.screen import ScreenView
 from tests.builders.tallies import clock, hardware, pmu_counts, tally
 
@@ -23,7 +23,7 @@ def shown(counts: Tally, *, width: int = 100, colour: str = "", separators: str 
 
 def without_pmu() -> Tally:
     missing = hardware("cycles", 0)
-    why_not = KernelRefused("perf_event_open", errno.ENOENT, event="cycles", cause="no PMU here", remedy="count clocks")
+    why_not = KernelRefusedError("perf_event_open", errno.ENOENT, event="cycles", cause="no PMU here", remedy="count clocks")
     state = CountState(supported=False, why_not=why_not)
     return tally({clock(): (10**9, 10**9, 10**9), missing: (0, 0, 0)}, {missing: state})
 

@@ -59,7 +59,7 @@ def test_what_runs_no_python_is_left_alone(tmp_path: Path):
     ],
 )
 def test_one_line_says_what_to_type_where_it_cannot_be_asked(tmp_path: Path, version: str, says: str):
-    with pytest.raises(attach.NoNames) as raised:
+    with pytest.raises(attach.NoNamesError) as raised:
         attach.attach(7, proc(tmp_path, f"/usr/bin/python{version}"))
     text = str(raised.value)
     assert text.startswith("process 7: no names of Python functions: ")
@@ -77,7 +77,7 @@ def test_an_interpreter_that_others_may_write_to_is_not_run(tmp_path: Path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o777)
     found = attach.RunningPython((3, 14), str(program), is_program=True)
-    with pytest.raises(attach.NoNames, match="is not root's or ours alone"):
+    with pytest.raises(attach.NoNamesError, match="is not root's or ours"):
         attach._program(os.getpid(), found)
 
 
@@ -96,7 +96,7 @@ def test_a_process_that_only_starts_is_asked_again(tmp_path: Path, monkeypatch: 
 
 
 def test_a_process_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(attach.NoNames, match="asking it failed: PermissionError: no"):
+    with pytest.raises(attach.NoNamesError, match="asking it failed: PermissionError: no"):
         asker(tmp_path, "PermissionError: no", monkeypatch)._run("")
     assert (tmp_path / "asked").read_text() == "\n"
 
@@ -197,7 +197,7 @@ def test_a_process_that_forbids_it_is_told_of(python: str):
     with subprocess.Popen([python, "-X", "disable-remote-debug", "-c", SPIN]) as process:
         try:
             time.sleep(0.3)
-            with pytest.raises(attach.NoNames, match=r"asking it failed: RuntimeError: .*debug"):
+            with pytest.raises(attach.NoNamesError, match=r"asking it failed: RuntimeError: .*debug"):
                 attach.attach(process.pid)
         finally:
             process.kill()

@@ -35,7 +35,7 @@ PRIVATE_NOUNS = {
 }
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 
-FOUNDATION = {"abi", "errors", "untrusted"}
+FOUNDATION = {"abi", "errors", "former_names", "untrusted"}
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
@@ -57,8 +57,7 @@ MAY_IMPORT = {
     "analysis": FOUNDATION | {"workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "interpreters", "scheduling", "perfdata", "unwind", "symbols"},
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
-    "recording": FOUNDATION
-    | {"former_names", "workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "profiling": FOUNDATION | {"analysis", "recording", "measuring"},

@@ -103,6 +103,19 @@ def test_a_former_attribute_of_a_recording_warns_and_works(former: str, name: st
         assert getattr(recording, former) == getattr(recording, name)
 
 
+def test_a_former_attribute_of_a_report_warns_and_works(tmp_path) -> None:
+    path, former = tmp_path / "perf.data", "cut"
+    path.write_bytes(simple_recording().file())
+    with perfpy.open(path) as recording, pytest.warns(DeprecationWarning, match="Report.cut is called truncated now"):
+        assert getattr(recording.report(), former) == []
+
+
+def test_a_former_attribute_of_a_group_warns_and_works() -> None:
+    former = "unread"
+    with perfpy.open_many(["perf.data"]) as recordings, pytest.warns(DeprecationWarning, match="Recordings.unread is called failed now"):
+        assert getattr(recordings, former) == []
+
+
 @pytest.mark.parametrize("former", ["BadPerfData", "KernelRefused", "NotScheduled", "OutputFailed", "UnknownEvent", "WorkloadFailed"])
 def test_a_former_exception_warns_and_works(former: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"perfpy.errors.{former} is called {former}Error now"):

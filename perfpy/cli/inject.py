@@ -75,7 +75,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
     from perfpy.cli.line.notes import tell
     from perfpy.cli.line.perfconfig import load
-    from perfpy.unwind.cut_stacks import note
+    from perfpy.unwind.truncated_stacks import note
 
     injector = entries = mapper = None
     converter = _converter(recording, options)
@@ -90,7 +90,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     with _result(output, recording.data.path) as unfinished:
         inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
     if converter is not None:
-        tell(note(converter.cut), quiet=False, verbose=options.verbose)
+        tell(note(converter.truncated), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
         print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)

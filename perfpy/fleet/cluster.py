@@ -31,7 +31,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.folding import FoldedGroup, folded_group, merged_groups
 from perfpy.fleet.opening import told_of_first
 from perfpy.fleet.pace import in_time
-from perfpy.fleet.portable import Unread
+from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.remote import shown
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.version import __version__
@@ -168,7 +168,7 @@ class _Bundle:
 
     def fail(self, reason: str) -> None:
         """Name its recordings, and leave them out."""
-        self.result = packed(FoldedGroup(None, [Unread(shown(path), reason) for path in self.paths]))
+        self.result = packed(FoldedGroup(None, [RecordingProblem(shown(path), reason) for path in self.paths]))
 
 
 class _Folding:
@@ -294,7 +294,7 @@ def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> Folde
         return in_time(lambda: folded_group([path], request, shared), seconds)
     except TimeoutError:
         _kept.shared = SharedFiles()  # whoever is late has the others
-        return FoldedGroup(None, [Unread(shown(path), f"not read within {seconds:g} seconds")])
+        return FoldedGroup(None, [RecordingProblem(shown(path), f"not read within {seconds:g} seconds")])
 
 
 def _merged(parts: list[bytes]) -> bytes:

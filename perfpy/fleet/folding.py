@@ -25,7 +25,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import Merging
 from perfpy.fleet.opening import opened
 from perfpy.fleet.own_values import OwnWords
-from perfpy.fleet.portable import PortableProfile, Unread, portable
+from perfpy.fleet.portable import PortableProfile, RecordingProblem, portable
 from perfpy.fleet.remote import shown
 from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -97,12 +97,12 @@ class FoldingRequest(NamedTuple):
 
 
 class FoldedGroup(NamedTuple):
-    """Some recordings, put together; None where none could be read. unread: those that could not; refused: what was asked
+    """Some recordings, put together; None where none could be read. failed: those that could not; refused: what was asked
     that one of these cannot be asked, "" for nothing.
     """
 
     part: PortableProfile | None
-    unread: list[Unread]
+    failed: list[RecordingProblem]
     refused: str = ""
 
 
@@ -116,21 +116,21 @@ def _folded_or_named(path: str, request: FoldingRequest, shared: SharedFiles) ->
     try:
         return FoldedGroup(folded_recording(path, request, shared), [])
     except PerfError as error:
-        return FoldedGroup(None, [Unread.of(shown(path), error)], str(error) if isinstance(error, UsageError) else "")
+        return FoldedGroup(None, [RecordingProblem.of(shown(path), error)], str(error) if isinstance(error, UsageError) else "")
 
 
 def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
     """Neighbouring groups as one; each is let go of before the next is taken."""
     merging: Merging | None = None
-    unread: list[Unread] = []
+    failed: list[RecordingProblem] = []
     refused = ""
     for group in groups:
-        unread += group.unread
+        failed += group.failed
         refused = refused or group.refused
         if group.part is not None:
             merging = merging or Merging()
             merging.add(group.part)
-    return FoldedGroup(merging.result() if merging else None, unread, refused)
+    return FoldedGroup(merging.result() if merging else None, failed, refused)
 
 
 def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
@@ -155,7 +155,7 @@ def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | N
             asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
             found = _rows(recording, asked, timeline, symbolizer, symbols)
         lost, dropped = losses(recording.data)
-        warnings = [Unread(path, text) for text in recording.warnings]
+        warnings = [RecordingProblem(path, text) for text in recording.warnings]
         listed = [entry.filename for entry in recording.data.features.get("build_id", ())]
         return _weighted(found._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
 
@@ -179,7 +179,7 @@ def _rows(
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    found = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(cut=scan.cut)
+    found = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(truncated=scan.truncated)
     return _with_dimension(found, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else found
 
 
@@ -196,7 +196,8 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    return _with_dimension(portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites), "state")._replace(cut=scan.cut)
+    waits = portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)
+    return _with_dimension(waits, "state")._replace(truncated=scan.truncated)
 
 
 def _with_dimension(found: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:

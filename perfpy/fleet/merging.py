@@ -17,10 +17,10 @@ from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
-from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, Unread
+from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, RecordingProblem
 from perfpy.fleet.portable_lines import MergedLines, telling_columns
 from perfpy.symbols.known_frames import SymbolColumns
-from perfpy.unwind.cut_stacks import CutStacks
+from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -90,10 +90,10 @@ class Merging:
         self._period, self._count = GroupSums(), GroupSums()
         self._measures: dict[str, GroupSums] = {}
         self._lost = self._dropped = 0
-        self._cut: dict[tuple[int, str], tuple[int, int]] = {}
+        self._truncated: dict[tuple[int, str], tuple[int, int]] = {}
         self._by_function = True
         self._listed: dict[str, None] = {}
-        self._warnings: list[Unread] = []
+        self._warnings: list[RecordingProblem] = []
 
     def add(self, part: PortableProfile) -> None:
         """The next part."""
@@ -114,9 +114,9 @@ class Merging:
         maps = {"frame": frame, "comm": comm, "recording": recording, **{name: self._values_of(name, part) for name in part.values}}
         self._add_rows(part.folded, event, maps, self._chains_of(part, frame))
         self._lost, self._dropped = self._lost + part.lost, self._dropped + part.dropped
-        for one in part.cut:
-            cut, stacks = self._cut.get((one.size, one.machine), (0, 0))
-            self._cut[one.size, one.machine] = cut + one.cut, stacks + one.stacks
+        for one in part.truncated:
+            truncated, stacks = self._truncated.get((one.size, one.machine), (0, 0))
+            self._truncated[one.size, one.machine] = truncated + one.truncated, stacks + one.stacks
 
     def _frames_of(self, part: PortableProfile) -> NDArray[np.int32]:
         """The number here of each frame of a part. Builds of a file are told apart where addresses matter."""
@@ -209,7 +209,7 @@ class Merging:
         rows = Folded(event, mark.astype(np.bool_), chain - 1, np.concatenate(self._tids), *totals, dimensions, measures)
         frames = {name: np.concatenate([part[name] for part in self._frames]) for name in FRAME_COLUMNS}
         chain_frames, offsets = self._chains.chains()
-        cut = [CutStacks(*counts, *key) for key, counts in sorted(self._cut.items())]
+        truncated = [TruncatedStacks(*counts, *key) for key, counts in sorted(self._truncated.items())]
         return PortableProfile(
             self._recordings,
             self._events,
@@ -227,7 +227,7 @@ class Merging:
             self._formats,
             self._lines.result(),
             *(self._lost, self._dropped),
-            cut,
+            truncated,
             self._by_function,
             list(self._listed),
             self._warnings,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.frame_table import LineColumns
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 #: the columns of frames
 FRAME_COLUMNS = ("ip", "level", "dso", "address", "symbol", "symbol_offset", "map_start", "map_end")
@@ -38,14 +38,14 @@ FRAME_COLUMNS = ("ip", "level", "dso", "address", "symbol", "symbol_offset", "ma
 _SAME_EVERYWHERE = (PerfType.HARDWARE, PerfType.SOFTWARE, PerfType.HW_CACHE, PerfType.RAW)
 
 
-class Unread(NamedTuple):
+class RecordingProblem(NamedTuple):
     """A recording that could not be read, or not all of it, and why."""
 
     path: str
     reason: str
 
     @classmethod
-    def of(cls, path: str, error: Exception) -> Unread:
+    def of(cls, path: str, error: Exception) -> RecordingProblem:
         """Why a recording could not be read; its path is not said twice."""
         return cls(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path}, "))
 
@@ -57,7 +57,7 @@ class PortableProfile(NamedTuple):
     and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the distinct
     callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none; values: of dimensions
     whose numbers are the recordings' own, what these count (perfpy.fleet.own_values); formats: of each event, where it is a tracepoint;
-    lost, dropped: records; cut: stacks; by_function: whether addresses within a function need not be told apart; listed: files of the
+    lost, dropped: records; truncated: stacks; by_function: whether addresses within a function need not be told apart; listed: files of the
     recordings' build-id tables; warnings: of what could not be read of some.
     """
 
@@ -78,10 +78,10 @@ class PortableProfile(NamedTuple):
     lines: LineColumns | None
     lost: int
     dropped: int
-    cut: list[CutStacks]
+    truncated: list[TruncatedStacks]
     by_function: bool
     listed: list[str]
-    warnings: list[Unread]
+    warnings: list[RecordingProblem]
 
     @property
     def offsets(self) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from perfpy.fleet.late_symbols import with_symbols_from_here
 from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
 from perfpy.fleet.merged_profile import MergedProfile, several_builds
 from perfpy.fleet.opening import opened, told_of_first
-from perfpy.fleet.portable import Unread
+from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.remote import is_url, local_name, shown, urls_named
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
@@ -110,13 +110,20 @@ class Recordings:
         if weight not in WEIGHTS:
             raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
         self.paths = list(paths)  #: those that were named
-        self.unread: list[Unread] = []  #: those that could not be read the last time, and why
-        self.warnings: list[Unread] = []  #: what could not be read of others
+        self.failed: list[RecordingProblem] = []  #: those that could not be read the last time, and why
+        self.warnings: list[RecordingProblem] = []  #: what could not be read of others
         self._symbols = symbols
         self._check_owner = check_owner
         self.conditions: list[Conditions] = []  #: of where()
         self.weight, self._jobs = weight, jobs
         self._cluster, self._progress = cluster, progress
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from perfpy.former_names import former_attribute
+
+            return former_attribute(self, name, {"unread": "failed"})
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -132,13 +139,13 @@ class Recordings:
 
     def __iter__(self) -> Iterator[Recording]:
         """Each recording, open while it is looked at, for what is one machine's own (header, records); with what where() left of it."""
-        self.unread = []
+        self.failed = []
         for path in self.paths:
             with ExitStack() as open_one:
                 try:
                     recording = open_one.enter_context(opened(path, check_owner=self._check_owner, symbols=self._symbols))
                 except PerfError as error:
-                    self.unread.append(Unread.of(shown(path), error))
+                    self.failed.append(RecordingProblem.of(shown(path), error))
                     continue
                 narrowed = narrowed_by(recording, self.conditions)
                 if narrowed is not None:
@@ -189,7 +196,7 @@ class Recordings:
     @property
     def title(self) -> str:
         """How many recordings there are, without those that could not be read."""
-        return f"{len(self) - len(self.unread)} recordings"
+        return f"{len(self) - len(self.failed)} recordings"
 
     def report(
         self,
@@ -223,7 +230,7 @@ class Recordings:
         profile = MergedProfile(found, symbols or SymbolOptions())
         plan = plan_report(profile, options, profile.fields(raw=options.wanted.raw_trace))
         report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), found.listed)
-        report.lost, report.dropped, report.cut = found.lost, found.dropped, found.cut
+        report.lost, report.dropped, report.truncated = found.lost, found.dropped, found.truncated
         report.note_chains = lambda: several_builds(found, plan.layout)
         return profile, report
 
@@ -341,7 +348,7 @@ class Recordings:
             found = folded_by_cluster(self._cluster, self.paths, request, self._progress)
         else:
             found = merged_groups(self._folded_here(groups, request))
-        self.unread = found.unread
+        self.failed = found.failed
         if found.part is None:
             if found.refused:
                 raise UsageError(found.refused)
@@ -370,12 +377,12 @@ class Recordings:
 
     def _none_read(self) -> str:
         """Word the error if no recording can be read."""
-        first = f": {self.unread[0].path}: {self.unread[0].reason}" if self.unread else ""
+        first = f": {self.failed[0].path}: {self.failed[0].reason}" if self.failed else ""
         return f"none of {len(self)} recordings can be read{first}"
 
 
 def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0, cluster: str = "") -> Recordings:
-    """Recordings of several hosts, or days, to be reported as one; those that cannot be read are left out, and in `unread`.
+    """Recordings of several hosts, or days, to be reported as one; those that cannot be read are left out, and in `failed`.
 
     names: paths, patterns ("hosts/*.data"), folders with files *.data; weight: each counts by its events ("time"), its "samples", or
     all "equal"; jobs: how many processes read them (0: as many as CPUs); cluster: the address of a Dask scheduler whose workers do

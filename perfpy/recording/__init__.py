@@ -492,7 +492,7 @@ class Recording:
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.environment, verdict(hot.report, parts[0].cut if parts else ()))
+        text = PageText(self.title, self.environment, verdict(hot.report, parts[0].truncated if parts else ()))
         if not code:
             return render(parts, text)
         files = self.source_files(sample_filter=sample_filter, symbols=symbols)

@@ -14,5 +14,5 @@ What leaves: the callchains of user space, innermost frame first. From the botto
     saved_registers     where callers keep their registers, of many chains at once
     known_callers       callers that were found before; followed: the chains that go on as others did
     stepper             one step outwards for all samples together, as often as there are callers
-    callchains          batches of samples with longer callchains; cut_stacks: what is said of copies that are too short
+    callchains          batches of samples with longer callchains; truncated_stacks: what is said of copies that are too short
 """

@@ -77,7 +77,7 @@ class ArmTables:
         if words[0] & _INLINE:
             return _compact(words)
         if len(words) < 2:
-            raise ValueError("an entry that is cut")
+            raise ValueError("an entry that is truncated")
         return _bytes(words[1:], 1, words[1] >> 24)
 
     def _words(self, address: int, most: int) -> list[int]:
@@ -116,7 +116,7 @@ def _bytes(words: list[int], skipped: int, more: int) -> bytes:
 def rules_of(instructions: bytes) -> FrameRules | None:
     """What instructions of the table do, as rules; None for none, or for those that no rule says.
 
-    Raises ValueError for what is not in the ABI, StopIteration where the last instruction is cut.
+    Raises ValueError for what is not in the ABI, StopIteration where the last instruction is truncated.
     """
     if not instructions:
         return None

@@ -15,8 +15,8 @@ import numpy as np
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
 from perfpy.unwind.architectures import architecture
-from perfpy.unwind.cut_stacks import CutStacks
 from perfpy.unwind.stepper import Stepper, UserStacks
+from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -79,27 +79,27 @@ class UserCallchains:
         return bool(self._has.any())
 
     @property
-    def cut(self) -> list[CutStacks]:
-        """What was cut so far, by the size of the copies, smallest first; and what was not unwound."""
-        cut = [CutStacks(cut, stacks, size) for size, (cut, stacks) in sorted(self._counts.items()) if cut]
-        return [*cut, CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else cut
+    def truncated(self) -> list[TruncatedStacks]:
+        """What was truncated so far, by the size of the copies, smallest first; and what was not unwound."""
+        truncated = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in sorted(self._counts.items()) if truncated]
+        return [*truncated, TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else truncated
 
-    def taken(self) -> list[CutStacks]:
+    def taken(self) -> list[TruncatedStacks]:
         """What is counted so far, to be added to what another process counts; this one begins anew."""
-        counted = [CutStacks(cut, stacks, size) for size, (cut, stacks) in self._counts.items()]
-        counted += [CutStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
+        counted = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in self._counts.items()]
+        counted += [TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
         self._counts.clear()
         self._left_out = 0
         return counted
 
-    def add(self, counted: Iterable[CutStacks]) -> None:
+    def add(self, counted: Iterable[TruncatedStacks]) -> None:
         """Count what another process took."""
-        for cut, stacks, size, machine in counted:
+        for truncated, stacks, size, machine in counted:
             if machine:
                 self._left_out += stacks
             else:
                 counts = self._counts.setdefault(size, [0, 0])
-                counts[0] += cut
+                counts[0] += truncated
                 counts[1] += stacks
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
@@ -114,7 +114,7 @@ class UserCallchains:
                 self._left_out += len(rows)
             else:
                 found = stepper.unwind(self._stacks(columns.take(rows), attr, key[rows]))
-                self._count(columns["user_stack"].lengths[rows], found.is_cut, attr.sample_stack_user)
+                self._count(columns["user_stack"].lengths[rows], found.is_truncated, attr.sample_stack_user)
                 if self._apart:
                     users = placed(users, rows, Ragged(stepper.shown(found.frames, self._symbolizer), found.chains.offsets))
                 else:
@@ -161,11 +161,11 @@ class UserCallchains:
         data, starts, sizes = _copies(columns["user_stack"])
         return UserStacks(by_number, data, starts, sizes, columns["pid"], key)
 
-    def _count(self, lengths: NDArray[np.int64], is_cut: NDArray[np.bool_], size: int) -> None:
+    def _count(self, lengths: NDArray[np.int64], is_truncated: NDArray[np.bool_], size: int) -> None:
         """A copy that is shorter than was asked for ends where the stack does."""
         counts = self._counts.setdefault(size, [0, 0])
-        counts[0] += int(np.count_nonzero(is_cut & (lengths >= size & ~7)))
-        counts[1] += len(is_cut)
+        counts[0] += int(np.count_nonzero(is_truncated & (lengths >= size & ~7)))
+        counts[1] += len(is_truncated)
 
 
 def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

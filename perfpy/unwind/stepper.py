@@ -74,14 +74,14 @@ class UserStacks(NamedTuple):
 
 
 class Unwound(NamedTuple):
-    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_cut: whether one ends because the copy of its stack does.
+    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_truncated: whether one ends because the copy of its stack does.
 
     frames: the same by the ids of the stepper's symbolizer, LOST for the marker.
     """
 
     chains: Ragged
     frames: NDArray[np.int32]
-    is_cut: NDArray[np.bool_]
+    is_truncated: NDArray[np.bool_]
 
 
 class Stepper:
@@ -172,7 +172,7 @@ class _StepperRun:
         self._pc = self._sampled(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian)
-        self._is_cut = np.zeros(self._count, bool)
+        self._is_truncated = np.zeros(self._count, bool)
         self._back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
         self._state = np.full(len(self._alive), UNKNOWN, np.int32)
         self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
@@ -337,7 +337,7 @@ class _StepperRun:
             filled[samples] = position + 1
         values = self._symbolizer.frames.ip.take(frames)
         values[frames == LOST] = CONTEXT_LOST_CALLER
-        return Unwound(Ragged(values, offsets), frames, self._is_cut)
+        return Unwound(Ragged(values, offsets), frames, self._is_truncated)
 
     def _keep(self, rows: Rows) -> None:
         """Go on with some of the samples only."""
@@ -402,7 +402,7 @@ class _StepperRun:
             return
         addresses = cfa[rows] + column.value[rules].view(np.uint64) & self._mask
         samples = self._alive[rows]
-        self._is_cut[samples] = self._memory.is_above(samples, addresses)
+        self._is_truncated[samples] = self._memory.is_above(samples, addresses)
         if self._architecture.links:
             return
         mapped = self._code.is_code(self._symbolizer.frames_in(self._scenes, addresses, samples))

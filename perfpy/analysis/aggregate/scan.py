@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 #: told which share of the file has been read (0 to 1)
 Progress: TypeAlias = "Callable[[float], None]"
@@ -60,7 +60,7 @@ class FoldedPart(NamedTuple):
 
     before: list[tuple[int, int]]
     last: PartialProfile
-    stacks: list[CutStacks]
+    stacks: list[TruncatedStacks]
 
 
 class MoreColumns(Protocol):
@@ -168,9 +168,9 @@ class SampleScan:
         return user_callchains(self.data, self.symbolizer, self.max_stack, callers_first=self.callers_first)
 
     @property
-    def cut(self) -> list[CutStacks]:
+    def truncated(self) -> list[TruncatedStacks]:
         """What copies of stacks were too short for, as far as was read."""
-        return self.unwinding.cut if self.unwinding else []
+        return self.unwinding.truncated if self.unwinding else []
 
     def _fields(self) -> list[str]:
         """The sample columns that are needed."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.providers.missing import MissingSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,7 @@ class Report:
     """The histograms of a recording, in the order of its events.
 
     lost: samples that the kernel says it dropped; dropped: records of any kind
-    for which there was no room; cut: callchains that end because copies of
+    for which there was no room; truncated: callchains that end because copies of
     stacks were too short; folded: the samples that it was made of; find_missing,
     note_chains: what makes `missing` and `notes`, which few readers ask for; display: what words it where Python shows it.
 
@@ -64,11 +64,18 @@ class Report:
     layout: Layout
     lost: int
     dropped: int
-    cut: list[CutStacks]
+    truncated: list[TruncatedStacks]
     folded: Folded
     find_missing: Callable[[], list[MissingSymbols]]
     note_chains: Callable[[], str]
     display: Display | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from perfpy.former_names import former_attribute
+
+            return former_attribute(self, name, {"cut": "truncated"})
 
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.shown())
@@ -188,7 +195,7 @@ def make_report(
     words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), TraceData(profile.raw.payloads, payloads), memory, machine)
     report = report_of(plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
     report.lost, report.dropped = losses(data)
-    report.cut, report.note_chains = scan.cut, lambda: _chain_note(data, profile, symbolizer)
+    report.truncated, report.note_chains = scan.truncated, lambda: _chain_note(data, profile, symbolizer)
     return report
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 _UNKNOWN = "[unknown]"
 _LOST_CALLER = "[unknown callers]"  # whatever called what lies upon it: copies of stacks may end early
@@ -72,7 +72,7 @@ def make_stacks(
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
     scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
     profile, samples = _folded_and_timed(scan, recipe, most_samples) if timed else (scan.profile(), None)
-    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.cut, samples, sites=sites)
+    builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.truncated, samples, sites=sites)
     chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
@@ -132,7 +132,7 @@ class _Builder:
         comms: Sequence[str],
         sample_filter: SampleFilter,
         profile: FoldedSamples,
-        cut: Sequence[CutStacks],
+        truncated: Sequence[TruncatedStacks],
         timed: SampleColumns | None,
         *,
         sites: bool,
@@ -145,7 +145,7 @@ class _Builder:
         self._unwound = any(event.attr.sample_type & SampleType.STACK_USER for event in events)
         self._profile = profile
         self._timed = timed
-        self._cut = cut
+        self._truncated = truncated
 
     def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """The distinct chains with inlined calls: frames, where each begins, and that of every row.
@@ -218,7 +218,7 @@ class _Builder:
             weight.astype(np.uint64),
             folded.count[rows],
             self._timed_samples(wanted, folded, chains),
-            self._cut,
+            self._truncated,
             is_time(self._events[number]) and LATENCY not in folded.measures,
             is_off_cpu(self._events[number]),
             tracepoint=self._events[number].attr.type == PerfType.TRACEPOINT,

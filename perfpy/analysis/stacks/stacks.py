@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks.code_sites import CodeSites
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 #: events whose periods are nanoseconds
@@ -63,7 +63,7 @@ class Stacks:
     chain i is frames[offsets[i]:offsets[i + 1]], function ids from the
     innermost out (int32, int64); comms: table of command names. A row says
     that `chain` was seen `count` times in `comm`, with the periods' sum
-    `weight` (equally long arrays). timed: the single samples, where wanted; cut: what copies of the recording's
+    `weight` (equally long arrays). timed: the single samples, where wanted; truncated: what copies of the recording's
     stacks were too short for; in_seconds: weights are ns of time; off_cpu: of waits, which end when their samples are taken.
     sites, site: where in code the frames are, and for each of `frames` its row there, where wanted: chains that differ only in these
     are then different ones. tracepoint: samples are of one; payloads: their raw data, where wanted.
@@ -79,7 +79,7 @@ class Stacks:
     weight: NDArray[np.uint64]
     count: NDArray[np.int64]
     timed: TimedSamples | None = None
-    cut: Sequence[CutStacks] = ()
+    truncated: Sequence[TruncatedStacks] = ()
     in_seconds: bool = False
     off_cpu: bool = False
     sites: CodeSites | None = None

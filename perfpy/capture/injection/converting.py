@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 class CallchainConverter:
@@ -33,9 +33,9 @@ class CallchainConverter:
         self._unwound = [event.index for event in data.events if has_user_stacks(event.attr)]
 
     @property
-    def cut(self) -> list[CutStacks]:
+    def truncated(self) -> list[TruncatedStacks]:
         """What copies were too short for, as far as was read."""
-        return self._callchains.cut
+        return self._callchains.truncated
 
     def attr(self, attr: EventAttr) -> EventAttr:
         """An event's attr as the new recording has it."""

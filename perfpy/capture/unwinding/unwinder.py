@@ -22,7 +22,7 @@ from perfpy.capture.unwinding.replay import Replay
 from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.unwind.callchains import UserCallchains
-from perfpy.unwind.cut_stacks import CutStacks, note
+from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -93,7 +93,7 @@ class PieceUnwinder:
         self._python = self._new_python(events[0], *python) if python else None
         self._held: _Held | None = None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
-        self._cut: dict[int, CutStacks] = {}
+        self._truncated: dict[int, TruncatedStacks] = {}
         self._hits = DsoHits([plain_attr(attr) if number in self._unwound_events else attr for number, attr in enumerate(self._attrs)])
 
     def _new_waits(self, events: Sequence[FileEvent]) -> PieceWaits | None:
@@ -233,7 +233,7 @@ class PieceUnwinder:
         """What unwinds by all that is known; before: no sample with a lower key is to come."""
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
-            self._note_cut()
+            self._note_truncated()
             self._current = (
                 symbolizer,
                 UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
@@ -244,17 +244,17 @@ class PieceUnwinder:
         """Which files the samples fell into, as DsoHits.told() has it."""
         return self._hits.told()
 
-    def _note_cut(self) -> None:
-        for cut in self._current[1].cut if self._current else ():
-            before = self._cut.get(cut.size, cut._replace(cut=0, stacks=0))
-            self._cut[cut.size] = CutStacks(before.cut + cut.cut, before.stacks + cut.stacks, cut.size)
+    def _note_truncated(self) -> None:
+        for new in self._current[1].truncated if self._current else ():
+            old = self._truncated.get(new.size, new._replace(truncated=0, stacks=0))
+            self._truncated[new.size] = TruncatedStacks(old.truncated + new.truncated, old.stacks + new.stacks, new.size)
 
     def notes(self) -> list[str]:
         """What the user ought to know, at the end."""
-        self._note_cut()
+        self._note_truncated()
         self._current = None
         return (
-            [f"note: {line}" for line in note(self._cut.values())]
+            [f"note: {line}" for line in note(self._truncated.values())]
             + (self._waits.notes() if self._waits else [])
             + (self._java.notes() if self._java else [])
             + (self._python.notes() if self._python else [])

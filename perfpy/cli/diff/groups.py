@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.cli.diff.asked import are_relative, report_options, sample_filter, sort_keys, symbol_options
+from perfpy.cli.line.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.line.limits import told
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -17,7 +18,6 @@ from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.sent_settings import SentSettings
 from perfpy.cli.line.terminal import console, print_lines, wants_plain
-from perfpy.cli.line.unread import tell_unread
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class GroupDiffRun:
             found = self._changes(groups, symbols)
             page = self._page(groups, found, symbols) if asked.flamegraph is not None else None
         self._write(found, groups, page)
-        unread = tell_unread(groups, quiet=asked.quiet)
-        return self._exceeded(found) or unread
+        failed = warn_of_failed_recordings(groups, quiet=asked.quiet)
+        return self._exceeded(found) or failed
 
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """What changed in each event. Raises PerfError where there is nothing to compare."""
@@ -121,7 +121,7 @@ class GroupDiffRun:
         elif asked.json is not None:
             from perfpy.views.diff.groups_json import groups_json
 
-            write_text(asked.json, groups_json(found, [unread for group in groups for unread in group.unread]))
+            write_text(asked.json, groups_json(found, [failed for group in groups for failed in group.failed]))
         elif wants_plain(stdio=asked.stdio) or asked.field_separator is not None:
             print_lines(group_lines(found, separator=asked.field_separator, quiet=asked.quiet))
         else:

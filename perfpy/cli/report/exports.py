@@ -15,7 +15,7 @@ from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
-from perfpy.unwind.cut_stacks import note
+from perfpy.unwind.truncated_stacks import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
             write_folded(stacks, path, quiet=asked.quiet)
         else:
             write_bytes(path, makers[name](), quiet=asked.quiet)
-    tell(note(stacks[0].cut), quiet=asked.quiet, verbose=asked.verbose)
+    tell(note(stacks[0].truncated), quiet=asked.quiet, verbose=asked.verbose)
 
 
 class _WantedStacks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.analysis.sortkeys.names import DEFAULT_ORDER
+from perfpy.cli.line.failed_recordings import warn_of_failed_recordings
 from perfpy.cli.line.notes import tell
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
@@ -17,7 +18,6 @@ from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.sent_settings import SentSettings
 from perfpy.cli.line.terminal import print_lines
-from perfpy.cli.line.unread import tell_unread
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_what_stacks_have_not, write_folded
 from perfpy.cli.report.request import ReportRequest
 
@@ -55,7 +55,7 @@ def report_many(asked: ReportCommandOptions) -> int:
             _export(recordings, asked)
         if not asked.exports or asked.json is not None:
             _report(recordings, asked)
-    return tell_unread([recordings], quiet=asked.quiet)
+    return warn_of_failed_recordings([recordings], quiet=asked.quiet)
 
 
 def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:

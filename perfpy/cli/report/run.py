@@ -195,7 +195,7 @@ class ReportRun:
     def _notes(self, report: Report) -> Iterator[str]:
         """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
         from perfpy.symbols.providers.missing import note
-        from perfpy.unwind import cut_stacks
+        from perfpy.unwind import truncated_stacks
 
         if self._plain and self._request.sample_filter().marks:
             from perfpy.analysis.report.quality import filtered_rows_notes
@@ -203,7 +203,7 @@ class ReportRun:
             yield from filtered_rows_notes(report)
         yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
         yield from report.notes
-        yield from cut_stacks.note(report.cut)
+        yield from truncated_stacks.note(report.truncated)
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:

@@ -96,11 +96,11 @@ class SampleListing:
             _count_misordered(run)
         elif not run.write(sys.stdout.buffer):
             self._explain(run)
-        if run.cut:
+        if run.truncated:
             from perfpy.cli.line.notes import tell
-            from perfpy.unwind.cut_stacks import note
+            from perfpy.unwind.truncated_stacks import note
 
-            tell(note(run.cut), quiet=asked.quiet, verbose=asked.verbose)
+            tell(note(run.truncated), quiet=asked.quiet, verbose=asked.verbose)
 
     def _print_pmcu(self) -> None:
         """The samples of hardware that keeps its own, which come in no order with the kernel's."""

@@ -112,7 +112,7 @@ class RecordScans:
         return any(stream.damage for stream in self.streams)
 
     @property
-    def is_cut(self) -> bool:
+    def is_truncated(self) -> bool:
         """Whether all that was wrong with the last pass is that the file ends inside a record."""
         found = [stream.damage for stream in self.streams if stream.damage]
         return bool(found) and all(damage.is_end for damage in found)

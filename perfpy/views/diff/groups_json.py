@@ -3,7 +3,7 @@
 What enters: GroupChanges. What leaves: one JSON object, made for programs and stable: fields may be added, those below stay.
 
     {"format": "perfpy-group-diff", "version": 1, "unit": "host" | "recording",
-     "unread": [{"file", "reason"}, ...],
+     "failed": [{"file", "reason"}, ...],
      "events": [
        {"name", "test": "permutation" | "student" | null,          null: a group has but one host
         "rate": {"groups": [{"mean", "deviation"}, ...], "change", "interval", "chance", "significant"} or null,
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-def groups_json(found: Sequence[GroupChanges], unread: Sequence[tuple[str, str]]) -> Iterator[str]:
+def groups_json(found: Sequence[GroupChanges], failed: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield the text, in pieces.
 
     Args:
         found: the changes of each event.
-        unread: path and reason of each recording that could not be read.
+        failed: path and reason of each recording that could not be read.
     """
     head = {
         "format": "perfpy-group-diff",
         "version": VERSION,
         "unit": found[0].unit if found else None,
-        "unread": [{"file": path, "reason": reason} for path, reason in unread],
+        "failed": [{"file": path, "reason": reason} for path, reason in failed],
     }
     yield json.dumps({**head, "events": [_event(changes) for changes in found]}, indent=1)
     yield "\n"

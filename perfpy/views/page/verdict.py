@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.report.quality import margin, quality_notes
 from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.symbols.providers.missing import note
-from perfpy.unwind.cut_stacks import note as cut_note
+from perfpy.unwind.truncated_stacks import note as cut_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.analysis.report.report import Report
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 _SHORT_WAITS: Final = (
@@ -25,9 +25,9 @@ _SHORT_WAITS: Final = (
 )
 
 
-def verdict(report: Report, cut: Sequence[CutStacks] = ()) -> list[str]:
-    """The lines. cut: what copies of stacks were too short for."""
-    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(cut)]
+def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:
+    """The lines. truncated: what copies of stacks were too short for."""
+    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(truncated)]
     if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
         doubts.append(_SHORT_WAITS)
     counted = f"{report.samples:,} samples, {f'{report.lost:,} lost' if report.lost else 'none lost'}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_spans import Span
     from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.recorded import Recorded
 
 MadeT = TypeVar("MadeT")
@@ -40,7 +40,7 @@ class _Done(NamedTuple, Generic[MadeT]):
     """What was made of a span, and what else is to be said. counts: see UserCallchains."""
 
     made: MadeT
-    counts: list[CutStacks]
+    counts: list[TruncatedStacks]
     warnings: list[str]
 
 

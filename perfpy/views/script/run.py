@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.lines import DumpLines, ScriptLines
@@ -156,9 +156,9 @@ class ScriptRun:
         return self._context()
 
     @property
-    def cut(self) -> list[CutStacks]:
+    def truncated(self) -> list[TruncatedStacks]:
         """What copies of stacks were too short for, as far as was read."""
-        return self._unwound.cut if self._unwound else []
+        return self._unwound.truncated if self._unwound else []
 
     def dump_lines(self) -> tuple[DumpLines, str]:
         """Script's lines for a dump of every record, and what the dump says of rounds."""

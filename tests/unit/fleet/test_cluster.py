@@ -14,7 +14,7 @@ from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
 from perfpy.fleet.cluster import _awaited, _folded, _Folding, _seconds_each, cluster_address
 from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merged_groups
-from perfpy.fleet.portable import Unread
+from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.recordings import Recordings
 from tests.builders.own_corpus import RECORDINGS
 
@@ -29,7 +29,7 @@ OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), call_graph=CallGr
 
 def report(recordings, asked=None):
     rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(options=OPTIONS, asked=asked)]
-    return rows, [path for path, _ in recordings.unread]
+    return rows, [path for path, _ in recordings.failed]
 
 def harmful(recording):
     if recording.path.endswith("host3.data"):
@@ -47,7 +47,7 @@ if __name__ == "__main__":
         allowed, cluster.scheduler.allowed_failures = cluster.scheduler.allowed_failures, 0
         harmed = Recordings(paths, cluster=cluster.scheduler_address)
         found["harmed"] = report(harmed, harmful)
-        found["reasons"] = [reason for path, reason in harmed.unread]
+        found["reasons"] = [reason for path, reason in harmed.failed]
         del os.environ["PERFPY_CLUSTER_TIMEOUT"]
         cluster.scheduler.allowed_failures = allowed
         def killing(share):
@@ -80,8 +80,8 @@ def test_a_cluster_gives_the_same_report_also_when_workers_are_lost(tmp_path):
     assert found["harmed"][0] == found["without"][0]
     assert found["harmed"][1] == [str(paths[number]) for number in (3, 4, 5, 7)]
     assert found["reasons"][:2] == ["the workers that tried to read it were lost", "not read within 10 seconds"]
-    rows, unread = found["alone"]
-    assert unread == [str(paths[5]), str(paths[7])]
+    rows, failed = found["alone"]
+    assert failed == [str(paths[5]), str(paths[7])]
     assert len(rows) > 10
 
 
@@ -181,5 +181,7 @@ def test_the_address_may_be_in_the_environment(monkeypatch):
 
 
 def test_groups_of_which_nothing_could_be_read():
-    nothing = FoldedGroup(None, [Unread("a", "why")])
-    assert merged_groups([nothing, FoldedGroup(None, [Unread("b", "why")])]) == FoldedGroup(None, [Unread("a", "why"), Unread("b", "why")])
+    nothing = FoldedGroup(None, [RecordingProblem("a", "why")])
+    assert merged_groups([nothing, FoldedGroup(None, [RecordingProblem("b", "why")])]) == FoldedGroup(
+        None, [RecordingProblem("a", "why"), RecordingProblem("b", "why")]
+    )

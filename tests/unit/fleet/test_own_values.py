@@ -119,8 +119,8 @@ def test_fields_of_tracepoints_that_kernels_number_and_place_differently_are_one
 def test_a_recording_without_what_is_asked_for_is_left_out_and_named(unpacked):
     recordings = Recordings([unpacked("chains"), unpacked("arm64-sched")], jobs=1)
     report = recordings.report(options=asked("prev_comm"))
-    assert [unread.path for unread in recordings.unread] == [unpacked("chains")]
-    assert "prev_comm" in recordings.unread[0].reason
+    assert [failed.path for failed in recordings.failed] == [unpacked("chains")]
+    assert "prev_comm" in recordings.failed[0].reason
     assert report.samples
     with pytest.raises(UsageError, match="prev_comm"):
         Recordings([unpacked("chains")], jobs=1).report(options=asked("prev_comm"))
@@ -136,7 +136,7 @@ def test_all_fields_of_tracepoints_of_recordings_of_which_some_have_none(unpacke
     paths = [unpacked("chains"), unpacked("sched"), unpacked("arm64-sched")]
     found = Recordings(paths, jobs=1)
     report = found.report(options=asked("trace_fields"))
-    assert not found.unread
+    assert not found.failed
     with Recording(paths[1]) as recording:
         alone = shown(recording.report(options=asked("trace_fields")))
     together = shown(report)
@@ -160,7 +160,7 @@ def test_stacks_of_recordings_with_waits_and_without(unpacked, tmp_path):
     (tmp_path / "waits.data").write_bytes(built.file())
     both = Recordings([unpacked("chains"), str(tmp_path / "waits.data")], jobs=1)
     stacks = {part.event: list(folded(part)) for part in both.stacks()}
-    assert not both.unread
+    assert not both.failed
     assert stacks[OFF_CPU_EVENT][0].endswith("[S (sleeping)] 5000")
     with Recording(unpacked("chains")) as recording:
         assert stacks["task-clock"] == list(folded(recording.stacks()[0]))

@@ -124,8 +124,8 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
     good = paths(folder, "chains")
     recordings = Recordings([missing, *good, str(bad)], jobs=2)
     assert text(recordings.report(options=CALLERS)) == text(Recordings(good).report(options=CALLERS))
-    assert [unread.path for unread in recordings.unread] == [missing, str(bad)]
-    assert all(unread.reason for unread in recordings.unread)
+    assert [failed.path for failed in recordings.failed] == [missing, str(bad)]
+    assert all(failed.reason for failed in recordings.failed)
     with pytest.raises(PerfError, match="none of 2 recordings"):
         Recordings([missing, str(bad)]).report()
 
@@ -144,7 +144,7 @@ def test_recordings_of_branches_are_left_out_where_others_are_not(folder, tmp_pa
 
     recordings = Recordings([*paths(folder, "chains"), str(branches)], jobs=1)
     assert text(recordings.report(options=CALLERS, asked=asked)) == text(Recordings(paths(folder, "chains")).report(options=CALLERS))
-    assert [unread.path for unread in recordings.unread] == [str(branches)]
+    assert [failed.path for failed in recordings.failed] == [str(branches)]
 
 
 def test_stacks_of_all(folder):

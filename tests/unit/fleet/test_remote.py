@@ -113,7 +113,7 @@ def test_file_urls_are_paths(here: list[str]) -> None:
 def test_who_cannot_be_fetched_is_named_and_left_out(here: list[str], server: str) -> None:
     recordings = Recordings([f"{server}/{name}" for name in (NAMES[0], "gone", "cut.data", "elsewhere")], jobs=1)
     assert [(*row.texts.values(), row.period) for row in recordings.report(by="comm,dso,symbol")] == rows(here[:1])
-    reasons = {unread.path.removeprefix(server): unread.reason for unread in recordings.unread}
+    reasons = {failed.path.removeprefix(server): failed.reason for failed in recordings.failed}
     assert reasons["/gone"] == "the server does not give it"
     assert reasons["/cut.data"].startswith("cut off after ")
     assert reasons["/elsewhere"] == "the server does not give it"
@@ -148,8 +148,8 @@ def test_passwords_and_signatures_are_not_shown(server: str) -> None:
     recordings = Recordings([signed], jobs=1)
     with pytest.raises(PerfError) as caught:
         recordings.report()
-    assert "secret" not in str(caught.value) + str(recordings.unread)
-    assert "abc" not in str(caught.value) + str(recordings.unread)
+    assert "secret" not in str(caught.value) + str(recordings.failed)
+    assert "abc" not in str(caught.value) + str(recordings.failed)
 
 
 def test_a_listing_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from perfpy.analysis.samples.callchains import frames_of, whole_chains_of
 from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.unwind.callchains import UserCallchains, joined, limited
-from perfpy.unwind.cut_stacks import CutStacks, larger, note
+from perfpy.unwind.truncated_stacks import TruncatedStacks, larger, note
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -58,7 +58,7 @@ WHOLE = stack_of(CODE + MIDDLE + 0x20, 0, CODE + OUTER + 0x20)
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """A leaf with both callers, from user space and from the kernel; a cut one; and a sample of the kernel alone."""
+    """A leaf with both callers, from user space and from the kernel; a truncated one; and a sample of the kernel alone."""
     attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
     built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
     built.record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
@@ -97,7 +97,7 @@ def test_batches_come_with_whole_callchains(recording, tmp_path):
     assert sorted(batch.columns) == ["callchain", "time"]
     assert as_recorded == [[], KERNEL, [], KERNEL]
     assert unwinding is not None
-    assert [(one.cut, one.stacks, one.size) for one in unwinding.cut] == [(1, 3, COPY)]
+    assert [(one.truncated, one.stacks, one.size) for one in unwinding.truncated] == [(1, 3, COPY)]
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
@@ -127,7 +127,7 @@ def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
         unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
         (batch,) = opened.batches(["callchain"], unwinding)
     assert [row.tolist() for row in batch.columns["callchain"]] == [[], KERNEL, [], KERNEL]
-    assert unwinding.cut == [CutStacks(0, 3, 0, "vax")]
+    assert unwinding.truncated == [TruncatedStacks(0, 3, 0, "vax")]
 
 
 def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
@@ -136,14 +136,14 @@ def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
     names = [[stacks.functions[number].name for number in stacks.chain_of(chain).tolist()] for chain in stacks.chain.tolist()]
     assert names[0] == ["leaf", "middle", "outer"]
     assert names[2] == ["leaf", *["middle"] * 4, "[unknown callers]"]
-    assert [one.cut for one in stacks.cut] == [1]
+    assert [one.truncated for one in stacks.truncated] == [1]
 
 
 def test_a_report_counts_callers(recording, tmp_path):
     with perfpy.open(recording) as opened:
         report = opened.report(callers=True, symbols=no_files(tmp_path))
     assert {"leaf", "middle", "outer"} <= {row.texts["symbol"].split()[-1] for row in report.top(10)}
-    assert [one.cut for one in report.cut] == [1]
+    assert [one.truncated for one in report.truncated] == [1]
 
 
 def test_script_prints_whole_callchains_and_a_note(recording, capfd):
@@ -152,7 +152,7 @@ def test_script_prints_whole_callchains_and_a_note(recording, capfd):
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
     assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
-    assert note([CutStacks(1, 3, COPY)])[0] in err.splitlines()
+    assert note([TruncatedStacks(1, 3, COPY)])[0] in err.splitlines()
 
 
 def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
@@ -204,9 +204,9 @@ def test_samples_without_the_columns_stay_as_they_are():
 
 def test_the_size_to_ask_for_grows_with_the_share_and_ends_at_what_is_possible():
     assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
-    assert note([CutStacks(0, 10, 8192)]) == []
-    assert note([CutStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy does not know how stacks of vax are unwound"]
-    assert note([CutStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
+    assert note([TruncatedStacks(0, 10, 8192)]) == []
+    assert note([TruncatedStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy cannot unwind stacks of vax"]
+    assert note([TruncatedStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
 
 
 @pytest.mark.parametrize("chunk", [1 << 16, 1 << 25], ids=["many chunks", "one"])

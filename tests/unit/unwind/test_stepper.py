@@ -101,7 +101,7 @@ def test_callers_are_found_by_rules(process):
     stack = words(returns_to(MIDDLE), 1, 2, 3, returns_to(OUTER)) + PADDING
     found = process.unwound(stack, {PC: CODE + LEAF}, copies=3)
     assert [chain(found, row) for row in range(3)] == [calls(LEAF, MIDDLE, OUTER)] * 3
-    assert not found.is_cut.any()
+    assert not found.is_truncated.any()
 
 
 def test_the_frame_pointer_is_followed_from_frame_to_frame(process):
@@ -182,7 +182,7 @@ def test_a_chain_that_leaves_the_copy_of_the_stack_is_cut_and_marked(process):
     process.function(MIDDLE, cfi.define_cfa_offset(0x100))
     found = process.unwound(words(returns_to(MIDDLE)) + PADDING, {PC: CODE + LEAF})
     assert chain(found) == [*calls(LEAF, MIDDLE), CONTEXT_LOST_CALLER]
-    assert found.is_cut.tolist() == [True]
+    assert found.is_truncated.tolist() == [True]
 
 
 def test_a_return_address_of_zero_ends_the_chain(process):
@@ -191,14 +191,14 @@ def test_a_return_address_of_zero_ends_the_chain(process):
     process.function(MIDDLE)
     found = process.unwound(words(returns_to(MIDDLE), 0) + PADDING, {PC: CODE + LEAF})
     assert chain(found) == calls(LEAF, MIDDLE)
-    assert not found.is_cut.any()
+    assert not found.is_truncated.any()
 
 
 def test_a_return_address_of_zero_where_a_frame_was_guessed_is_marked_but_not_cut(process):
     process.function(OUTER)
     found = process.unwound(words(STACK + 0x20, 0) + PADDING, {PC: CODE + LEAF, BP: STACK})
     assert chain(found) == [*calls(LEAF), CONTEXT_LOST_CALLER]
-    assert not found.is_cut.any()
+    assert not found.is_truncated.any()
 
 
 def test_a_return_address_where_nothing_is_mapped_ends_the_chain(process):

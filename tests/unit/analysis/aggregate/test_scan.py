@@ -29,7 +29,7 @@ from tests.builders.timeline import comm, mmap
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.unwind.cut_stacks import CutStacks
+    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 CODE, STACK, COPY = 0x400000, 0x7FFF0000, 64
 CALLERS = CallGraph(order="caller")
@@ -72,7 +72,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return unpacked
 
 
-Shown = tuple[list[str], list[tuple[str, int]], list[str], list[str], "list[CutStacks]"]
+Shown = tuple[list[str], list[tuple[str, int]], list[str], list[str], "list[TruncatedStacks]"]
 
 
 def shown(path: Path, options: ReportOptions, jobs: int, symbols: SymbolOptions = SYMBOLS) -> Shown:
@@ -80,7 +80,7 @@ def shown(path: Path, options: ReportOptions, jobs: int, symbols: SymbolOptions 
     with Recording(path) as recording:
         report = recording.report(options=options, jobs=jobs, symbols=symbols)
         lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
-        return lines, [(item.dso.name, item.samples) for item in report.missing], report.notes, recording.warnings, report.cut
+        return lines, [(item.dso.name, item.samples) for item in report.missing], report.notes, recording.warnings, report.truncated
 
 
 @pytest.mark.parametrize(("asked", "inline"), [*((asked, "none") for asked in ASKED), ("callers", "as perf"), ("lines", "all")])
@@ -95,17 +95,17 @@ def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[i
 
 def test_what_all_parts_say_of_their_stacks_is_added_up(tmp_path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 2048)
-    path = tmp_path / "cut.data"
-    path.write_bytes(cut_stacks(tmp_path, 60))
+    path = tmp_path / "truncated.data"
+    path.write_bytes(truncated_stacks(tmp_path, 60))
     symbols = SYMBOLS._replace(symfs="")
     found = shown(path, ASKED["callers"], 3, symbols)
-    (cut,) = found[-1]
-    assert (cut.cut, cut.stacks, cut.size) == (60, 60, COPY)
+    (truncated,) = found[-1]
+    assert (truncated.truncated, truncated.stacks, truncated.size) == (60, 60, COPY)
     assert found == shown(path, ASKED["callers"], 1, symbols)
     assert parts == [3, 1]
 
 
-def cut_stacks(folder: Path, count: int) -> bytes:
+def truncated_stacks(folder: Path, count: int) -> bytes:
     """Samples of a function that has called itself more often than the copies of their stacks show."""
     info = cfi.CallFrameInfo()
     info.entry(info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1)), 0x1000, 0x100)

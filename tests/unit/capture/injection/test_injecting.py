@@ -215,7 +215,7 @@ def test_a_number_that_comes_twice_leaves_the_first_image(recording: Recording, 
     assert sorted(image.name for image in Path(injector.folder).iterdir()) == ["2-jitted-77-3.so", "jitted-77-3.so"]
 
 
-def test_a_machine_that_has_no_room_in_an_elf_header_is_cut(recording: Recording, tmp_path: Path):
+def test_a_machine_that_has_no_room_in_an_elf_header_is_truncated(recording: Recording, tmp_path: Path):
     path = tmp_path / "jit-77.dump"
     data = bytearray(path.read_bytes())
     data[14:16] = b"\xff\xff"

@@ -55,7 +55,7 @@ def test_samples_are_in_order_of_time_each_with_its_own_chain():
     assert [chain.tolist() for chain in columns["callchain"]] == [[], KERNEL, BOTH]
 
 
-def test_a_chain_longer_than_a_record_is_cut():
+def test_a_chain_longer_than_a_record_is_truncated():
     long = [CONTEXT_USER, *range(1, 9000)]
     columns = decoded(records(waits((10, 1, 0), (20, 1, 1), stacks=[long, BOTH]), 42))
     assert columns["callchain"][0].tolist() == long[: len(columns["callchain"][0])]

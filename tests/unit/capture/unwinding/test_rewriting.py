@@ -85,7 +85,7 @@ def test_records_can_be_left_out():
     assert b"".join(rewriting.written()) == encode_sample(plain_attr(attr), {**VALUES, "pid": 2, "callchain": [10, 11]}, NATIVE_ENDIAN)
 
 
-def test_a_chain_longer_than_a_record_is_cut():
+def test_a_chain_longer_than_a_record_is_truncated():
     attr = attr_of(SMALL)
     rewriting = Rewriting(chunk := chunk_of(encode_sample(attr, with_stack([], bytes(64)), NATIVE_ENDIAN)))
     rewriting.replace(np.arange(1), parts_of(attr, chunk), chains_of(list(range(9000))))

@@ -99,7 +99,7 @@ def test_a_limit_needs_hosts_to_hold_it_against(folders, capsys):
 
 def test_json(folders, capsys):
     made = json.loads(said(capsys, "before", "after", "-s", "comm", "--json").out)
-    assert (made["format"], made["version"], made["unit"], made["unread"]) == ("perfpy-group-diff", 1, "host", [])
+    assert (made["format"], made["version"], made["unit"], made["failed"]) == ("perfpy-group-diff", 1, "host", [])
     (event,) = made["events"]
     assert (event["name"], event["test"], event["in_both"], event["sort"]) == ("cpu-clock:u", "permutation", 6, ["comm"])
     assert [one["samples"] for one in event["groups"]] == [600, 690]
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_left_out_and_named(folders, capsys):
     assert found.out.startswith(TABLE)
     assert "after/bad.data: left out" in found.err
     made = json.loads(said(capsys, "before", "after", "-s", "comm", "--json", "-q", status=91).out)
-    assert [one["file"] for one in made["unread"]] == ["after/bad.data"]
+    assert [one["file"] for one in made["failed"]] == ["after/bad.data"]
 
 
 @pytest.mark.parametrize(("percentage", "share"), [("absolute", 20.0), ("relative", 100 * 120 / 365)])

@@ -60,7 +60,7 @@ def listed(path: Path, jobs: int, *fields: str, **more):
     with Recording(path) as recording:
         run = ScriptRun(recording, ScriptOptions(fields=asked, jobs=jobs, symbols=symbols, **more))
         out = io.BytesIO()
-        return run.write(out), out.getvalue(), run.cut, recording.warnings
+        return run.write(out), out.getvalue(), run.truncated, recording.warnings
 
 
 def test_listings_are_the_same(path, forked):

@@ -119,9 +119,10 @@ class Stepper:
         """The rules of frames at addresses of processes, and whether each says that nobody called it. key: when, see UserStacks."""
         scenes = self._symbolizer.user_scenes(pid, key)
         numbers = self._code.of_callers(self._symbolizer.frames_in(scenes, addresses, np.arange(len(addresses))))
-        self._code.table.update()
-        rules = self._code.table.rules
-        return [rules[number] for number in numbers.tolist()], self._code.table.flags[numbers] & ENDS != 0
+        table = self._code.table
+        table.update()
+        ends = (table.flags[numbers] & ENDS != 0) | (table.registers[1].kind[numbers] == UNDEFINED)
+        return [table.rules[number] for number in numbers.tolist()], ends
 
     def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
         """The same frames by the ids of another symbolizer of the recording, always the same one; LOST stays LOST."""

@@ -74,7 +74,7 @@ class PythonMemory:
         self.heap.write(address + begin, data)
         return address
 
-    def bytes(self, value: bytes) -> int:
+    def bytes_object(self, value: bytes) -> int:
         """A bytes object."""
         return self.heap.new(struct.pack("<QQQQ", 1, 0, len(value), 0) + value)
 
@@ -88,10 +88,10 @@ class PythonMemory:
         self.heap.put(address + layout.name, self.text(name.rpartition(".")[2]))
         if layout.qualname != NONE:
             self.heap.put(address + layout.qualname, self.text(name))
-        self.heap.put(address + layout.lines, self.bytes(lines))
+        self.heap.put(address + layout.lines, self.bytes_object(lines))
         self.heap.put(address + layout.first_line, 10, 4)
         if not layout.is_inline:
-            self.heap.put(address + layout.code, self.bytes(bytes(2 * units)))
+            self.heap.put(address + layout.code, self.bytes_object(bytes(2 * units)))
         for field in layout.frame_sizes[:1]:
             self.heap.put(address + field, frame_words - layout.frame_extra, 4)
         return address

@@ -26,10 +26,11 @@ class FoundProcess(NamedTuple):
 
 
 class FoundCode(NamedTuple):
-    """A code object that a process runs: a CodeObject without its address."""
+    """A code object that a process runs, as CodeObject has it."""
 
     pid: int
     number: int
+    address: int
     begin: int
     end: int
     name: str

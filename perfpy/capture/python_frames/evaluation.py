@@ -12,7 +12,7 @@ from bisect import bisect_right, insort
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from perfpy.capture.python_frames.answers import FoundCode
     from perfpy.capture.python_frames.registers import FrameState
@@ -31,31 +31,36 @@ class Evaluated(NamedTuple):
 
 
 class CodeRanges:
-    """The code objects of one process by where their instructions are. The newest of those that overlap counts."""
+    """The code objects of one process by where their instructions are.
+
+    Several can have the same instructions: CPython 3.10 keeps those of equal functions of a module once. Of those that overlap
+    otherwise the newest counts.
+    """
 
     def __init__(self) -> None:
         self.codes: dict[int, FoundCode] = {}
         self._begins: list[int] = []
-        self._by_begin: dict[int, int] = {}
+        self._by_begin: dict[int, list[FoundCode]] = {}
         self.low, self.high = 1 << 64, 0
 
     def add(self, code: FoundCode) -> None:
         """Take over a code object."""
         self.codes[code.number] = code
-        if code.begin not in self._by_begin:
+        before = self._by_begin.get(code.begin)
+        if before is None:
             insort(self._begins, code.begin)
-        self._by_begin[code.begin] = code.number
+        self._by_begin[code.begin] = [*(one for one in before or () if one.address != code.address and one.end == code.end), code]
         self.low, self.high = min(self.low, code.begin), max(self.high, code.end)
 
-    def find(self, value: int) -> FoundCode | None:
-        """Return the code object that a pointer behind an instruction belongs to."""
+    def find(self, value: int) -> Sequence[FoundCode]:
+        """Return the code objects that a pointer behind an instruction can belong to."""
         if not self.low < value <= self.high:
-            return None
+            return ()
         row = bisect_right(self._begins, value - 1) - 1
         if row < 0:
-            return None
-        code = self.codes[self._by_begin[self._begins[row]]]
-        return code if code.begin < value <= code.end else None
+            return ()
+        codes = self._by_begin[self._begins[row]]
+        return codes if codes[0].begin < value <= codes[0].end else ()
 
 
 def evaluated(state: FrameState, ranges: CodeRanges, frames: dict[int, int]) -> Evaluated | None:
@@ -68,7 +73,7 @@ def evaluated(state: FrameState, ranges: CodeRanges, frames: dict[int, int]) -> 
         found = _latest(values, ranges)
         if found:
             met = _frames_in(registers, frames) or _frames_in(values, frames)
-            code = _chosen(found, {frames[one] for one in met})
+            code = _chosen(found, {frames[one] for one in met}, (*registers, *state.words), ranges)
             return None if code is None else Evaluated(code, found[code], met)
     return None
 
@@ -83,16 +88,16 @@ def _latest(values: Iterable[int], ranges: CodeRanges) -> dict[int, int]:
     """Return the furthest offset in each code object that values point into."""
     found: dict[int, int] = {}
     for value in values:
-        code = ranges.find(value)
-        if code is not None and not (value - code.begin) & 1:
-            offset = value - code.begin - _UNIT
-            found[code.number] = max(found.get(code.number, 0), offset)
+        for code in ranges.find(value):
+            if not (value - code.begin) & 1:
+                offset = value - code.begin - _UNIT
+                found[code.number] = max(found.get(code.number, 0), offset)
     return found
 
 
-def _chosen(found: dict[int, int], read: set[int]) -> int | None:
-    """Return the code object that is meant: the only one, or the only one that a frame had, too."""
+def _chosen(found: dict[int, int], read: set[int], values: Sequence[int], ranges: CodeRanges) -> int | None:
+    """Return the code object that is meant: the only one, or the only one that a frame had, too, or that is pointed to itself."""
     if len(found) == 1:
         return next(iter(found))
-    both = [code for code in found if code in read]
+    both = [code for code in found if code in read] or [code for code in found if ranges.codes[code].address in values]
     return both[0] if len(both) == 1 else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.capture.unwinding.spool import Extent, Spool
 
 LOOK: Final = 21  #: the kind of its requests, see perfpy.capture.unwinding.messages
+_NICE: Final = -10
 _COMM: Final = "perfpy-python"
 
 
@@ -67,4 +68,6 @@ def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: Even
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.frame_reading import serve
 
+    with contextlib.suppress(OSError):  # a frame that is read sooner fits its sample more often
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     serve(requests, answers, stores, attr)

@@ -165,7 +165,7 @@ class FrameReader:
             code = frame.code
             if code.number not in process.told:
                 process.told.add(code.number)
-                self.answers.append(FoundCode(pid, code.number, *code[2:]))
+                self.answers.append(FoundCode(pid, *code))
         frames, left = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (found.frames, found.left)
         )

@@ -25,6 +25,7 @@ _LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
 _MOST_CHUNKS: Final = 16
 _SMALLEST_CHUNK: Final = 4096  # chunks are whole pages
 _MARGIN: Final = 512  # bytes behind the last frame that are copied at least
+_OWNED_BY_GENERATOR: Final = 1
 _MOST_LEFT: Final = 32
 _UNITS_OF_3_10: Final = 2
 
@@ -118,9 +119,23 @@ class FrameWalker:
             if frame is None or data[start + layout.owner] >= layout.shims or frame.code.frame_size < layout.size:
                 break
             (previous,) = WORD.unpack_from(data, start + layout.previous)
-            found.append(frame._replace(is_entry=frame.is_entry or previous != below))
+            generator = self._generator(previous) if previous != below else None
+            if generator is not None:  # what called it is not known any more
+                found.append(generator._replace(is_entry=True))
+            found.append(frame._replace(is_entry=frame.is_entry or (previous != below and generator is None)))
             below, address, start = address, address + frame.code.frame_size, start + frame.code.frame_size
         return found[::-1]
+
+    def _generator(self, address: int) -> PythonFrame | None:
+        """Return the frame of a generator or coroutine, which lies in its object; None where there is none."""
+        layout = self._layout.frame
+        if not is_pointer(address):
+            return None
+        try:
+            data = self._memory.read(address, layout.size)
+        except UnreadableMemoryError:
+            return None
+        return self._frame(address, data, 0) if data[layout.owner] == _OWNED_BY_GENERATOR else None
 
     def _walk_objects(self, _state: bytes, address: int) -> tuple[list[PythonFrame], bool, _Chunks | None]:
         """Walk frame objects: before 3.11."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.interpreters.cpython.code_objects import Codes
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
-from perfpy.interpreters.cpython.frames import FrameWalker, ThreadFrames
+from perfpy.interpreters.cpython.frames import MOST_FRAMES, FrameWalker, ThreadFrames
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.threads import ThreadStates
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfpy.interpreters.cpython.memory import Memory
 
+_ATTEMPTS: Final = 3
 _PAUSE: Final = 0.05  # seconds until all thread states are listed again for a thread that is not among them
 
 
@@ -60,11 +61,16 @@ class PythonProcess:
 
         stack_pointer, is_main: what tells threads apart before 3.11. Raises UnreadableMemoryError.
         """
-        state = self._state(tid, stack_pointer, is_main=is_main)
-        if state is None:
-            return None
-        address, data = state
-        return self._walker.frames(data, address)
+        found: ThreadFrames | None = None
+        for _ in range(_ATTEMPTS):  # a chain that its thread changes meanwhile leads nowhere
+            state = self._state(tid, stack_pointer, is_main=is_main)
+            if state is None:
+                return found
+            address, data = state
+            found = self._walker.frames(data, address)
+            if found.is_whole or len(found.frames) >= MOST_FRAMES:
+                break
+        return found
 
     def _state(self, tid: int, stack_pointer: int, *, is_main: bool) -> tuple[int, bytes] | None:
         address = self._state_of.get(tid)

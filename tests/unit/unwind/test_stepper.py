@@ -48,11 +48,15 @@ class Process:
     def function(self, start: int, *program: bytes, common: int | None = None, size: int = 0x100) -> None:
         self.info.entry(self.usual if common is None else common, start, size, *program)
 
-    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2) -> Unwound:
+    def symbolizer(self) -> Symbolizer:
+        """Write the program, once."""
         self.elf.section(".eh_frame", self.info.section(), addr=self.info.address, offset=0x2000)
         self.elf.section(".eh_frame_hdr", self.info.header(0x3000), addr=0x3000, offset=0x3000)
         (self._folder / "program").write_bytes(self.elf.build())
-        symbolizer = Symbolizer(timeline(*self.maps), SymbolOptions(cache=False, buildid_dir=str(self._folder)))
+        return Symbolizer(timeline(*self.maps), SymbolOptions(cache=False, buildid_dir=str(self._folder)))
+
+    def unwound(self, stack: bytes, registers: Mapping[int, int], *, copies: int = 1, most: int = 127, abi: int = 2) -> Unwound:
+        symbolizer = self.symbolizer()
         of = architecture("x86_64", abi)
         assert of is not None
         size = len(stack) + 7 & ~7
@@ -102,6 +106,19 @@ def test_callers_are_found_by_rules(process):
     found = process.unwound(stack, {PC: CODE + LEAF}, copies=3)
     assert [chain(found, row) for row in range(3)] == [calls(LEAF, MIDDLE, OUTER)] * 3
     assert not found.is_truncated.any()
+
+
+def test_frames_that_nobody_called_are_told_with_their_rules(process):
+    """_start says so by its return address that is undefined; code without rules is followed on, by guesses."""
+    process.function(LEAF)
+    process.function(OUTER, cfi.undefined(16))
+    of = architecture("x86_64", 2)
+    assert of is not None
+    stepper = Stepper(of, process.symbolizer())
+    addresses = np.array([CODE + LEAF, CODE + OUTER + INTO], np.uint64)
+    rules, ends = stepper.frame_rules(np.full(2, PID, np.int32), np.full(2, 100, np.uint64), addresses)
+    assert ends.tolist() == [False, True]
+    assert rules[0].cfa == (7, 8)
 
 
 def test_the_frame_pointer_is_followed_from_frame_to_frame(process):

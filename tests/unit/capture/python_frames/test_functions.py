@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
-from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, PythonFunctions
+from typing import Any
+
+from perfpy.capture.python_frames.answers import Answer, FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
+from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, PlacedFunction, PythonFunctions
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
 
@@ -11,22 +13,28 @@ from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
 LINES = bytes((4, 2))
 
 
-def code(name: str, **others: object) -> FoundCode:
-    return FoundCode(1, 0, 0x7000, 0x7008, name, "/app/main.py", 10, LINES, 0)._replace(**others)
+def code(name: str, **others: Any) -> FoundCode:
+    return FoundCode(1, 0, 0x6000, 0x7000, 0x7008, name, "/app/main.py", 10, LINES, 0)._replace(**others)
+
+
+def placed(functions: PythonFunctions, function: FoundCode) -> PlacedFunction:
+    found = functions.addresses_of(function, (3, 8))
+    assert found is not None
+    return found
 
 
 def test_the_same_function_has_one_range_in_all_processes():
     functions = PythonFunctions()
-    first = functions.addresses_of(code("f"), (3, 8))
+    first = placed(functions, code("f"))
     assert functions.addresses_of(code("f", pid=2, begin=0x9000, end=0x9008), (3, 8)) is first
-    other = functions.addresses_of(code("f", first_line=30), (3, 8))
+    other = placed(functions, code("f", first_line=30))
     assert other.begin >= first.begin + first.size
     assert first.begin == FIRST_ADDRESS
     assert len(functions) == 2
 
 
 def test_addresses_are_those_of_instructions():
-    function = PythonFunctions().addresses_of(code("f"), (3, 8))
+    function = placed(PythonFunctions(), code("f"))
     assert function.address(None) == function.begin
     assert function.address(-2) == function.begin + 2
     assert function.address(4) == function.begin + 6
@@ -47,6 +55,7 @@ def test_the_image_names_functions():
     functions.addresses_of(code("evil\n\x1b[31m", filename="a\nb.py"), (3, 8))
     file = ElfFile("image", functions.image())
     section = file.section(".symtab", SHT_SYMTAB)
+    assert section is not None
     names = bytes(file.strings(section)).split(b"\0")
     assert b"py::Class.method:/app/main.py" in names
     assert b"py::evil??[31m:a?b.py" in names
@@ -54,7 +63,7 @@ def test_the_image_names_functions():
 
 
 def test_answers_survive_the_pipe_in_pieces():
-    answers = [
+    answers: list[Answer] = [
         FoundProcess(1, (3, 12), [(1, 2)]),
         code("f"),
         FoundChain(1, 2, [3, 4], [(5, 0, 6, True)], [], True, False, 7),
@@ -62,7 +71,7 @@ def test_answers_survive_the_pipe_in_pieces():
         Refused(9, "why"),
     ]
     data = b"".join(map(packed, answers))
-    incoming, found = IncomingAnswers(), []
+    incoming, found = IncomingAnswers(), list[Answer]()
     for begin in range(0, len(data), 7):
         incoming.add(data[begin : begin + 7])
         found += incoming.answers()

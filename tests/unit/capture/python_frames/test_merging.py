@@ -11,11 +11,12 @@ from perfpy.capture.python_frames.registers import FrameState
 
 STACK = 0x7F00_0000_0000
 CODE = 0x7F10_0000_0000
+OBJECTS = 0x7F20_0000_0000
 SIZE = 0xA0
 
 
 def code(number: int) -> FoundCode:
-    return FoundCode(1, number, CODE + number * 0x1000, CODE + number * 0x1000 + 100, f"f{number}", "f.py", 1, b"", SIZE)
+    return FoundCode(1, number, OBJECTS + number * 0x100, CODE + number * 0x1000, CODE + number * 0x1000 + 100, f"f{number}", "f.py", 1, b"", SIZE)
 
 
 CODES = {number: code(number) for number in range(6)}
@@ -154,4 +155,13 @@ def test_other_values_are_no_instructions(ranges):
 
 def test_the_newest_code_at_an_address_counts(ranges):
     ranges.add(code(2)._replace(number=9, name="newer"))
-    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}).code == 9
+    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}) == Evaluated(9, 20, frozenset())
+
+
+def test_functions_that_share_their_instructions_are_told_apart_by_frame_or_object(ranges):
+    """As 3.10 has it where their code is equal."""
+    ranges.add(code(2)._replace(number=9, name="equal", address=OBJECTS + 0x900))
+    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}) is None
+    assert evaluated(state(r14=CODE + 0x2000 + 22, r3=OBJECTS + 0x200), ranges, {}) == Evaluated(2, 20, frozenset())
+    assert evaluated(state([OBJECTS + 0x900], r14=CODE + 0x2000 + 22), ranges, {}) == Evaluated(9, 20, frozenset())
+    assert evaluated(state(r14=CODE + 0x2000 + 22, r3=STACK), ranges, {STACK: 2}) == Evaluated(2, 20, frozenset((STACK,)))

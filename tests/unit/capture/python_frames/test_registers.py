@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfpy.capture.python_frames.registers import STACK_POINTER, StackCopy, frame_states
+from perfpy.capture.python_frames.registers import STACK_POINTER, FrameState, StackCopy, frame_states
 from perfpy.unwind.rules import OFFSET, FrameRules
 
 RBX, RBP, R14 = 3, 6, 14
@@ -20,10 +20,14 @@ def stack(count: int = 64) -> StackCopy:
     return StackCopy(np.arange(1000, 1000 + count, dtype=np.uint64), BEGIN)
 
 
+def states(registers: dict[int, int], copy: StackCopy, of_frames: list[FrameRules | None]) -> list[FrameState]:
+    return [state for state in frame_states(registers, copy, of_frames) if state is not None]
+
+
 def test_saved_registers_are_restored_and_others_stay():
     sampled = {STACK_POINTER: BEGIN, RBX: 1, R14: 2, 0: 3}
     # the first frame has 32 bytes: word 3 is the return address, word 2 the saved rbx
-    first, second = frame_states(sampled, stack(), [rules(32, r3=-16), rules(64)])
+    first, second = states(sampled, stack(), [rules(32, r3=-16), rules(64)])
     assert first.registers == sampled
     assert first.words == [1000, 1001, 1002]
     assert second.registers == {STACK_POINTER: BEGIN + 32, RBX: 1002, R14: 2}  # rax is lost in a call
@@ -31,7 +35,7 @@ def test_saved_registers_are_restored_and_others_stay():
 
 
 def test_registers_saved_beyond_the_copy_are_not_known():
-    _, second = frame_states({STACK_POINTER: BEGIN, RBX: 1}, stack(4), [rules(64, r3=-16), rules(64)])
+    _, second = states({STACK_POINTER: BEGIN, RBX: 1}, stack(4), [rules(64, r3=-16), rules(64)])
     assert RBX not in second.registers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,11 @@ from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
 from tests.builders.python_memory import BASE, PythonMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.interpreters.cpython.frames import ThreadFrames
 
 #: what CPython 3.13.0 on x86-64 says of itself
 OF_3_13 = (
@@ -44,6 +50,12 @@ def memory(request) -> PythonMemory:
     return made
 
 
+def frames_of(process: PythonProcess, tid: int = 77, stack_pointer: int = 0) -> ThreadFrames:
+    found = process.frames(tid, stack_pointer, is_main=not stack_pointer)
+    assert found is not None
+    return found
+
+
 def names(found) -> list[tuple[str, int, bool]]:
     return [(frame.code.name, frame.offset, frame.is_entry) for frame in found.frames]
 
@@ -52,7 +64,7 @@ def test_frames_of_a_thread_innermost_first(memory):
     outer, inner, called = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
     calls = [[(outer, 8), (inner, 20)], [(called, 4)]] if memory.layout.has_data_stack else [[(outer, 8)], [(inner, 20)], [(called, 4)]]
     memory.thread(77, memory.stack(calls))
-    found = process_of(memory).frames(77, is_main=True)
+    found = frames_of(process_of(memory))
     last = "Class.method" if memory.layout.code.qualname != NONE else "method"
     is_entry = not memory.layout.has_data_stack
     assert names(found) == [("<lambda>", 4, True), (last, 20, is_entry), ("main", 8, True)]
@@ -65,12 +77,12 @@ def test_frames_of_a_thread_innermost_first(memory):
 def test_sizes_of_frames_are_those_on_the_data_stack(memory):
     code = memory.code("main", frame_words=20)
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert process_of(memory).frames(77, is_main=True).frames[0].code.frame_size == (160 if memory.layout.has_data_stack else 0)
+    assert frames_of(process_of(memory)).frames[0].code.frame_size == (160 if memory.layout.has_data_stack else 0)
 
 
 def test_names_beyond_ascii(memory):
     memory.thread(77, memory.stack([[(memory.code("größe"), 0)]]))
-    assert process_of(memory).frames(77, is_main=True).frames[0].code.name == "größe"
+    assert frames_of(process_of(memory)).frames[0].code.name == "größe"
 
 
 def test_threads_are_told_apart(memory):
@@ -79,7 +91,7 @@ def test_threads_are_told_apart(memory):
         memory.thread(100 + number, stack, thread_id=0x7000_0000_0000 + number * 0x80_0000)
     process = process_of(memory)
     by_stack = [0, 0x7000_0080_0000 - 5000, 0x7000_0100_0000 - 5000]
-    found = [process.frames(100 + number, by_stack[number], is_main=number == 0) for number in range(3)]
+    found = [frames_of(process, 100 + number, by_stack[number]) for number in range(3)]
     assert [one.frames[0].code.name for one in found] == ["first", "second", "third"]
 
 
@@ -98,7 +110,7 @@ def test_states_that_went_to_another_thread_are_looked_for_again():
     time[0] = 1.0
     assert process.frames(77) is None
     time[0] = 2.0
-    assert process.frames(78).frames[0].code.name == "old"
+    assert frames_of(process, 78).frames[0].code.name == "old"
 
 
 def test_code_objects_are_read_once():
@@ -116,10 +128,10 @@ def test_another_code_object_at_the_same_address_is_noticed():
     first, second = memory.code("first"), memory.code("second")
     memory.thread(77, memory.stack([[(first, 0)]]))
     process = process_of(memory, lambda: time[0])
-    assert process.frames(77).frames[0].code.name == "first"
+    assert frames_of(process).frames[0].code.name == "first"
     memory.heap.write(first, memory.heap.read(second, memory.layout.code.size))
     time[0] = 1.0
-    assert process.frames(77).frames[0].code.name == "second"
+    assert frames_of(process).frames[0].code.name == "second"
 
 
 def test_frames_in_older_chunks_of_the_data_stack():
@@ -131,8 +143,67 @@ def test_frames_in_older_chunks_of_the_data_stack():
     memory.heap.put(new, old)
     memory.frame(new + 24, code, 60, outer)
     memory.thread(77, (new + 24, new, new + 24 + 160))
-    found = process_of(memory).frames(77)
+    found = frames_of(process_of(memory))
     assert [frame.offset for frame in found.frames] == [60, *range(78, -2, -2)]
+
+
+def left_behind(memory: PythonMemory, code: int, previous: Callable[[int], int]) -> ThreadFrames:
+    """One frame, and above it the rest of one that the thread has left; previous: whom that one was called by."""
+    innermost, chunk, top = memory.stack([[(memory.code("main"), 0)]])
+    memory.frame(top, code, 12, previous(innermost))
+    memory.thread(77, (innermost, chunk, top))
+    return frames_of(process_of(memory))
+
+
+def test_frames_that_a_thread_has_left_are_told():
+    memory = PythonMemory((3, 12))
+    found = left_behind(memory, memory.code("called"), lambda innermost: innermost)
+    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in found.left] == [("called", 12, False)]
+    assert [frame.code.name for frame in found.frames] == ["main"]
+
+
+def test_frames_left_by_a_generator_have_it_as_caller():
+    """A generator's frame lies in its object; what resumed it is not known any more."""
+    memory = PythonMemory((3, 12))
+    generator = memory.heap.new(256)
+    memory.frame(generator, memory.code("numbers"), 30, 0, owner=1)
+    found = left_behind(memory, memory.code("called"), lambda _: generator)
+    assert [(frame.code.name, frame.offset, frame.is_entry) for frame in found.left] == [("called", 12, False), ("numbers", 30, True)]
+
+
+@pytest.mark.parametrize("caller", ["thread", "nowhere", "misaligned"])
+def test_frames_left_by_anything_else_are_entries(caller: str):
+    memory = PythonMemory((3, 12))
+    other = memory.heap.new(256)
+    memory.frame(other, memory.code("other"), 30, 0, owner=0)
+    address = {"thread": other, "nowhere": BASE + (1 << 40), "misaligned": 9}[caller]
+    found = left_behind(memory, memory.code("called"), lambda _: address)
+    assert [(frame.code.name, frame.is_entry) for frame in found.left] == [("called", True)]
+
+
+@pytest.mark.parametrize(("wrong", "is_whole"), [(1, True), (2, True), (3, False)])
+def test_chains_that_lead_nowhere_are_read_again(wrong: int, *, is_whole: bool):
+    """As a thread changes them while they are read."""
+    memory = PythonMemory((3, 12))
+    outer, inner = memory.code("outer"), memory.code("inner")
+    innermost, chunk, top = memory.stack([[(outer, 0), (inner, 0)]])
+    memory.thread(77, (innermost, chunk, top))
+    right = memory.heap.read(innermost + memory.layout.frame.previous, 8)
+    process = process_of(memory)
+    copies = []
+
+    def read(address: int, size: int) -> bytes:
+        if address == chunk:
+            copies.append(address)
+            memory.heap.write(innermost + memory.layout.frame.previous, right if len(copies) > wrong else struct.pack("<Q", 1))
+        return memory_read(address, size)
+
+    memory_read = memory.heap.read
+    memory.heap.read = read  # type: ignore[method-assign]
+    found = frames_of(process)
+    assert found.is_whole == is_whole
+    assert [frame.code.name for frame in found.frames] == (["inner", "outer"] if is_whole else ["inner"])
+    assert len(copies) <= 3
 
 
 def test_the_holder_of_the_lock():
@@ -160,9 +231,10 @@ def test_endless_chains_of_frames_end(memory):
     )
     memory.heap.put(outermost + memory.layout.frame.previous, innermost)
     memory.thread(77, (innermost, chunk, top))
-    found = process_of(memory).frames(77, is_main=True)
+    found = frames_of(process_of(memory))
     assert len(found.frames) == frames.MOST_FRAMES
     assert not found.is_whole
+    assert memory.heap.reads < 2 * frames.MOST_FRAMES  # once, not at each attempt
 
 
 @pytest.mark.parametrize("pointer", [1, 0xFFFF_FFFF_FFFF_FFFF, BASE + 4097, 0x1234_5678_9ABC_DEF0])
@@ -170,7 +242,7 @@ def test_pointers_to_nowhere_end_a_chain(memory, pointer):
     innermost, chunk, top = memory.stack([[(memory.code("main"), 0)]])
     memory.heap.write(innermost + memory.layout.frame.previous, struct.pack("<Q", pointer))
     memory.thread(77, (innermost, chunk, top))
-    found = process_of(memory).frames(77, is_main=True)
+    found = frames_of(process_of(memory))
     assert not found.is_whole
     assert len(found.frames) <= 1
 
@@ -178,7 +250,7 @@ def test_pointers_to_nowhere_end_a_chain(memory, pointer):
 @pytest.mark.parametrize("offset", [-4, 100, 1 << 30])
 def test_instructions_outside_of_their_code_are_not_believed(memory, offset):
     memory.thread(77, memory.stack([[(memory.code("main", units=50), offset)]]))
-    found = process_of(memory).frames(77, is_main=True)
+    found = frames_of(process_of(memory))
     assert not found.frames
     assert not found.is_whole
 
@@ -196,7 +268,7 @@ def test_names_of_any_length_are_truncated():
     code = memory.code("main")
     memory.heap.put(code + memory.layout.code.qualname, text)
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert process_of(memory).frames(77).frames[0].code.name == "x" * code_objects.LONGEST_NAME
+    assert frames_of(process_of(memory)).frames[0].code.name == "x" * code_objects.LONGEST_NAME
 
 
 @pytest.mark.parametrize("field", ["filename", "name", "lines"])
@@ -206,14 +278,14 @@ def test_code_objects_whose_parts_cannot_be_read_are_none(memory, field):
     if field == "name" and memory.layout.code.qualname != NONE:
         memory.heap.put(code + memory.layout.code.qualname, 8)
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert not process_of(memory).frames(77, is_main=True).frames
+    assert not frames_of(process_of(memory)).frames
 
 
 def test_objects_of_another_type_are_no_code(memory):
     code = memory.code("main")
     memory.heap.put(code + 8, memory.text("no type"))
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert not process_of(memory).frames(77, is_main=True).frames
+    assert not frames_of(process_of(memory)).frames
 
 
 @pytest.mark.parametrize("size", [0, -1, 1 << 40])
@@ -222,14 +294,14 @@ def test_code_objects_of_impossible_sizes_are_none(size):
     code = memory.code("main")
     memory.heap.put(code + 16, size)
     memory.thread(77, memory.stack([[(code, 0)]]))
-    assert not process_of(memory).frames(77).frames
+    assert not frames_of(process_of(memory)).frames
 
 
 def test_chunks_of_impossible_sizes_are_not_copied():
     memory = PythonMemory((3, 12))
     innermost, chunk, _ = memory.stack([[(memory.code("main"), 0)]])
     memory.thread(77, (innermost, chunk, chunk + (1 << 40)))
-    assert len(process_of(memory).frames(77).frames) == 1
+    assert len(frames_of(process_of(memory)).frames) == 1
 
 
 def test_descriptions_that_make_no_sense_are_refused():

@@ -16,7 +16,8 @@ SIZE = 0xA0
 
 
 def code(number: int) -> FoundCode:
-    return FoundCode(1, number, OBJECTS + number * 0x100, CODE + number * 0x1000, CODE + number * 0x1000 + 100, f"f{number}", "f.py", 1, b"", SIZE)
+    begin = CODE + number * 0x1000
+    return FoundCode(1, number, OBJECTS + number * 0x100, begin, begin + 100, f"f{number}", "f.py", 1, b"", SIZE)
 
 
 CODES = {number: code(number) for number in range(6)}

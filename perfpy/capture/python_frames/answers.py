@@ -40,8 +40,11 @@ class FoundCode(NamedTuple):
     frame_size: int
 
 
+ReadFrame = tuple[int, int, int, bool]  #: address, number of the code, offset, is_entry
+
+
 class FoundChain(NamedTuple):
-    """The frames of a thread, for samples taken at `times`: (address, number of the code, offset, is_entry), innermost first.
+    """The frames of a thread, for samples taken at `times`, innermost first.
 
     left: frames that the thread has left, the last called first; lag: nanoseconds from the newest of these samples to the reading;
     has_moved: the thread ran while it was read.
@@ -50,8 +53,8 @@ class FoundChain(NamedTuple):
     pid: int
     tid: int
     times: list[int]
-    frames: list[tuple[int, int, int, bool]]
-    left: list[tuple[int, int, int, bool]]
+    frames: list[ReadFrame]
+    left: list[ReadFrame]
     is_whole: bool
     has_moved: bool
     lag: int

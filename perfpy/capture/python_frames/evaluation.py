@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.python_frames.answers import FoundCode
+    from perfpy.capture.python_frames.home_slots import HomeSlots
     from perfpy.capture.python_frames.registers import FrameState
 
 _STACK_POINTER: Final = 7
@@ -23,11 +24,15 @@ NO_FRAME: Final = -1  #: in place of a code object's number: a frame ends here, 
 
 
 class Evaluated(NamedTuple):
-    """What a loop runs: the number of a code object, the offset of the instruction, the addresses that may be the frame's."""
+    """What a loop runs: the number of a code object, the offset of the instruction, the addresses that may be the frame's.
+
+    pointers: all values of its registers, and then of its stack words.
+    """
 
     code: int
     offset: int
     frames: frozenset[int]
+    pointers: Sequence[int] = ()
 
 
 class CodeRanges:
@@ -63,19 +68,35 @@ class CodeRanges:
         return codes if codes[0].begin < value <= codes[0].end else ()
 
 
-def evaluated(state: FrameState, ranges: CodeRanges, frames: dict[int, int]) -> Evaluated | None:
+def evaluated(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots) -> Evaluated | None:
     """Return what a loop's frame says; None where it says nothing, or several things.
 
-    frames: addresses at which frames may be -> the number of the code that each had when it was read, or NO_FRAME.
+    frames: addresses at which frames may be -> the number of the code that each had when it was read, or NO_FRAME; slots: what was
+    learnt of the loop's stack words (see note_slots).
     """
     registers = [value for number, value in state.registers.items() if number != _STACK_POINTER]
-    for values in (registers, state.words):
-        found = _latest(values, ranges)
+    for values, found in ((registers, _latest(registers, ranges)), (state.words, _at_home(state.words, ranges, slots))):
         if found:
             met = _frames_in(registers, frames) or _frames_in(values, frames)
-            code = _chosen(found, {frames[one] for one in met}, (*registers, *state.words), ranges)
-            return None if code is None else Evaluated(code, found[code], met)
+            pointers = (*registers, *state.words)
+            code = _chosen(found, {frames[one] for one in met}, pointers, ranges)
+            return None if code is None else Evaluated(code, found[code], met, pointers)
     return None
+
+
+def note_slots(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots) -> None:
+    """Learn from a loop's frame which of its words points to instructions."""
+    words = ((number, value, ranges.find(value)) for number, value in enumerate(state.words))
+    pointers = [(number, value, [code.number for code in codes]) for number, value, codes in words if codes]
+    if pointers:
+        registers = [value for number, value in state.registers.items() if number != _STACK_POINTER]
+        slots.note(pointers, {frames[one] for one in _frames_in(registers, frames) or _frames_in(state.words, frames)})
+
+
+def _at_home(words: Sequence[int], ranges: CodeRanges, slots: HomeSlots) -> dict[int, int]:
+    """Return the offset that the home of the pointer holds; all that words point to where the home is not known."""
+    home = slots.home()
+    return _latest(words if home is None else words[home : home + 1], ranges)
 
 
 def _frames_in(values: Iterable[int], frames: dict[int, int]) -> frozenset[int]:

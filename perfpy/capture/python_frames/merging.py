@@ -6,19 +6,24 @@ sure that is.
 
 What a loop says is of the moment of the sample, and exact: it names the innermost Python frame of the loop and its instruction. Frames
 that were read later are believed as callers only where they fit: the frame that the loop names is among them with the same code; or
-one ends exactly where the loop's frame begins, then it called that, but its own line may have changed and is left open. Where
-nothing fits, the loop keeps the one frame that it names.
+one ends exactly where the loop's frame begins, then it called that, but its own line may have changed and is left open; or the
+loop's frame was seen with the same code at another moment, with always the same caller (seen_callers). Where nothing fits, the
+loop keeps the one frame that it names. A loop that says nothing has the frames that were there both before and after the sample.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from perfpy.capture.python_frames.seen_callers import NOBODY
+from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
-    from perfpy.capture.python_frames.answers import FoundCode
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfpy.capture.python_frames.answers import FoundCode, ReadFrame
     from perfpy.capture.python_frames.evaluation import Evaluated
+    from perfpy.capture.python_frames.seen_callers import SeenCallers
 
 #: how sure the frames of a sample are, best first: all as the sample says or fitting it; some callers' lines are open; by the number of
 #: calls from C alone; callers are missing; nothing is known
@@ -26,7 +31,6 @@ EXACT, OPEN_LINES, UNPROVEN, PARTIAL, UNKNOWN = range(5)
 
 #: (number of a code object, offset of the instruction or None)
 Frame = tuple[int, int | None]
-ReadFrame = tuple[int, int, int, bool]  # address, code, offset, is_entry: see FoundChain
 
 
 class MergedFrames(NamedTuple):
@@ -42,11 +46,14 @@ def merge(
     codes: dict[int, FoundCode],
     *,
     left: Sequence[ReadFrame] = (),
+    seen: SeenCallers | None = None,
+    before: Mapping[tuple[int, int], int] | None = None,
     is_cut: bool,
 ) -> MergedFrames:
     """Return the Python frames of each loop. loops: innermost first; is_cut: the native chain may lack outer frames.
 
-    left: frames that were left before the reading (ThreadFrames.left), the last called first.
+    left: frames that were left before the reading (ThreadFrames.left), the last called first; seen: of the thread;
+    before: the frames (address, code) that it had when it was read before, with their offsets; None where that is not known.
     """
     segments = _segments([*(_ReadOrLeft(*frame, is_left=True) for frame in left), *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
     first = _alignment(loops, segments, is_cut=is_cut)
@@ -55,7 +62,9 @@ def merge(
     grade = EXACT
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
-        frames, sure = _frames_of(loop, segment, codes, fits=fits)
+        frames, sure = _frames_of(loop, segment, codes) if loop else _lasting(segment, before, fits=fits)
+        if sure == PARTIAL and loop and seen:
+            frames, sure = _by_seen_callers(loop, segment, seen)
         found.append(frames)
         grade = max(grade, sure)
     if is_cut and loops and grade < PARTIAL:
@@ -122,10 +131,20 @@ def _alignment(loops: Sequence[Evaluated | None], segments: list[list[_ReadOrLef
     return sum(segment[-1].is_left for segment in segments) if is_cut else len(segments) - len(loops)
 
 
-def _frames_of(loop: Evaluated | None, segment: list[_ReadOrLeft], codes: dict[int, FoundCode], *, fits: bool) -> tuple[list[Frame], int]:
-    if loop is None:
-        frames: list[Frame] = [(frame.code, frame.offset) for frame in segment if not frame.is_left]
-        return (frames, UNPROVEN) if frames and fits else ([], UNKNOWN)
+def _lasting(segment: list[_ReadOrLeft], before: Mapping[tuple[int, int], int] | None, *, fits: bool) -> tuple[list[Frame], int]:
+    """Return the frames of a loop that says nothing: those that were there before the sample, too."""
+    if not fits:
+        return [], UNKNOWN
+    found: list[Frame] = []
+    for frame in reversed([frame for frame in segment if not frame.is_left]):
+        offset = frame.offset if before is None else before.get((frame.address, frame.code))
+        if offset is None:
+            break
+        found.append((frame.code, offset if offset == frame.offset else None))
+    return found[::-1], UNPROVEN if found else UNKNOWN
+
+
+def _frames_of(loop: Evaluated, segment: list[_ReadOrLeft], codes: dict[int, FoundCode]) -> tuple[list[Frame], int]:
     own: Frame = (loop.code, loop.offset)
     live = sum(frame.is_left for frame in segment)  # the first one that is not left
     for row, frame in enumerate(segment):
@@ -147,3 +166,19 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
         found.append((frame.code, None if is_open else frame.offset))
         is_open = frame.is_left
     return found
+
+
+def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen: SeenCallers) -> tuple[list[Frame], int]:
+    """Return the frames of a loop by who called its frame at other moments, until one is met that was read."""
+    found: list[Frame] = [(loop.code, loop.offset)]
+    caller = next((caller for pointer in loop.pointers if (caller := seen.caller(pointer, loop.code))), None)
+    rows = {(frame.address, frame.code): row for row, frame in enumerate(segment) if not frame.is_left}
+    while caller is not None and len(found) < MOST_FRAMES:
+        if caller.code == NOBODY:
+            return found, OPEN_LINES
+        found.append((caller.code, caller.offset))
+        row = rows.get((caller.address, caller.code))
+        if row is not None:
+            return [*found, *_callers(segment, row + 1, is_open=False)], OPEN_LINES
+        caller = seen.caller(caller.address, caller.code)
+    return found, PARTIAL

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluated
+from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluated, note_slots
 from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, MAPPED_SIZE, PlacedFunction, PythonFunctions
+from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.image_file import write_image
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
+from perfpy.capture.python_frames.seen_callers import SeenCallers
 from perfpy.capture.runtimes.hotspot.java_frames import stack_words
 from perfpy.symbols.providers.mapped_dump import new_folder
 from perfpy.untrusted import paths
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.columns import Columns
     from perfpy.capture.python_frames.answers import Answer
+    from perfpy.capture.python_frames.registers import FrameState
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.rules import FrameRules
@@ -44,16 +47,19 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 0.5  # seconds for the reader to come to the samples that are unwound
 _READ: Final = 1 << 18
 _MOST_CHAINS: Final = 1 << 17  # that wait for their samples
+_MOST_THREADS: Final = 256  # of a process whose callers are remembered
 _MOST_LOOPS: Final = 64  # of a chain that are looked at closely
 
 
 class _Process:
     """A Python process: its code, and the addresses of its functions by the numbers of code objects."""
 
-    def __init__(self, found: FoundProcess) -> None:
+    def __init__(self, found: FoundProcess, slots: HomeSlots) -> None:
         self.version = found.version
+        self.slots = slots
         self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
         self.ranges = CodeRanges()
+        self.callers: dict[int, SeenCallers] = {}
         self.is_mapped = False
         self.placed: dict[int, PlacedFunction | None] = {}
 
@@ -63,6 +69,23 @@ class _Process:
         for begin, end in self.loops:
             found |= (addresses >= begin) & (addresses < end)
         return found
+
+
+class _Loops(NamedTuple):
+    """The evaluation loops of a sample. native: its addresses; rows: which of them are loops'; states: of these; frames: see evaluated.
+
+    callers, before: of the thread, see SeenCallers.
+    """
+
+    owner: _Process
+    chain: FoundChain | None
+    native: NDArray[np.uint64]
+    rows: list[int]
+    states: list[FrameState | None]
+    frames: dict[int, int]
+    callers: SeenCallers
+    before: dict[tuple[int, int], int]
+    is_cut: bool
 
 
 class PythonFrames:
@@ -79,7 +102,9 @@ class PythonFrames:
         self._is_open = True
         self._processes: dict[int, _Process] = {}
         self._chains: dict[tuple[int, int], tuple[_Process, FoundChain]] = {}
+        self._slots: dict[tuple[object, ...], HomeSlots] = {}  # by build
         self._read_up_to = 0
+        self._batch = 0
         self._refused: dict[int, str] = {}
         self._functions = PythonFunctions()
         self._first: dict[int, int] = {}
@@ -119,7 +144,8 @@ class PythonFrames:
         elif isinstance(answer, ReadUpTo):
             self._read_up_to = max(self._read_up_to, answer.time)
         elif isinstance(answer, FoundProcess):
-            self._processes[answer.pid] = _Process(answer)
+            build = (answer.version, *(end - begin for begin, end in answer.loops))
+            self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()))
         elif isinstance(answer, Refused):
             self._refused[answer.pid] = answer.reason
 
@@ -129,6 +155,7 @@ class PythonFrames:
         """Return callchains with Python frames. keys: delivery keys."""
         self.wait(int(columns["time"].max(initial=0)))
         changed: dict[int, list[int]] = {}
+        self._batch += 1
         for pid in distinct(columns["pid"]).tolist():
             process = self._processes.get(pid)
             if process is not None and len(chains.values):
@@ -136,8 +163,9 @@ class PythonFrames:
                 hits = np.add.reduceat(np.append(is_loop, False), chains.offsets[:-1])
                 rows = np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0))
                 batch = _Batch(columns.take(rows), attr, chains.take(rows), keys[rows], unwinder)
+                loops = [self._loops(process, batch, number) for number in range(len(rows))]
                 for number, row in enumerate(rows.tolist()):
-                    values = self._chain(process, batch, number)
+                    values = self._chain(batch, number, loops[number])
                     if values is not None:
                         changed[row] = values
                         self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
@@ -145,8 +173,8 @@ class PythonFrames:
             self._chains.pop(key, None)
         return chains if not changed else _replaced(chains, changed)
 
-    def _chain(self, process: _Process, batch: _Batch, row: int) -> list[int] | None:
-        """Return the chain of a sample; None where nothing is known of its Python frames."""
+    def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
+        """Look at the evaluation loops of a sample, and learn from them."""
         owner, chain = self._chains.get(batch.key(row), (process, None))
         read, left = (chain.frames, chain.left) if chain else ([], [])
         codes = owner.ranges.codes
@@ -155,17 +183,38 @@ class PythonFrames:
         native, rules, is_cut = batch.user_frames(row)
         rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
         states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
-        loops = [evaluated(state, owner.ranges, frames) if (state := states.get(number)) else None for number in rows]
+        found = [states.get(number) for number in rows]
+        callers = self._callers_of(owner, batch.key(row)[0])
+        if chain:
+            callers.add(self._batch, read)
+        for state in found:
+            if state:
+                note_slots(state, owner.ranges, frames, owner.slots)
+        return _Loops(owner, chain, native, rows, found, frames, callers, callers.before, is_cut)
+
+    def _callers_of(self, process: _Process, tid: int) -> SeenCallers:
+        if tid not in process.callers:
+            if len(process.callers) >= _MOST_THREADS:
+                process.callers.clear()
+            process.callers[tid] = SeenCallers()
+        return process.callers[tid]
+
+    def _chain(self, batch: _Batch, row: int, loops: _Loops) -> list[int] | None:
+        """Return the chain of a sample; None where nothing is known of its Python frames."""
+        owner, chain = loops.owner, loops.chain
+        read, left = (chain.frames, chain.left) if chain else ([], [])
+        said = [evaluated(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
         if owner.version < (3, 11):
-            merged = merging.of_old_versions(loops, read, is_cut=is_cut)
+            merged = merging.of_old_versions(said, read, is_cut=loops.is_cut)
         else:
-            merged = merging.merge(loops, read, codes, left=left, is_cut=is_cut)
+            seen, before, is_cut = loops.callers, loops.before, loops.is_cut
+            merged = merging.merge(said, read, owner.ranges.codes, left=left, seen=seen, before=before, is_cut=is_cut)
         self.counts[merged.grade] += 1
-        found = dict(zip(rows, merged.loops, strict=True))
+        found = dict(zip(loops.rows, merged.loops, strict=True))
         if not any(found.values()):
             return None
         values = batch.kernel_part(row)
-        for number, value in enumerate(native.tolist()):
+        for number, value in enumerate(loops.native.tolist()):
             values.append(value)
             values += self._addresses(owner, found.get(number, ()))
         return values

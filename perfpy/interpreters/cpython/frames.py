@@ -58,15 +58,29 @@ class FrameWalker:
         self._memory = memory
         self._layout = layout
         self._codes = codes
-        self._walk = self._walk_data_stack if layout.has_data_stack else self._walk_objects
 
     def frames(self, state: bytes, address: int) -> ThreadFrames:
         """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemoryError."""
         innermost = self._innermost(state)
-        found, is_whole, chunks = self._walk(state, innermost)
+        if not self._layout.has_data_stack:
+            found, is_whole = self._walk_objects(innermost)
+            after = self._memory.read(address, self._layout.thread.size)
+            return ThreadFrames(found, is_whole, self._innermost(after) != innermost, [])
+        chunks = _Chunks(self._memory, state, self._layout.thread.chunk)
         after = self._memory.read(address, self._layout.thread.size)
-        left = self._left(chunks, found[0].address if found else 0) if chunks else []
+        found, is_whole = self._walk_data_stack(innermost, chunks)
+        found = found[self._first_alive(found, state, after) :]
+        left = self._left(chunks, found[0].address if found else 0)
         return ThreadFrames(found, is_whole, self._innermost(after) != innermost, left)
+
+    def _first_alive(self, found: list[PythonFrame], state: bytes, after: bytes) -> int:
+        """Return the first frame that the thread had not left when they had been copied: those before it may be of another moment."""
+        (chunk,) = WORD.unpack_from(state, self._layout.thread.chunk)
+        chunk_after, top = struct.unpack_from("<QQ", after, self._layout.thread.chunk)
+        if chunk != chunk_after:
+            return 0
+        # frames of generators lie elsewhere
+        return next((row for row in range(len(found), 0, -1) if top <= found[row - 1].address < chunk + _LARGEST_CHUNK), 0)
 
     def _innermost(self, state: bytes) -> int:
         thread = self._layout.thread
@@ -75,15 +89,15 @@ class FrameWalker:
         (cframe,) = WORD.unpack_from(state, thread.cframe)
         return read_word(self._memory, cframe + thread.frame) if is_pointer(cframe) else 0
 
-    def _walk_data_stack(self, state: bytes, address: int) -> tuple[list[PythonFrame], bool, _Chunks | None]:
+    def _walk_data_stack(self, address: int, chunks: _Chunks) -> tuple[list[PythonFrame], bool]:
+        """Walk frames on the data stack and in generators: from 3.11 on."""
         layout = self._layout.frame
-        chunks = _Chunks(self._memory, state, self._layout.thread.chunk)
         found: list[PythonFrame] = []
         for _ in range(4 * MOST_FRAMES):  # shims are no frames
             if not address or len(found) >= MOST_FRAMES:
                 break
             if not is_pointer(address):
-                return found, False, chunks
+                return found, False
             data, start = chunks.bytes_at(address, layout.size)
             if data[start + layout.owner] >= layout.shims:
                 if found:
@@ -91,12 +105,12 @@ class FrameWalker:
             else:
                 frame = self._frame(address, data, start)
                 if frame is None:
-                    return found, False, chunks
+                    return found, False
                 found.append(frame)
             (address,) = WORD.unpack_from(data, start + layout.previous)
         if found and not address:
             found[-1] = found[-1]._replace(is_entry=True)
-        return found, not address, chunks
+        return found, not address
 
     def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
         """Return a frame whose bytes begin at `start`; None where its code is none, or its instruction lies elsewhere."""
@@ -137,22 +151,22 @@ class FrameWalker:
             return None
         return self._frame(address, data, 0) if data[layout.owner] == _OWNED_BY_GENERATOR else None
 
-    def _walk_objects(self, _state: bytes, address: int) -> tuple[list[PythonFrame], bool, _Chunks | None]:
+    def _walk_objects(self, address: int) -> tuple[list[PythonFrame], bool]:
         """Walk frame objects: before 3.11."""
         layout = self._layout.frame
         unit = _UNITS_OF_3_10 if self._layout.version == (3, 10) else 1
         found: list[PythonFrame] = []
         while address and len(found) < MOST_FRAMES:
             if not is_pointer(address):
-                return found, False, None
+                return found, False
             data = self._memory.read(address, layout.size)
             code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
             (last,) = struct.unpack_from("<i", data, layout.instruction)
             if code is None or not -1 <= last < (code.end - code.begin) // unit:
-                return found, False, None
+                return found, False
             found.append(PythonFrame(address, code, last * unit if last >= 0 else -2, is_entry=True))
             (address,) = WORD.unpack_from(data, layout.previous)
-        return found, not address, None
+        return found, not address
 
 
 class _Chunks:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluated
+from perfpy.capture.python_frames.evaluation import Evaluated
 from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, UNKNOWN, UNPROVEN, merge, of_old_versions
-from perfpy.capture.python_frames.registers import FrameState
+from perfpy.capture.python_frames.seen_callers import SeenCallers
+from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
 STACK = 0x7F00_0000_0000
 CODE = 0x7F10_0000_0000
@@ -112,57 +111,61 @@ def test_loops_of_old_versions_name_their_frames_themselves():
     assert of_old_versions([None], [], is_cut=False) == ([[]], UNKNOWN)
 
 
-# what loops say
+# who called a frame at other moments
+
+CALLED_OTHERWISE = [frame(1, 4), frame(0, 0, is_entry=True)]
 
 
-@pytest.fixture
-def ranges() -> CodeRanges:
-    found = CodeRanges()
-    for one in CODES.values():
-        found.add(one)
+def seen(*chains: list[tuple[int, int, int, bool]]) -> SeenCallers:
+    found = SeenCallers()
+    for chain in chains:
+        found.add(1, chain)
     return found
 
 
-def state(words=(), **registers: int) -> FrameState:
-    return FrameState({int(name[1:]): value for name, value in registers.items()}, list(words))
+def at(level: int, number: int) -> Evaluated:
+    """A loop whose registers point to a frame that was not read with its sample."""
+    return Evaluated(number, 20, frozenset(), (7, STACK + level * SIZE))
 
 
-def test_the_instruction_is_the_one_before_the_pointer(ranges):
-    found = evaluated(state(r14=CODE + 0x2000 + 22, r6=STACK), ranges, {STACK: 2})
-    assert found == Evaluated(2, 20, frozenset((STACK,)))
+def test_callers_that_were_seen_at_other_moments_are_believed_until_one_was_read():
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP), is_cut=False)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
+    merged = merge([at(2, 2)], [frame(0, 5, is_entry=True)], CODES, seen=seen(ONE_LOOP), is_cut=False)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
 
 
-def test_registers_count_before_the_stack(ranges):
-    words = [CODE + 0x1000 + 50, CODE + 0x2000 + 60]
-    assert evaluated(state(words, r12=CODE + 0x2000 + 22), ranges, {}) == Evaluated(2, 20, frozenset())
-    assert evaluated(state(words[1:]), ranges, {}) == Evaluated(2, 58, frozenset())
+def test_callers_at_several_lines_have_none():
+    other = [frame(2, 2), frame(1, 1, 30), frame(0, 0, is_entry=True)]
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)
+    assert merged == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
-def test_pointers_into_several_functions_need_a_frame_to_decide(ranges):
-    words = [CODE + 0x1000 + 50, CODE + 0x2000 + 60]
-    assert evaluated(state(words), ranges, {}) is None
-    assert evaluated(state([*words, STACK]), ranges, {STACK: 1}) == Evaluated(1, 48, frozenset((STACK,)))
+def test_of_several_callers_none_is_believed():
+    other = [frame(2, 2), frame(1, 3), frame(0, 0, is_entry=True)]
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)
+    assert merged == ([[(2, 20)]], PARTIAL)
+    merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(*[ONE_LOOP] * 19, other), is_cut=False)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
 
 
-def test_ends_of_frames_count_where_no_frame_is_met(ranges):
-    frames = {STACK: 1, STACK + SIZE: NO_FRAME}
-    assert evaluated(state(r14=CODE + 2, r6=STACK + SIZE), ranges, frames) == Evaluated(0, 0, frozenset((STACK + SIZE,)))
-    assert evaluated(state(r14=CODE + 2, r6=STACK + SIZE, r3=STACK), ranges, frames) == Evaluated(0, 0, frozenset((STACK,)))
+def test_callers_are_forgotten_after_two_batches():
+    callers = seen(ONE_LOOP)
+    callers.add(2, CALLED_OTHERWISE)
+    assert callers.caller(STACK + 2 * SIZE, 2) is not None
+    callers.add(3, CALLED_OTHERWISE)
+    assert callers.caller(STACK + 2 * SIZE, 2) is None
 
 
-def test_other_values_are_no_instructions(ranges):
-    assert evaluated(state([0, CODE, CODE + 101, CODE + 7, (1 << 64) - 1], r14=CODE - 2), ranges, {}) is None
+def test_chains_that_call_themselves_end():
+    callers = SeenCallers()
+    callers.add(1, [frame(1, 1), frame(1, 1)])
+    (found,), grade = merge([at(1, 1)], [], CODES, seen=callers, is_cut=False)
+    assert len(found) == MOST_FRAMES
+    assert grade == PARTIAL
 
 
-def test_the_newest_code_at_an_address_counts(ranges):
-    ranges.add(code(2)._replace(number=9, name="newer"))
-    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}) == Evaluated(9, 20, frozenset())
-
-
-def test_functions_that_share_their_instructions_are_told_apart_by_frame_or_object(ranges):
-    """As 3.10 has it where their code is equal."""
-    ranges.add(code(2)._replace(number=9, name="equal", address=OBJECTS + 0x900))
-    assert evaluated(state(r14=CODE + 0x2000 + 22), ranges, {}) is None
-    assert evaluated(state(r14=CODE + 0x2000 + 22, r3=OBJECTS + 0x200), ranges, {}) == Evaluated(2, 20, frozenset())
-    assert evaluated(state([OBJECTS + 0x900], r14=CODE + 0x2000 + 22), ranges, {}) == Evaluated(9, 20, frozenset())
-    assert evaluated(state(r14=CODE + 0x2000 + 22, r3=STACK), ranges, {STACK: 2}) == Evaluated(2, 20, frozenset((STACK,)))
+def test_loops_that_say_nothing_have_the_frames_that_were_there_before():
+    before = {(STACK, 0): 10, (STACK + SIZE, 1): 16, (STACK + 2 * SIZE, 3): 10}
+    assert merge([None], ONE_LOOP, CODES, before=before, is_cut=False) == ([[(1, None), (0, 10)]], UNPROVEN)
+    assert merge([None], ONE_LOOP, CODES, before={}, is_cut=False) == ([[]], UNKNOWN)

@@ -206,6 +206,25 @@ def test_chains_that_lead_nowhere_are_read_again(wrong: int, *, is_whole: bool):
     assert len(copies) <= 3
 
 
+def test_frames_that_were_left_while_they_were_copied_are_not_believed():
+    """Their callers may be of another moment."""
+    memory = PythonMemory((3, 12))
+    code = memory.code("main")
+    innermost, chunk, top = memory.stack([[(code, 0), (memory.code("left"), 0), (memory.code("leaf"), 0)]])
+    state = memory.thread(77, (innermost, chunk, top))
+    process, memory_read = process_of(memory), memory.heap.read
+    process.frames(77)
+
+    def read(address: int, size: int) -> bytes:
+        found = memory_read(address, size)
+        if address == chunk:
+            memory.heap.put(state + memory.layout.thread.chunk + 8, innermost - 160)
+        return found
+
+    memory.heap.read = read  # type: ignore[method-assign]
+    assert [frame.code.name for frame in frames_of(process).frames] == ["main"]
+
+
 def test_the_holder_of_the_lock():
     memory = PythonMemory((3, 12))
     state = memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))

@@ -1,0 +1,75 @@
+"""Who called a frame, by what was read of the same thread before and after.
+
+What enters: chains of frames as they were read. What leaves: callers. A frame's address on the data stack is the sum of the sizes of
+its callers' frames, so the same function at the same address was nearly always called the same way. Where it was called in two ways,
+neither is believed, unless one of them is that rare that it is an error of the reading. Frames are remembered for two batches of
+samples, as a program comes to other work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.capture.python_frames.answers import ReadFrame
+
+_MOST_FRAMES: Final = 1 << 14  # of a thread and batch
+_MOST_CALLERS: Final = 16  # of a frame
+_SURE: Final = 0.95  # share of a caller that is believed
+
+
+class Caller(NamedTuple):
+    """The caller of a frame. code: NOBODY where the evaluation loop was called for the frame; offset: None where it differed."""
+
+    address: int
+    code: int
+    offset: int | None
+
+
+NOBODY: Final = -1
+_OF_ENTRIES: Final = Caller(0, NOBODY, None)
+
+
+class SeenCallers:
+    """The callers of one thread's frames. before: the frames of the chain before the last one."""
+
+    def __init__(self) -> None:
+        self._new: dict[tuple[int, int], Counter[Caller]] = {}
+        self._old: dict[tuple[int, int], Counter[Caller]] = {}
+        self._batch = 0
+        self._last: dict[tuple[int, int], int] = {}
+        self.before: dict[tuple[int, int], int] = {}
+
+    def add(self, batch: int, chain: Sequence[ReadFrame]) -> None:
+        """Take a chain. batch: the number of the batch of samples that it belongs to."""
+        if batch != self._batch:
+            self._batch, self._old, self._new = batch, self._new, {}
+        self.before, self._last = self._last, {(address, code): offset for address, code, offset, _ in chain}
+        for row, (address, code, _, is_entry) in enumerate(chain):
+            if is_entry:
+                self._note((address, code), _OF_ENTRIES)
+            elif row + 1 < len(chain):
+                self._note((address, code), Caller(*chain[row + 1][:3]))
+
+    def _note(self, key: tuple[int, int], caller: Caller) -> None:
+        callers = self._new.get(key)
+        if callers is None and len(self._new) < _MOST_FRAMES:
+            callers = self._new[key] = Counter()
+        if callers is not None and (caller in callers or len(callers) < _MOST_CALLERS):
+            callers[caller] += 1
+
+    def caller(self, address: int, code: int) -> Caller | None:
+        """Return the caller of a frame; None where it was not seen, or with several callers."""
+        key = (address, code)
+        new, old = self._new.get(key), self._old.get(key)
+        if new is None and old is None:
+            return None
+        counts = (new or Counter()) + (old or Counter())
+        caller, count = counts.most_common(1)[0]
+        same = sum(other for one, other in counts.items() if one[:2] == caller[:2])
+        if same < _SURE * counts.total():
+            return None
+        return caller if count == same else caller._replace(offset=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfpy.capture import targets
 from perfpy.capture.counting import planning
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from perfpy.capture.event_stream import EventStream
+    from perfpy.capture.record_options import TargetOptions
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.capture.targets import Target
     from perfpy.counts.comparison import Comparison
@@ -153,22 +154,18 @@ def record_program(
 ) -> RecordSummary:
     """See perfpy.record, which has the same parameters; kernel: the machine to record on."""
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import RecordOptions, compression_of_unwound
+    from perfpy.capture.record_options import OffCpuOptions, OutputOptions, RecordOptions, SamplingOptions, compression_of_unwound
     from perfpy.capture.session.recorder import Recorder
 
     _check_positive(frequency=frequency, period=period, max_cpu=max_cpu)
     mode = _chain_mode(call_graph, jit=jit, unwind=unwind)
     options = RecordOptions(
-        **_whom(pid, tid, cpus, system_wide=system_wide),
-        freq=frequency,
-        period=period,
-        callchain=parse_callchain(mode) if mode else None,
+        sampling=SamplingOptions(freq=frequency, period=period, callchain=parse_callchain(mode) if mode else None, unwind=unwind),
+        off_cpu=OffCpuOptions(enabled=off_cpu),
+        output=OutputOptions(compression_level=compression_of_unwound() if unwind else 0, path=os.fspath(output)),
+        target=_target(pid, tid, cpus, system_wide=system_wide),
         jit=jit,
-        unwind=unwind,
-        off_cpu=off_cpu,
         max_cpu=max_cpu or 0.0,
-        compression_level=compression_of_unwound() if unwind else 0,
-        output=os.fspath(output),
         command_line=tuple(sys.argv),
         quiet=True,
     )
@@ -199,21 +196,25 @@ def watch_events(
     """See perfpy.watch, which has the same parameters; kernel: the machine to watch."""
     from perfpy.capture.event_stream import open_stream
     from perfpy.capture.option_values import parse_callchain
-    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.record_options import RecordOptions, SamplingOptions
 
     _check_positive(frequency=frequency, period=period, duration=duration)
     if not events:
         raise UsageError('no events to watch; give some, as in perfpy.watch("sched:sched_switch", pid=1234)')
     chain = parse_callchain("fp") if call_graph else None
-    options = RecordOptions(**_whom(pid, tid, cpus, system_wide=system_wide), freq=frequency, period=period, callchain=chain)
+    options = RecordOptions(
+        sampling=SamplingOptions(freq=frequency, period=period, callchain=chain), target=_target(pid, tid, cpus, system_wide=system_wide)
+    )
     stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel)
     if duration is not None:
         stream.stop_after(duration)
     return stream
 
 
-def _whom(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> dict[str, Any]:
-    return {"pid": _text(pid), "tid": _text(tid), "cpu": _cpu_list(cpus), "all_cpus": system_wide}
+def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> TargetOptions:
+    from perfpy.capture.record_options import TargetOptions
+
+    return TargetOptions(pid=_text(pid), tid=_text(tid), cpu=_cpu_list(cpus), all_cpus=system_wide)
 
 
 def _words(command: Sequence[str | os.PathLike[str]]) -> list[str]:

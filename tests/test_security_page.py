@@ -29,12 +29,12 @@ MB = 1 << 20
             ),
         ),
         (
-            "compressed ELF sections, debug data, modules and names kept in recordings",
+            "compressed ELF sections, debug data, modules, and names stored in recordings",
             f"{expansion._RATIO} times their size, or {expansion._SMALL // MB} MB; {expansion._MOST // MB} MB",
         ),
         (
             "C++ and Rust names",
-            f"mangled {name_budget._MANGLED_MOST:,} characters, demangled {name_budget.LONGEST:,}; others are shown as they are",
+            f"{name_budget._MANGLED_MOST:,} characters mangled, {name_budget.LONGEST:,} demangled; longer names are printed mangled",
         ),
         ("perf maps, jitdumps, lists of kernel symbols", f"{perf_map.LARGEST // MB} MB"),
         ("perf maps, jitdumps, lists of kernel symbols", f"{jitdump.LARGEST // MB} MB"),
@@ -45,7 +45,7 @@ MB = 1 << 20
             "a download from a debuginfod server",
             (
                 f"{debuginfod._DEFAULT_TIMEOUT:.0f} s without {debuginfod._LEAST >> 10} KB (`DEBUGINFOD_TIMEOUT`), "
-                f"{debuginfod._DEFAULT_MAX_TIME:.0f} s in all, {debuginfod._DEFAULT_MAX_SIZE >> 30} GB"
+                f"{debuginfod._DEFAULT_MAX_TIME:.0f} s in total, {debuginfod._DEFAULT_MAX_SIZE >> 30} GB"
             ),
         ),
     ],

@@ -67,7 +67,7 @@ class EventStream:
         )
         counters.open()
         self._finalizer = weakref.finalize(self, counters.close)
-        counters.map(options.mmap_pages or default_pages(procfs))
+        counters.map(options.buffers.mmap_pages or default_pages(procfs))
         self._counters = counters
         self._decoder = RingDecoder({one.id: one.event.attr for one in counters.opened}, "<" if sys.byteorder == "little" else ">")
         self._names = {one.id: one.event.name for one in counters.opened}
@@ -207,14 +207,17 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
     Raises UsageError, UnknownEventError, KernelRefusedError.
     """
     kernel = kernel or this_kernel()
-    if not (options.pid or options.tid or options.cpu or options.all_cpus):
+    if not (options.target.pid or options.target.tid or options.target.cpu or options.target.all_cpus):
         raise UsageError("nothing says whom to watch: give a pid, a tid, cpus, or system_wide=True")
     events = parse_events(texts, [(len(texts), text) for text in filters])
     if tool := next((event.name for event in events if event.tool), ""):
         raise UsageError(f"'{tool}' can be counted, and has no samples: perfpy.stat() and perfpy.count() count it")
-    target, _ = resolve(pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=options.all_cpus)
+    target, _ = resolve(pid=options.target.pid, tid=options.target.tid, cpu=options.target.cpu, system_wide=options.target.all_cpus)
     inherit = target.kind != "tid"
-    options = options._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC, inherit=inherit)
+    options = options._replace(
+        sampling=options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC),
+        target=options.target._replace(inherit=inherit),
+    )
     return EventStream(configure_sampling(events, options, target, kernel), options, target, kernel)
 
 

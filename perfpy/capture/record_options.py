@@ -39,44 +39,13 @@ def compression_of_unwound() -> int:
     return _COMPRESSION
 
 
-class RecordOptions(NamedTuple):
-    """What to record and how; the defaults are perf's.
+class TargetOptions(NamedTuple):
+    """What to measure. `pid`, `tid`, `user` and `cpu` are texts, as for -p, -t, -u and -C.
 
-    Whose: pid, tid, user, cpu (texts as -p -t -u -C take them), all_cpus,
-    per_thread, cgroups (names), inherit, exclude_perf. event_files: a folder
-    with more named events, or "".
-
-    How often: freq (Hz, MAX_FREQ = as often as the kernel allows) or period
-    (events); None = 4000 Hz. strict_freq: refuse what the kernel lowers.
-    no_samples: side-band only.
-
-    What a sample carries: callchain, unwind (DWARF stacks become callchains
-    while the recording runs), keep_stacks (they are kept, too), data (addresses), data_mmap,
-    sample_mem_info, transaction, phys_data, data_page_size, code_page_size, raw, cpu_field, period_field and time
-    (None = perf's rule), weight, identifier, inherit_stat (READ records),
-    running_time, user_regs, intr_regs, branch_filter (masks), clockid,
-    kernel_callchains / user_callchains (only those), all_user, all_kernel.
-
-    Side-band: switch_events, namespaces, all_cgroups, bpf_events,
-    buildid_mmap, synth (what of /proc is written first), tail_synthesize.
-
-    Buffers: mmap_pages and aux_pages (0 = perf's), mmap_flush (bytes), no_buffering, affinity (where rings are read), threads (which of
-    them read which rings: the text of --threads, "" for the recorder itself),
-    overwrite, delay (ms, -1 = start disabled, or ranges of ms), control
-    (text of --control), realtime (priority), max_cpu (CPUs that recording may take, 0: any number).
-
-    File: output ("-" = standard output), kcore (the kernel's code beside it), compression_level (0 = none),
-    buildids / buildid_cache / buildid_all, buildid_dir, max_size (bytes),
-    switch_output, switch_output_event (their texts), switch_max_files, timestamp_filename, timestamp_boundary.
-
-    jit: make runtimes tell the names of their code, and keep these in the file. python: read the frames of Python programs
-    from their memory. self_contained: leave room
-    for files that are put in when the recording is complete.
-
-    off_cpu: record the time off the CPU, too; off_cpu_thresh: waits of so many ms are samples of their own;
-    off_cpu_limit: so many stacks of switches a second at most (0: no limit). latency: what report --latency needs.
-
-    command_line: what stands in the file as the command line. verbose, quiet; notes: somebody reads advice.
+    Attributes:
+        cgroups: names of cgroups
+        inherit: whether to sample the children of the target
+        exclude_perf: whether to omit perfpy's own samples
     """
 
     pid: str = ""
@@ -88,13 +57,29 @@ class RecordOptions(NamedTuple):
     cgroups: tuple[str, ...] = ()
     inherit: bool = True
     exclude_perf: bool = False
-    event_files: str = ""
+
+
+class SamplingOptions(NamedTuple):
+    """How often to sample, and the fields of a sample.
+
+    Attributes:
+        freq: Hz; MAX_FREQ for the kernel's maximum; None, with no `period`: DEFAULT_FREQ
+        period: events from one sample to the next
+        strict_freq: whether to refuse a frequency that the kernel would lower
+        no_samples: record side-band only
+        unwind: turn copied stacks into callchains during the recording
+        keep_stacks: keep the copied stacks, too (with `unwind`)
+        data: sample data addresses
+        period_field, time: None for perf's rule
+        inherit_stat: write READ records
+        user_regs, intr_regs, branch_filter: masks
+        kernel_callchains, user_callchains: only these
+    """
 
     freq: int | None = None
     period: int | None = None
     strict_freq: bool = False
     no_samples: bool = False
-
     callchain: Callchain | None = None
     unwind: bool = False
     keep_stacks: bool = False
@@ -122,6 +107,16 @@ class RecordOptions(NamedTuple):
     all_user: bool = False
     all_kernel: bool = False
 
+
+class SideBandOptions(NamedTuple):
+    """The records about tasks, mappings and switches.
+
+    Attributes:
+        synth: the existing state to synthesize
+        tail_synthesize: synthesize it at the end
+        latency: whether report --latency must work
+    """
+
     switch_events: bool = False
     namespaces: bool = False
     all_cgroups: bool = False
@@ -129,6 +124,18 @@ class RecordOptions(NamedTuple):
     buildid_mmap: bool = False
     synth: frozenset[str] = SYNTH_ALL
     tail_synthesize: bool = False
+    latency: bool = False
+
+
+class BufferOptions(NamedTuple):
+    """The ring buffers, and the threads that read them.
+
+    Attributes:
+        mmap_pages, aux_pages: pages of a ring buffer and of its AUX area; 0 for perf's default
+        mmap_flush: bytes that must be available before they are read
+        affinity: where the reader runs
+        threads: the text of --threads; "" for the recorder's own thread
+    """
 
     mmap_pages: int = 0
     aux_pages: int = 0
@@ -137,12 +144,20 @@ class RecordOptions(NamedTuple):
     affinity: str = ANYWHERE
     threads: str = ""
     overwrite: bool = False
-    delay: int | tuple[tuple[int, int], ...] = 0
-    control: str = ""
-    realtime: int = 0
-    max_cpu: float = 0.0
 
-    output: str = "perf.data"
+
+class OutputOptions(NamedTuple):
+    """The file or files.
+
+    Attributes:
+        path: the file; STANDARD_OUTPUT for a pipe
+        kcore: copy the kernel's code into the folder
+        compression_level: of zstd; 0 for none
+        max_size: bytes; 0 for no limit
+        self_contained: leave room for files that are added after the recording
+    """
+
+    path: str = "perf.data"
     kcore: bool = False
     compression_level: int = 0
     buildids: bool = True
@@ -155,16 +170,50 @@ class RecordOptions(NamedTuple):
     switch_max_files: int = 0
     timestamp_filename: bool = False
     timestamp_boundary: bool = False
-
-    jit: bool = False
-    python: bool = False
     self_contained: bool = False
 
-    off_cpu: bool = False
-    off_cpu_thresh: int = 500
-    off_cpu_limit: int = DEFAULT_SWITCH_LIMIT
-    latency: bool = False
 
+class OffCpuOptions(NamedTuple):
+    """Recording of time off the CPU.
+
+    Attributes:
+        threshold: ms; a longer wait has a sample of its own
+        limit: stacks of switches per second and CPU; 0 for no limit
+    """
+
+    enabled: bool = False
+    threshold: int = 500
+    limit: int = DEFAULT_SWITCH_LIMIT
+
+
+class RecordOptions(NamedTuple):
+    """The options of a recording; the defaults are perf's.
+
+    Attributes:
+        jit: make runtimes publish the names of their code, and store the names
+        python: read the frames of Python programs from their memory
+        delay: ms until events are enabled; -1 for never; or ranges of ms
+        control: the text of --control
+        realtime: priority of the recorder
+        max_cpu: CPUs that recording may use; 0 for no limit
+        event_files: a folder with more named events, or ""
+        command_line: the command line that the file stores
+        notes: whether somebody reads advice
+    """
+
+    target: TargetOptions = TargetOptions()
+    sampling: SamplingOptions = SamplingOptions()
+    side_band: SideBandOptions = SideBandOptions()
+    buffers: BufferOptions = BufferOptions()
+    output: OutputOptions = OutputOptions()
+    off_cpu: OffCpuOptions = OffCpuOptions()
+    jit: bool = False
+    python: bool = False
+    delay: int | tuple[tuple[int, int], ...] = 0
+    control: str = ""
+    realtime: int = 0
+    max_cpu: float = 0.0
+    event_files: str = ""
     command_line: tuple[str, ...] = ()
     verbose: int = 0
     quiet: bool = False
@@ -172,63 +221,63 @@ class RecordOptions(NamedTuple):
 
     def check(self) -> None:
         """Refuse what cannot be together: raises UsageError."""
-        if self.freq is not None and self.period is not None:
+        if self.sampling.freq is not None and self.sampling.period is not None:
             raise UsageError("cannot set frequency and period at the same time; give either -F or -c")
-        if self.freq == 0:
+        if self.sampling.freq == 0:
             raise UsageError("frequency and count are zero, aborting; -F needs at least 1 Hz")
-        if self.all_user and self.all_kernel:
+        if self.sampling.all_user and self.sampling.all_kernel:
             raise UsageError("--all-user cannot be used with --all-kernel")
-        if self.per_thread and (self.all_cpus or self.cpu):
+        if self.target.per_thread and (self.target.all_cpus or self.target.cpu):
             raise UsageError("--per-thread cannot be used with -a or -C: it follows threads, not CPUs")
-        if self.switch_output is not None and self.output == "-":
+        if self.output.switch_output is not None and self.output.path == "-":
             raise UsageError("--switch-output needs a file, and -o - is a pipe")
-        if self.cgroups and not self.all_cpus:
+        if self.target.cgroups and not self.target.all_cpus:
             raise UsageError("--cgroup is measured on whole CPUs: add -a")
 
-        if self.self_contained and (self.output == STANDARD_OUTPUT or self.switch_output is not None):
+        if self.output.self_contained and (self.output.path == STANDARD_OUTPUT or self.output.switch_output is not None):
             raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
         if self.is_folder:
             self._check_folder()
-        if self.unwind or self.keep_stacks:
+        if self.sampling.unwind or self.sampling.keep_stacks:
             self._check_unwinding()
-        if self.off_cpu and (self.overwrite or self.tail_synthesize):
-            option = "--overwrite" if self.overwrite else "--tail-synthesize"
+        if self.off_cpu.enabled and (self.buffers.overwrite or self.side_band.tail_synthesize):
+            option = "--overwrite" if self.buffers.overwrite else "--tail-synthesize"
             raise UsageError(f"--off-cpu writes samples when their waits end; leave out {option}")
-        if self.latency and (self.all_cpus or self.cpu):
+        if self.side_band.latency and (self.target.all_cpus or self.target.cpu):
             raise UsageError("--latency is about the threads of a program, not about whole CPUs: leave out -a and -C")
 
     def _check_unwinding(self) -> None:
-        if self.keep_stacks and not self.unwind:
+        if self.sampling.keep_stacks and not self.sampling.unwind:
             raise UsageError("--keep-stacks is for --unwind; without it stacks are kept anyway")
-        if self.callchain and self.callchain.mode != "dwarf":
-            raise UsageError(f"--unwind is for --call-graph dwarf; with {self.callchain.mode} the kernel walks the stacks")
-        if self.user_regs:
+        if self.sampling.callchain and self.sampling.callchain.mode != "dwarf":
+            raise UsageError(f"--unwind is for --call-graph dwarf; with {self.sampling.callchain.mode} the kernel walks the stacks")
+        if self.sampling.user_regs:
             raise UsageError("--unwind uses all registers up; leave out --user-regs")
-        if self.overwrite or self.tail_synthesize:
-            option = "--overwrite" if self.overwrite else "--tail-synthesize"
+        if self.buffers.overwrite or self.side_band.tail_synthesize:
+            option = "--overwrite" if self.buffers.overwrite else "--tail-synthesize"
             raise UsageError(f"--unwind has to know first what runs already; leave out {option}, or --unwind")
-        if self.keep_stacks and self.switch_output is not None:
+        if self.sampling.keep_stacks and self.output.switch_output is not None:
             raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
 
     def _check_folder(self) -> None:
         """A folder is one recording, begun once; and files of CPUs are written all at once."""
-        option = "--threads" if self.threads else "--kcore"
+        option = "--threads" if self.buffers.threads else "--kcore"
         others = {
-            "-o -": self.output == STANDARD_OUTPUT,
-            "--switch-output": self.switch_output is not None,
-            "--unwind": self.unwind,
-            "--off-cpu": self.off_cpu,
+            "-o -": self.output.path == STANDARD_OUTPUT,
+            "--switch-output": self.output.switch_output is not None,
+            "--unwind": self.sampling.unwind,
+            "--off-cpu": self.off_cpu.enabled,
             "--jit": self.jit,
             "--python": self.python,
         }
-        if self.threads:
+        if self.buffers.threads:
             from perfpy.capture.thread_masks import check  # rarely asked for
 
-            check(self.threads)
+            check(self.buffers.threads)
             others |= {
-                "--affinity": self.affinity != ANYWHERE,
-                "--per-thread": self.per_thread,
-                "--timestamp-filename": self.timestamp_filename,
+                "--affinity": self.buffers.affinity != ANYWHERE,
+                "--per-thread": self.target.per_thread,
+                "--timestamp-filename": self.output.timestamp_filename,
             }
         if other := next((other for other, asked in others.items() if asked), ""):
             raise UsageError(f"{option} writes a folder; leave out {other}, or {option}")
@@ -236,12 +285,12 @@ class RecordOptions(NamedTuple):
     @property
     def is_folder(self) -> bool:
         """Whether the recording is a folder."""
-        return bool(self.threads) or self.kcore
+        return bool(self.buffers.threads) or self.output.kcore
 
     @property
     def rewritten(self) -> bool:
         """Whether another process rewrites the records before they are in the file."""
-        return self.unwind or self.off_cpu
+        return self.sampling.unwind or self.off_cpu.enabled
 
     @property
     def starts_disabled(self) -> bool:

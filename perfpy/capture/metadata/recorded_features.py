@@ -43,11 +43,11 @@ class RecordedFeatures:
         self._counters = counters
         self._options = options
         self._fixed: dict[int, Any] = {}
-        clock = options.clockid
+        clock = options.sampling.clockid
         if clock is not None:
             self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
             self._fixed[Feature.CLOCK_DATA] = ClockData(_CLOCK_DATA_VERSION, clock, time.time_ns(), time.clock_gettime_ns(clock))
-        if options.threads:  # perf looks for a file of each CPU then
+        if options.buffers.threads:  # perf looks for a file of each CPU then
             self._fixed[Feature.DIR_FORMAT] = FOLDER_VERSION
 
     def collect(
@@ -84,7 +84,7 @@ class RecordedFeatures:
         if build_ids:
             values[Feature.BUILD_ID] = tuple(build_ids)
         if packer:
-            level = self._options.compression_level
+            level = self._options.output.compression_level
             values[Feature.COMPRESSED] = Compression(_COMPRESSION_VERSION, _ZSTD, level, round(packer.ratio), mmap_len)
         sections = {number: encode_feature(number, value, NATIVE_ENDIAN) for number, value in values.items()}
         if tracing:

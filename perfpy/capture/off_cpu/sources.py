@@ -119,8 +119,8 @@ def with_waits(
         time + 2 if wakings else -1,
         state,
         woken,
-        options.off_cpu_thresh * _NANOSECONDS,
-        without_kernel=not options.kernel_callchains,
+        options.off_cpu.threshold * _NANOSECONDS,
+        without_kernel=not options.sampling.kernel_callchains,
     )
     return found, plan
 
@@ -177,20 +177,20 @@ class _Sources:
             sample_id_all=1,
             disabled=1,
             enable_on_exec=int(from_exec),
-            inherit=int(options.inherit and not options.per_thread),
+            inherit=int(options.target.inherit and not options.target.per_thread),
             **fields,
         )
-        return attr if options.clockid is None else attr.copy(use_clockid=1, clockid=options.clockid)
+        return attr if options.sampling.clockid is None else attr.copy(use_clockid=1, clockid=options.sampling.clockid)
 
     def _with_stack(self, attr: EventAttr) -> EventAttr:
         """The attr with the stack, as the options have it; by frame pointers where they say nothing."""
         options = self._options
-        chain = options.callchain or Callchain("fp", max_stack=0)
+        chain = options.sampling.callchain or Callchain("fp", max_stack=0)
         attr = attr.copy(
             sample_type=attr.sample_type | SampleType.CALLCHAIN,
             sample_max_stack=chain.max_stack,
-            exclude_callchain_user=int(options.kernel_callchains or chain.mode == "dwarf"),
-            exclude_callchain_kernel=int(options.user_callchains),
+            exclude_callchain_user=int(options.sampling.kernel_callchains or chain.mode == "dwarf"),
+            exclude_callchain_kernel=int(options.sampling.user_callchains),
         )
         if chain.mode != "dwarf":
             return attr

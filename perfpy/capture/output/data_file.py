@@ -67,11 +67,11 @@ class DataFile:
         self._packer = packer
         self._features = RecordedFeatures(counters, options, self._attrs)
         self._layout = id_layout(counters.events[0].attr.sample_type)
-        self._tail = options.tail_synthesize or options.overwrite
+        self._tail = options.side_band.tail_synthesize or options.buffers.overwrite
         self._procfs = procfs
         self._tracing = self._tracing_data()
         # as perf: threads for themselves are recorded without what belongs to the whole machine
-        self._programs = loaded_programs() if options.bpf_events and not options.per_thread else []
+        self._programs = loaded_programs() if options.side_band.bpf_events and not options.target.per_thread else []
         self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
         self.hint = ""
@@ -141,11 +141,11 @@ class DataFile:
         yield event_records.thread_map(counters)
         yield event_records.cpu_map(counters)
         yield from synthesis.bpf_programs(self._programs, self._program_types)
-        if options.all_cgroups and SYNTH_CGROUP in options.synth:
+        if options.side_band.all_cgroups and SYNTH_CGROUP in options.side_band.synth:
             from perfpy.capture.cgroups import mount_point  # rarely asked for
 
             yield from synthesis.cgroups(mount_point())
-        if SYNTH_TASK in options.synth:
+        if SYNTH_TASK in options.side_band.synth:
             if ANY in counters.tids:
                 yield from synthesis.processes()
             elif counters.tids != (self._workload,):
@@ -154,15 +154,15 @@ class DataFile:
     def _synthesis(self) -> Synthesis:
         options = self._options
         build_id = None
-        if options.buildid_mmap:
+        if options.side_band.buildid_mmap:
             from perfpy.capture.metadata.build_id_table import own_build_id  # reads ELF files
 
             build_id = own_build_id
         return Synthesis(
             self._procfs,
             self._layout,
-            namespaces=options.namespaces,
-            mmaps=SYNTH_MMAP in options.synth,
+            namespaces=options.side_band.namespaces,
+            mmaps=SYNTH_MMAP in options.side_band.synth,
             data_mmaps=any(event.attr.mmap_data for event in self._counters.events),
             build_id=build_id,
             module_text=module_text if os.uname().machine == "s390x" else None,  # its PLT stands before it there
@@ -191,13 +191,13 @@ class DataFile:
         if self._output.is_pipe:
             return {}
         hits = self._scan()
-        build_ids = self._build_ids(hits) if hits and self._options.buildids else ()
+        build_ids = self._build_ids(hits) if hits and self._options.output.buildids else ()
         features = self._collect(times=(hits.first_time, hits.last_time) if hits else (0, 0), build_ids=build_ids)
         return features | self._room_for_names()
 
     def _room_for_names(self) -> dict[int, bytes]:
         """The entry for files that are put in when the recording is complete."""
-        if not (self._options.jit or self._options.python or self._options.self_contained):
+        if not (self._options.jit or self._options.python or self._options.output.self_contained):
             return {}
         from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
 
@@ -217,15 +217,15 @@ class DataFile:
     def _scan(self) -> DsoHits | None:
         """Look through the records for what the features need; None when they need nothing of it."""
         options, writer = self._options, self._output.writer
-        if self._output.hits and options.switch_output is None:  # somebody has looked already, at one file
+        if self._output.hits and options.output.switch_output is None:  # somebody has looked already, at one file
             from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
             hits = DsoHits.from_told(self._output.hits)
             self.samples = hits.samples
             return hits
-        if not isinstance(writer, FileWriter) or options.buildid_mmap:
+        if not isinstance(writer, FileWriter) or options.side_band.buildid_mmap:
             return None
-        if not (options.buildids or options.timestamp_boundary) or not writer.data.size:
+        if not (options.output.buildids or options.output.timestamp_boundary) or not writer.data.size:
             return None
         from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
@@ -239,13 +239,17 @@ class DataFile:
                     self._judge_chains(data, hits, [start - part.begin for start in part.starts])
         except OSError:  # a device such as /dev/null
             return None
-        if options.buildids and not (options.buildid_all or self._packer):  # as perf tells it
+        if options.output.buildids and not (options.output.buildid_all or self._packer):  # as perf tells it
             self.samples = hits.samples
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
         """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
-        if self._options.unwind or not self._options.notes or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs):
+        if (
+            self._options.sampling.unwind
+            or not self._options.notes
+            or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs)
+        ):
             return
         from perfpy.capture.metadata.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
 
@@ -255,11 +259,11 @@ class DataFile:
     def _build_ids(self, hits: DsoHits) -> tuple[HeaderBuildId, ...]:
         from perfpy.capture.metadata.build_id_table import keep, paths, table  # as above
 
-        dsos = [*(hits.dsos.values() if self._options.buildid_all else hits.hit())]
+        dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
         elsewhere = paths(dsos)
         found = table(dsos, elsewhere)
-        if self._options.buildid_cache:
-            keep(found, elsewhere, self._options.buildid_dir)
+        if self._options.output.buildid_cache:
+            keep(found, elsewhere, self._options.output.buildid_dir)
         return found
 
     def _longest_piece(self) -> int:

@@ -26,13 +26,15 @@ def chosen(options: RecordOptions) -> RecordOptions:
     machine = os.uname().machine
     if machine != _MACHINE:
         raise UsageError(f"--python reads frames on {_MACHINE} only, and this is {machine}; try --jit")
-    if options.callchain is not None and options.callchain.mode != "dwarf":
-        raise UsageError(f"--python needs copies of stacks; leave out --call-graph {options.callchain.mode}")
-    if options.callchain is None:
-        options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE))
-    if options.freq is None and options.period is None:
-        options = options._replace(freq=_FREQUENCY)
-    clock = time.CLOCK_MONOTONIC if options.clockid is None else options.clockid
-    chosen_options = options._replace(unwind=True, time=True, no_buffering=True, clockid=clock)
+    if options.sampling.callchain is not None and options.sampling.callchain.mode != "dwarf":
+        raise UsageError(f"--python needs copies of stacks; leave out --call-graph {options.sampling.callchain.mode}")
+    if options.sampling.callchain is None:
+        options = options._replace(sampling=options.sampling._replace(callchain=Callchain("dwarf", _STACK_SIZE)))
+    if options.sampling.freq is None and options.sampling.period is None:
+        options = options._replace(sampling=options.sampling._replace(freq=_FREQUENCY))
+    clock = time.CLOCK_MONOTONIC if options.sampling.clockid is None else options.sampling.clockid
+    chosen_options = options._replace(
+        sampling=options.sampling._replace(unwind=True, time=True, clockid=clock), buffers=options.buffers._replace(no_buffering=True)
+    )
     chosen_options.check()
     return chosen_options

@@ -53,11 +53,11 @@ def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Even
     if not found:
         return list(events)
     for option, given in {
-        "--unwind": options.unwind,
-        "--off-cpu": options.off_cpu,
-        "--overwrite": options.overwrite,
-        "--switch-output": options.switch_output is not None,
-        "--per-thread": options.per_thread,
+        "--unwind": options.sampling.unwind,
+        "--off-cpu": options.off_cpu.enabled,
+        "--overwrite": options.buffers.overwrite,
+        "--switch-output": options.output.switch_output is not None,
+        "--per-thread": options.target.per_thread,
     }.items():
         if given:
             raise UsageError(

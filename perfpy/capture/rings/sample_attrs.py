@@ -129,24 +129,24 @@ class _Draft:
         """The attr with everything set, in the order in which later rules overrule earlier ones."""
         draft, options = self.draft, self.options
         draft.sample_id_all = 1
-        draft.inherit = int(options.inherit and not options.per_thread)
-        draft.write_backward = int(options.overwrite)
+        draft.inherit = int(options.target.inherit and not options.target.per_thread)
+        draft.write_backward = int(options.buffers.overwrite)
         self._set_group_reads()
         self._set_period()
         self._set_fields()
-        if options.callchain and not self.own_dummy:
-            self._set_callchain(options.callchain)
+        if options.sampling.callchain and not self.own_dummy:
+            self._set_callchain(options.sampling.callchain)
         self._set_registers()
         self._set_side_band()
         self._set_enabling()
-        if options.off_cpu and not options.no_buffering:  # half of a roomy ring would be minutes of few waits
+        if options.off_cpu.enabled and not options.buffers.no_buffering:  # half of a roomy ring would be minutes of few waits
             draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
         if self.event.precise_max:
             draft.precise_ip = _MAX_PRECISION
-        if options.all_user or options.all_kernel:
-            draft.exclude_kernel, draft.exclude_user = int(options.all_user), int(options.all_kernel)
+        if options.sampling.all_user or options.sampling.all_kernel:
+            draft.exclude_kernel, draft.exclude_user = int(options.sampling.all_user), int(options.sampling.all_kernel)
         self._apply_terms()
-        self._set(SampleType.PERIOD, True if options.max_cpu else options.period_field)
+        self._set(SampleType.PERIOD, True if options.max_cpu else options.sampling.period_field)
         draft.sample_type |= int(self.sample)
         draft.read_format = int(self.read)
         return draft
@@ -171,92 +171,92 @@ class _Draft:
             draft.sample_period = draft.sample_period or 1
         elif draft.type == PerfType.BREAKPOINT:
             draft.sample_period = 1
-        if not draft.sample_period or options.freq is not None or options.period is not None:
-            if options.period:
-                draft.sample_period, draft.freq = options.period, 0
+        if not draft.sample_period or options.sampling.freq is not None or options.sampling.period is not None:
+            if options.sampling.period:
+                draft.sample_period, draft.freq = options.sampling.period, 0
             else:
-                draft.sample_freq, draft.freq = options.freq or DEFAULT_FREQ, 1
+                draft.sample_freq, draft.freq = options.sampling.freq or DEFAULT_FREQ, 1
         if draft.freq:
             self.sample |= SampleType.PERIOD
-        if options.no_samples:
+        if options.sampling.no_samples:
             draft.sample_period = 0
-        if options.no_buffering:
+        if options.buffers.no_buffering:
             draft.watermark, draft.wakeup_events = 0, 1
 
     def _set_fields(self) -> None:
         options, draft = self.options, self.draft
-        chain = options.callchain
-        stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.unwind)
+        chain = options.sampling.callchain
+        stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.sampling.unwind)
         # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
-        addresses = options.data or (stacks and not options.unwind)
+        addresses = options.sampling.data or (stacks and not options.sampling.unwind)
         for wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
-            (not self.target.has_tasks or options.cpu_field, SampleType.CPU),
-            (options.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
-            (options.sample_mem_info, SampleType.DATA_SRC),
-            (options.transaction, SampleType.TRANSACTION),
-            (options.phys_data, SampleType.PHYS_ADDR),
-            (options.weight, _weight_field()),
-            (options.all_cgroups, SampleType.CGROUP),
-            (options.data_page_size, SampleType.DATA_PAGE_SIZE),
-            (options.code_page_size, SampleType.CODE_PAGE_SIZE),
-            (bool(options.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
+            (not self.target.has_tasks or options.sampling.cpu_field, SampleType.CPU),
+            (options.sampling.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
+            (options.sampling.sample_mem_info, SampleType.DATA_SRC),
+            (options.sampling.transaction, SampleType.TRANSACTION),
+            (options.sampling.phys_data, SampleType.PHYS_ADDR),
+            (options.sampling.weight, _weight_field()),
+            (options.side_band.all_cgroups, SampleType.CGROUP),
+            (options.sampling.data_page_size, SampleType.DATA_PAGE_SIZE),
+            (options.sampling.code_page_size, SampleType.CODE_PAGE_SIZE),
+            (bool(options.sampling.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
         ):
             if wanted:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
-            draft.branch_sample_type = options.branch_filter
-        if addresses or stacks or options.data_mmap:  # call frame information lies in mappings that are not executable
+            draft.branch_sample_type = options.sampling.branch_filter
+        if addresses or stacks or options.sampling.data_mmap:  # call frame information lies in mappings that are not executable
             draft.mmap_data = int(self.tracks)
-        if options.time is not False and (options.time or not options.per_thread):
+        if options.sampling.time is not False and (options.sampling.time or not options.target.per_thread):
             self.sample |= SampleType.TIME
-        if options.inherit_stat:
+        if options.sampling.inherit_stat:
             self.read |= _TIMES
             draft.inherit_stat = 1
-        if options.running_time:
+        if options.sampling.running_time:
             self.read |= _TIMES
-        if options.clockid is not None:
-            draft.use_clockid, draft.clockid = 1, options.clockid
+        if options.sampling.clockid is not None:
+            draft.use_clockid, draft.clockid = 1, options.sampling.clockid
 
     def _set_callchain(self, callchain: Callchain) -> None:
         draft, options = self.draft, self.options
         is_function = self.event.tracepoint == _FUNCTION_TRACE
         self.sample |= SampleType.CALLCHAIN
         draft.sample_max_stack = callchain.max_stack
-        draft.exclude_callchain_user = int(options.kernel_callchains or is_function)
-        draft.exclude_callchain_kernel = int(options.user_callchains)
+        draft.exclude_callchain_user = int(options.sampling.kernel_callchains or is_function)
+        draft.exclude_callchain_kernel = int(options.sampling.user_callchains)
         draft.defer_callchain = int(callchain.defer)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
             # those who choose registers get them, and what nothing can be unwound without
-            registers = minimal_registers if options.user_regs else user_registers
+            registers = minimal_registers if options.sampling.user_regs else user_registers
             draft.sample_regs_user |= registers(os.uname().machine)
             draft.sample_stack_user = callchain.stack_size
-            if options.unwind and not options.no_buffering:  # half of a roomy ring would be seconds of a few samples
+            if options.sampling.unwind and not options.buffers.no_buffering:  # half of a roomy ring would be seconds of a few samples
                 draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
             draft.exclude_callchain_user = 1
 
     def _set_registers(self) -> None:
         if is_dummy(self.event):
             return
-        if self.options.intr_regs:
+        if self.options.sampling.intr_regs:
             self.sample |= SampleType.REGS_INTR
-            self.draft.sample_regs_intr = self.options.intr_regs
-        if self.options.user_regs:
+            self.draft.sample_regs_intr = self.options.sampling.intr_regs
+        if self.options.sampling.user_regs:
             self.sample |= SampleType.REGS_USER
-            self.draft.sample_regs_user |= self.options.user_regs
+            self.draft.sample_regs_user |= self.options.sampling.user_regs
 
     def _set_side_band(self) -> None:
         draft, options = self.draft, self.options
         if not self.tracks:
             return
         draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = draft.ksymbol = 1
-        draft.build_id = int(options.buildid_mmap)
-        draft.bpf_event = int(options.bpf_events)
-        draft.namespaces = int(options.namespaces)
-        draft.cgroup = int(options.all_cgroups)
-        draft.context_switch = int(options.switch_events)
-        draft.defer_output = int(bool(options.callchain and options.callchain.defer))
+        draft.build_id = int(options.side_band.buildid_mmap)
+        draft.bpf_event = int(options.side_band.bpf_events)
+        draft.namespaces = int(options.side_band.namespaces)
+        draft.cgroup = int(options.side_band.all_cgroups)
+        draft.context_switch = int(options.side_band.switch_events)
+        draft.defer_output = int(bool(options.sampling.callchain and options.sampling.callchain.defer))
 
     def _set_enabling(self) -> None:
         """Leaders start off; those of a program start with it; side-band of a system starts at once."""
@@ -301,14 +301,14 @@ class _Draft:
     def _set_own_callchain(self) -> None:
         """Terms about stacks replace what the options say."""
         terms, draft = self.event.terms, self.draft
-        common = self.options.callchain
+        common = self.options.sampling.callchain
         mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
         self.sample &= ~(SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER)
         draft.exclude_callchain_user = draft.exclude_callchain_kernel = draft.sample_stack_user = draft.sample_regs_user = 0
         if mode == "no":
             return
         if mode == "dwarf":
-            self.sample |= 0 if self.options.unwind else SampleType.ADDR | SampleType.DATA_SRC
+            self.sample |= 0 if self.options.sampling.unwind else SampleType.ADDR | SampleType.DATA_SRC
             draft.mmap_data = int(self.tracks)
         copied = stack_size(terms.stack_size) if terms.stack_size else common.stack_size if common else 0
         chain = Callchain(mode, max_stack=terms.max_stack or 0)
@@ -333,10 +333,10 @@ def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
     """Several events: each record must tell whose it is, at an offset that does not depend on the answer."""
-    if not options.identifier and len(attrs) == 1 and options.output != STANDARD_OUTPUT:  # perf has ids in pipes, always
+    if not options.sampling.identifier and len(attrs) == 1 and options.output.path != STANDARD_OUTPUT:  # perf has ids in pipes, always
         return list(attrs)
     differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
-    if (differ or options.identifier) and _knows_identifier(kernel):
+    if (differ or options.sampling.identifier) and _knows_identifier(kernel):
         return [attr.copy(sample_type=attr.sample_type & ~SampleType.ID | SampleType.IDENTIFIER) for attr in attrs]
     return [attr.copy(sample_type=attr.sample_type | SampleType.ID) for attr in attrs]
 

@@ -34,15 +34,23 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
     program: what is run, or the path of what runs; "" where several are; unwound_later: how to unwind its code is known at
     the end only.
     """
-    if options.clockid is None:
-        options = options._replace(clockid=time.CLOCK_MONOTONIC)
-    if options.callchain is not None:
+    if options.sampling.clockid is None:
+        options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
+    if options.sampling.callchain is not None:
         return options
-    if not options.unwind and not needs_stack_copies(runtime, program):
-        return options._replace(callchain=Callchain("fp"))
-    excluded = unwound_later or options.user_regs or options.overwrite or options.tail_synthesize  # see RecordOptions.check
-    options = options._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=options.unwind or not excluded)
-    return options._replace(freq=_DWARF_FREQUENCY) if options.freq is None and options.period is None else options
+    if not options.sampling.unwind and not needs_stack_copies(runtime, program):
+        return options._replace(sampling=options.sampling._replace(callchain=Callchain("fp")))
+    excluded = (
+        unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize
+    )  # see RecordOptions.check
+    options = options._replace(
+        sampling=options.sampling._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=options.sampling.unwind or not excluded)
+    )
+    return (
+        options._replace(sampling=options.sampling._replace(freq=_DWARF_FREQUENCY))
+        if options.sampling.freq is None and options.sampling.period is None
+        else options
+    )
 
 
 def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:

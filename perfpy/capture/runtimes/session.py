@@ -37,8 +37,8 @@ class RuntimeNames:
         self._tell = tell
         self._began = time.time()
         self._switched: list[Trampolines] = []
-        attached = bool(options.pid or options.tid or options.user)  # then a command only says for how long
-        self._pids = [int(pid) for pid in options.pid.split(",") if pid.strip().isdecimal()]
+        attached = bool(options.target.pid or options.target.tid or options.target.user)  # then a command only says for how long
+        self._pids = [int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()]
         self._environment = environment_for(() if attached else command)
         runtime, program = self._environment.runtime, command[0] if command else ""
         if attached:
@@ -52,20 +52,20 @@ class RuntimeNames:
         in_the_end(self._leave)
         asked = f"sets {told(self._environment)}; " if self.variables else ""
         self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
-        if self.options.output == _STANDARD_OUTPUT:
+        if self.options.output.path == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there")
         self._switched, refused = attach_all(self._pids)
-        lacking = [lacks(pid, unwinds=self.options.unwind and reads_frames()) for pid in self._pids]
+        lacking = [lacks(pid, unwinds=self.options.sampling.unwind and reads_frames()) for pid in self._pids]
         late = [f"process {one.pid} waits; it names its Python functions when it runs again" for one in self._switched if one.late]
         for hint in (*self._environment.hints, *filter(None, lacking), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
     def _stacks(self) -> str:
         """How callchains are had, in the words of the options."""
-        chain = self.options.callchain
+        chain = self.options.sampling.callchain
         if chain is None or chain.mode != "dwarf":
             return f"--call-graph {chain.mode}" if chain else "no call chains"
-        return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.unwind else ''}"
+        return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.sampling.unwind else ''}"
 
     def _leave(self) -> None:
         """Processes that were asked for names are left as they were."""
@@ -74,13 +74,13 @@ class RuntimeNames:
 
     def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
         """Put the names into finished recordings, and remove what was left behind for our sake. told, images: see keep_names."""
-        written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.unwind else "")]
+        written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.sampling.unwind else "")]
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
             return
         from perfpy.capture.runtimes.keeping import keep_names  # it reads recordings, which needs numpy
 
-        cache = self.options.buildid_dir if self.options.buildid_cache else None
+        cache = self.options.output.buildid_dir if self.options.output.buildid_cache else None
         for path in recordings:
             try:
                 last = bool(self.variables) and path == recordings[-1]

@@ -30,12 +30,12 @@ _NOW_AND_THEN: Final = 1.0
 
 def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
     """What has the rings emptied from time to time, where that is for the recorder to do."""
-    return [] if options.overwrite or options.threads else [Regularly(patience(counters, options))]
+    return [] if options.buffers.overwrite or options.buffers.threads else [Regularly(patience(counters, options))]
 
 
 def patience(counters: SampleCounters, options: RecordOptions) -> float:
     """Large rings that nobody asked for are emptied often; all others so that a killed recording lacks a second, not half a ring."""
-    large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.mmap_pages
+    large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.buffers.mmap_pages
     return _OFTEN if large else _NOW_AND_THEN
 
 
@@ -57,8 +57,8 @@ def cost_limit(counters: SampleCounters, output: RecordOutput, options: RecordOp
     from perfpy.capture.rings.cost_limit import CostLimit  # rarely asked for
 
     # waits are made of pairs of events: only the clock beside them may become rarer
-    events = [event for event in counters.events if event.attr.freq] if options.off_cpu else counters.events
-    may_rest = not (options.off_cpu or options.starts_disabled or options.control)  # nobody else switches them
+    events = [event for event in counters.events if event.attr.freq] if options.off_cpu.enabled else counters.events
+    may_rest = not (options.off_cpu.enabled or options.starts_disabled or options.control)  # nobody else switches them
     return [CostLimit(counters, events, options.max_cpu, tell, others=output.others, may_rest=may_rest)]
 
 
@@ -70,10 +70,10 @@ def switch_events(
     at_end: Callable[[Callable[[], None]], object],
 ) -> list[SwitchEvent]:
     """What asks for another file when an event happens. at_end: given what closes it."""
-    if not options.switch_output_event:
+    if not options.output.switch_output_event:
         return []
     from perfpy.capture.rings.switch_event import SwitchEvent  # rarely asked for
 
-    one = SwitchEvent(options.switch_output_event, kernel, ask, tell)
+    one = SwitchEvent(options.output.switch_output_event, kernel, ask, tell)
     at_end(one.close)
     return [one]

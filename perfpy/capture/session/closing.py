@@ -40,12 +40,13 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
         yield f"note: {file.hint}"
     if file.lost:
         yield _losses(file.lost, samples, options, ring)
-    if not options.notes or samples is None or options.no_samples:
+    if not options.notes or samples is None or options.sampling.no_samples:
         return
     if not samples:
         yield "note: no samples: nothing ran while it was recorded, or not what was asked for (-a records all of the machine)"
     elif samples < _FEW:
-        yield f"note: {samples} samples are few: {_exactness(samples)}; record for longer, or raise -F ({options.freq or DEFAULT_FREQ} Hz)"
+        freq = options.sampling.freq or DEFAULT_FREQ
+        yield f"note: {samples} samples are few: {_exactness(samples)}; record for longer, or raise -F ({freq} Hz)"
     elif not (file.lost or file.hint):
         yield f"note: a good recording: {samples} samples, none lost; {_exactness(samples)}"
 
@@ -55,8 +56,8 @@ def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int) -
     larger = min(max(ring, PAGE_SIZE) * _LARGER, _MOST_RING)
     size = f"{larger >> 20}M" if larger >= _MEGABYTE else f"{larger >> 10}K"
     remedies = [f"larger buffers (-m {size})"]
-    if not options.period:
-        remedies.append(f"a lower frequency (-F {max((options.freq or DEFAULT_FREQ) // 2, 1)})")
+    if not options.sampling.period:
+        remedies.append(f"a lower frequency (-F {max((options.sampling.freq or DEFAULT_FREQ) // 2, 1)})")
     return f"warning: {lost} samples were lost{share}: try {' or '.join(remedies)}"
 
 

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
     """The folder, with nothing in it but a copy of the kernel (--kcore). Raises UsageError for threads on CPUs that are not there."""
     output: FolderOutput
-    if options.threads:
+    if options.buffers.threads:
         cpus = online_cpus()
-        thread_masks(options.threads, cpus, cpus, Topology())
-        output = RingFilesOutput(options.output, packer, options.compression_level, options.max_size)
+        thread_masks(options.buffers.threads, cpus, cpus, Topology())
+        output = RingFilesOutput(options.output.path, packer, options.output.compression_level, options.output.max_size)
     else:
-        output = FolderOutput(options.output, packer)
-    if options.kcore:
+        output = FolderOutput(options.output.path, packer)
+    if options.output.kcore:
         try:
-            copy_kernel(f"{options.output}/{KERNEL_FOLDER}")
+            copy_kernel(f"{options.output.path}/{KERNEL_FOLDER}")
         except BaseException:
             output.abandon()
             raise
@@ -50,11 +50,15 @@ def threaded_drain(counters: SampleCounters, output: RecordOutput, options: Reco
     if counters.aux:
         raise UsageError("--threads: AUX areas are read by the recorder alone; leave out --threads")
     recorded = {one.target.cpu for one in counters.opened}
-    masks = thread_masks(options.threads, recorded, online_cpus(), Topology())
+    masks = thread_masks(options.buffers.threads, recorded, online_cpus(), Topology())
     drain = ThreadedDrain(
-        counters, output, masks, flush=options.mmap_flush, patience=None if options.overwrite else patience(counters, options)
+        counters,
+        output,
+        masks,
+        flush=options.buffers.mmap_flush,
+        patience=None if options.buffers.overwrite else patience(counters, options),
     )
-    if options.exclude_perf:
+    if options.target.exclude_perf:
         for event in OwnSamples(counters.events, drain.tids).leave_out():
             event.set_filter()
     return drain

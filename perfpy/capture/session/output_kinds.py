@@ -36,7 +36,7 @@ def open_output(
         from perfpy.capture.session.unwound_recording import open_output as open_unwound  # as above
 
         return open_unwound(options, packer, events, tell, waits)
-    return RecordOutput(options.output, packer)
+    return RecordOutput(options.output.path, packer)
 
 
 def open_file(
@@ -58,16 +58,16 @@ def open_file(
 
 def new_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions, stop: Callable[[], bool]) -> Drain | ThreadedDrain:
     """What empties the rings. stop: whether a pass is to end before its time."""
-    if options.threads:
+    if options.buffers.threads:
         from perfpy.capture.session.folders import threaded_drain  # as above
 
         return threaded_drain(counters, output, options)
-    return Drain(counters, output, options.mmap_flush, stop=stop, move=_mover(counters, options))
+    return Drain(counters, output, options.buffers.mmap_flush, stop=stop, move=_mover(counters, options))
 
 
 def _mover(counters: SampleCounters, options: RecordOptions) -> Callable[[int], None] | None:
-    if options.affinity == ANYWHERE:
+    if options.buffers.affinity == ANYWHERE:
         return None
     from perfpy.capture.rings.affinity import mover  # as above
 
-    return mover(options.affinity, counters)
+    return mover(options.buffers.affinity, counters)

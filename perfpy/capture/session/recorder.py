@@ -54,20 +54,20 @@ MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 
 def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
     """The options with a frequency of at most `most` Hz (None: the kernel does not say)."""
-    wanted = options.freq
-    if options.period or most is None:
+    wanted = options.sampling.freq
+    if options.sampling.period or most is None:
         return options
     if wanted == MAX_FREQ:
         tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
-        return options._replace(freq=most)
+        return options._replace(sampling=options.sampling._replace(freq=most))
     if wanted is None:
-        return options._replace(freq=most) if most < DEFAULT_FREQ else options
+        return options._replace(sampling=options.sampling._replace(freq=most)) if most < DEFAULT_FREQ else options
     if wanted <= most:
         return options
-    if options.strict_freq:
+    if options.sampling.strict_freq:
         raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
     tell(f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {MAX_RATE}")
-    return options._replace(freq=most)
+    return options._replace(sampling=options.sampling._replace(freq=most))
 
 
 _DEFAULT_EVENT: Final = "cycles:P"
@@ -125,11 +125,11 @@ class Recorder:
         self.options = options or RecordOptions()
         self.options.check()
         self.command = tuple(command)
-        self._texts = tuple(events) or (_CLOCK if self.options.off_cpu else _DEFAULT_EVENT,)
+        self._texts = tuple(events) or (_CLOCK if self.options.off_cpu.enabled else _DEFAULT_EVENT,)
         self._filters = tuple(filters)
         self._kernel = kernel or this_kernel()
         self._procfs = ProcFs()
-        self._packer = Packer(self.options.compression_level) if self.options.compression_level else None
+        self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
         if self.options.python:
             from perfpy.capture.python_frames.choices import chosen  # rarely asked for
@@ -152,7 +152,7 @@ class Recorder:
             # before anything is touched: no signal ends it in the middle of something
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
-            if self.options.exclude_perf:
+            if self.options.target.exclude_perf:
                 from perfpy.capture.session.own_samples import leaving_out  # rarely asked for
 
                 events = leaving_out(events, [os.getpid(), *self._output.others])
@@ -164,7 +164,7 @@ class Recorder:
             control = self._open_control(stack)
             self._counters = self._open_counters(events, target)
             stack.callback(self._counters.close)
-            self._output_switch = OutputSwitch(self.options.switch_output, self.options.switch_max_files)
+            self._output_switch = OutputSwitch(self.options.output.switch_output, self.options.output.switch_max_files)
             self._attention = self._attend(signals, control, stack)
             self._warn_of_hidden_addresses()
             if self._names:
@@ -184,11 +184,13 @@ class Recorder:
         """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
         self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
-        if not self.options.off_cpu:
+        if not self.options.off_cpu.enabled:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
         from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
 
-        self.options = options = self.options._replace(identifier=True, time=True, cpu_field=True, period_field=True)
+        self.options = options = self.options._replace(
+            sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
+        )
         events = configure_sampling(self._parse(), options, target, self._kernel)
         events, self._waits = with_waits(events, options, target, self._kernel, self._note)
         return target, events
@@ -218,21 +220,28 @@ class Recorder:
 
     def _find_target(self) -> Target:
         options = self.options
-        everything = options.all_cpus or not (self.command or options.pid or options.tid or options.user or options.cpu)
+        everything = options.target.all_cpus or not (
+            self.command or options.target.pid or options.target.tid or options.target.user or options.target.cpu
+        )
         target, warnings = resolve(
-            pid=options.pid, tid=options.tid, user=options.user, cpu=options.cpu, system_wide=everything, procfs=self._procfs
+            pid=options.target.pid,
+            tid=options.target.tid,
+            user=options.target.user,
+            cpu=options.target.cpu,
+            system_wide=everything,
+            procfs=self._procfs,
         )
         for text in warnings:
             self._tell(f"Warning:\n{text}")
-        if target.kind == "tid" and options.inherit:
-            self.options = options._replace(inherit=False)  # other threads than these were not asked for
+        if target.kind == "tid" and options.target.inherit:
+            self.options = options._replace(target=options.target._replace(inherit=False))  # other threads than these were not asked for
         return target
 
     def _parse(self) -> list[Event]:
         events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
-        if self.options.exclude_perf and not any(event.tracepoint for event in events):
+        if self.options.target.exclude_perf and not any(event.tracepoint for event in events):
             raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
@@ -247,7 +256,7 @@ class Recorder:
         counters = SampleCounters(
             self._kernel,
             events,
-            (ANY,) if options.per_thread else target.cpus,
+            (ANY,) if options.target.per_thread else target.cpus,
             tids,
             cgroup_fds=self._cgroups(events),
             skip_missing=target.kind in ("pid", "user"),
@@ -257,7 +266,7 @@ class Recorder:
         try:
             roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
             usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
-            counters.map(options.mmap_pages or usual, options.aux_pages)
+            counters.map(options.buffers.mmap_pages or usual, options.buffers.aux_pages)
         except BaseException:
             counters.close()
             raise
@@ -274,11 +283,13 @@ class Recorder:
 
     def _cgroups(self, events: list[Event]) -> dict[Event, int]:
         """event -> the folder of the cgroup that it follows."""
-        if not self.options.cgroups:
+        if not self.options.target.cgroups:
             return {}
         from perfpy.capture.cgroups import folders_of  # rarely asked for
 
-        return {event: fd for event, fd in zip(events, folders_of(self.options.cgroups, len(events)), strict=False) if fd is not None}
+        return {
+            event: fd for event, fd in zip(events, folders_of(self.options.target.cgroups, len(events)), strict=False) if fd is not None
+        }
 
     # recording
 
@@ -320,7 +331,7 @@ class Recorder:
         self._attention.alarms += alarms.cost_limit(self._counters, self._output, options, self._tell)
         self._attention.alarms += [self._progress] if self._progress else []
         ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
-        self._attention.begin(ends, options.delay, ends_only=bool(options.threads))
+        self._attention.begin(ends, options.delay, ends_only=bool(options.buffers.threads))
 
     def _loop(self, target: Target) -> None:
         """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
@@ -353,7 +364,7 @@ class Recorder:
 
     def _check_size(self, drain: Drain | ThreadedDrain) -> None:
         """Stop at --max-size; go on in a new file at --switch-output."""
-        most, size = self.options.max_size, self._output.size
+        most, size = self.options.output.max_size, self._output.size
         if most and size >= most:
             self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
             self._attention.stopping = True
@@ -388,7 +399,7 @@ class Recorder:
             self._failure = self._failure or failure
         self._say_captured()
         self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
-        files = self._output_switch.files if self._stamps else [self.options.output]
+        files = self._output_switch.files if self._stamps else [self.options.output.path]
         if self._names and not self._failure:
             self._names.end(files, self._output.names(), self._output.images)
         elif self._output.images and not self._failure and not self._output.is_pipe:
@@ -399,14 +410,14 @@ class Recorder:
     @property
     def _stamps(self) -> bool:
         """Whether the files' names tell their time."""
-        return not self._output.is_pipe and (self.options.timestamp_filename or self.options.switch_output is not None)
+        return not self._output.is_pipe and (self.options.output.timestamp_filename or self.options.output.switch_output is not None)
 
     def _say_captured(self) -> None:
         if self.options.quiet:
             return
         from perfpy.capture.session import closing  # not needed while the measurement runs
 
-        name = self.options.output + (".<timestamp>" if self._stamps else "")
+        name = self.options.output.path + (".<timestamp>" if self._stamps else "")
         self._tell(closing.captured(name, self._size, self._file.samples, self._packer))
         for line in closing.judgement(self._file, self.options, max((ring.size for ring in self._counters.rings), default=0)):
             self._tell(line)
@@ -415,4 +426,4 @@ class Recorder:
         code = self._workload.wait().exit_code if self._workload else 0
         if self._attention.signal:
             code = _KILLED + self._attention.signal
-        return RecordSummary(code, self.options.output, self._size, self._file.samples, self._file.lost, self._attention.wakeups)
+        return RecordSummary(code, self.options.output.path, self._size, self._file.samples, self._file.lost, self._attention.wakeups)

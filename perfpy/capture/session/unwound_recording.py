@@ -41,14 +41,14 @@ def open_output(
 
     plan: how waits are made of switches, where they are.
     """
-    if options.unwind and not any(has_stacks(event.attr) for event in events):
+    if options.sampling.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
-    only = None if options.unwind or plan is None else (plan.switches,)
+    only = None if options.sampling.unwind or plan is None else (plan.switches,)
     new_reader = partial(_new_reader, events[0].attr) if options.python else None
     serve = partial(_serve, plan, only, options)
-    output = UnwoundOutput(options.output, packer, serve, tell=tell, keep_stacks=options.keep_stacks, new_reader=new_reader)
-    output.most = options.max_size
-    if not options.unwind:
+    output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
+    output.most = options.output.max_size
+    if not options.sampling.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
 
@@ -73,8 +73,8 @@ def _serve(
     from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 
-    rescue = None if options.output == STANDARD_OUTPUT else Rescue(options.output)
-    cache = options.buildid_dir if options.buildid_cache else None
+    rescue = None if options.output.path == STANDARD_OUTPUT else Rescue(options.output.path)
+    cache = options.output.buildid_dir if options.output.buildid_cache else None
     serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=(python, cache) if python >= 0 else None, rescue=rescue)
 
 
@@ -101,13 +101,13 @@ def open_file(
     if plan is not None:
         from perfpy.capture.off_cpu.limit import SwitchLimit  # not asked for by all
 
-        output.after_round = SwitchLimit(counters, plan, options.off_cpu_limit, output.tell).check
+        output.after_round = SwitchLimit(counters, plan, options.off_cpu.limit, output.tell).check
     return file
 
 
 def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | None) -> tuple[list[EventAttr], SampleCounters]:
     """The events of the file: their attrs, and the counters without those that are not in it."""
-    attrs = [plain_attr(event.attr) if options.unwind else event.attr for event in counters.events]
+    attrs = [plain_attr(event.attr) if options.sampling.unwind else event.attr for event in counters.events]
     if plan is None:
         return attrs, counters
     from perfpy.capture.off_cpu.sources import TIME_ATTR  # not asked for by all

@@ -22,7 +22,18 @@ from perfpy.capture.option_values import (
     parse_size,
     size_text,
 )
-from perfpy.capture.record_options import STANDARD_OUTPUT, SYNTH_ALL, RecordOptions, compression_of_unwound
+from perfpy.capture.record_options import (
+    STANDARD_OUTPUT,
+    SYNTH_ALL,
+    BufferOptions,
+    OffCpuOptions,
+    OutputOptions,
+    RecordOptions,
+    SamplingOptions,
+    SideBandOptions,
+    TargetOptions,
+    compression_of_unwound,
+)
 from perfpy.cli.line.notes import are_read, tell
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
@@ -72,17 +83,20 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     build_id = config.get("record.build-id", "")
     if build_id not in _BUILD_IDS:
         raise PerfError("perfconfig: record.build-id = " + build_id + ": there are cache, no-cache, skip and mmap")
-    wanted = _with_sample_fields(_whose(options), options, config)
-    wanted = _with_side_band(wanted, options, config)
-    wanted = _with_buffers(wanted, options)
-    return _with_file(wanted, options, config)._replace(
+    return RecordOptions(
+        target=_target(options),
+        sampling=_sampling(options, config),
+        side_band=_side_band(options, build_id),
+        buffers=_buffers(options),
+        output=_output(options, config, build_id),
+        off_cpu=OffCpuOptions(options.off_cpu, options.off_cpu_thresh, options.off_cpu_limit),
         jit=options.jit,
         python=options.python,
-        self_contained=bool(options.self_contained),
-        off_cpu=options.off_cpu,
-        off_cpu_thresh=options.off_cpu_thresh,
-        off_cpu_limit=options.off_cpu_limit,
-        latency=options.latency,
+        delay=options.delay,
+        control=options.control,
+        realtime=options.realtime,
+        max_cpu=options.max_cpu,
+        event_files=options.event_files,
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         verbose=options.verbose,
         quiet=options.quiet,
@@ -90,9 +104,8 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     )
 
 
-def _whose(options: RecordCommandOptions) -> RecordOptions:
-    """Whose samples, and how often."""
-    return RecordOptions(
+def _target(options: RecordCommandOptions) -> TargetOptions:
+    return TargetOptions(
         pid=options.pid,
         tid=options.tid,
         user=options.uid,
@@ -102,17 +115,15 @@ def _whose(options: RecordCommandOptions) -> RecordOptions:
         cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
         inherit=not options.no_inherit,
         exclude_perf=options.exclude_perf,
-        event_files=options.event_files,
+    )
+
+
+def _sampling(options: RecordCommandOptions, config: Config) -> SamplingOptions:
+    return SamplingOptions(
         freq=options.freq,
         period=options.count,
         strict_freq=options.strict_freq,
         no_samples=options.no_samples,
-    )
-
-
-def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
-    """What a sample carries."""
-    return wanted._replace(
         callchain=_callchain(options, config),
         unwind=options.unwind,
         keep_stacks=options.keep_stacks,
@@ -142,46 +153,40 @@ def _with_sample_fields(wanted: RecordOptions, options: RecordCommandOptions, co
     )
 
 
-def _with_side_band(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
-    """What is recorded of tasks, mappings and the machine."""
-    return wanted._replace(
+def _side_band(options: RecordCommandOptions, build_id: str) -> SideBandOptions:
+    return SideBandOptions(
         switch_events=options.switch_events or options.latency,
         namespaces=options.namespaces,
         all_cgroups=options.all_cgroups,
         bpf_events=not options.no_bpf_event,
-        buildid_mmap=options.buildid_mmap or config.get("record.build-id", "") == "mmap",
+        buildid_mmap=options.buildid_mmap or build_id == "mmap",
         synth=_synthesis(options.synth),
         tail_synthesize=options.tail_synthesize,
+        latency=options.latency,
     )
 
 
-def _with_buffers(wanted: RecordOptions, options: RecordCommandOptions) -> RecordOptions:
-    """The rings, and when they are written to and emptied."""
-    return wanted._replace(
-        aux_pages=_pages(options.mmap_pages.partition(",")[2]),
-        mmap_pages=_pages(options.mmap_pages.partition(",")[0]),
+def _buffers(options: RecordCommandOptions) -> BufferOptions:
+    pages, _, aux_pages = options.mmap_pages.partition(",")
+    return BufferOptions(
+        aux_pages=_pages(aux_pages),  # first: perf reports its rounding first
+        mmap_pages=_pages(pages),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
         affinity=options.affinity,
         threads=options.threads,
         overwrite=options.overwrite,
-        delay=options.delay,
-        control=options.control,
-        realtime=options.realtime,
-        max_cpu=options.max_cpu,
     )
 
 
-def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Config) -> RecordOptions:
-    """The file or files."""
-    build_id = config.get("record.build-id", "")
+def _output(options: RecordCommandOptions, config: Config, build_id: str) -> OutputOptions:
     rule = SwitchOutput() if options.switch_output is None and options.switch_output_event else options.switch_output
-    spared = rule is not None and not options.buildid_all  # finding build-ids holds up the next file
-    return wanted._replace(
-        output=options.output or _default_output(),
+    skips_build_ids = rule is not None and not options.buildid_all  # finding build-ids would delay the next file
+    return OutputOptions(
+        path=options.output or _default_output(),
         kcore=options.kcore,
         compression_level=_level(options.compression_level, unwind=options.unwind),
-        buildids=not (options.no_buildid or build_id == "skip" or spared),
+        buildids=not (options.no_buildid or build_id == "skip" or skips_build_ids),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
         buildid_all=options.buildid_all,
         buildid_dir=config.build_id_folder,
@@ -191,6 +196,7 @@ def _with_file(wanted: RecordOptions, options: RecordCommandOptions, config: Con
         switch_max_files=options.switch_max_files,
         timestamp_filename=options.timestamp_filename,
         timestamp_boundary=options.timestamp_boundary,
+        self_contained=bool(options.self_contained),
     )
 
 

@@ -66,7 +66,7 @@ _LACKING: Final = {
 }
 
 
-class TargetOptions(CommandOptions):
+class TargetCommandOptions(CommandOptions):
     """Whom to watch, and when."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "record all CPUs (default without a command)")
@@ -92,7 +92,7 @@ class TargetOptions(CommandOptions):
     exclude_perf: bool = option("--exclude-perf", Flag(), "drop tracepoint hits of perfpy itself")
 
 
-class SamplingOptions(CommandOptions):
+class SamplingCommandOptions(CommandOptions):
     """What a sample is taken of, and how often."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
@@ -107,7 +107,7 @@ class SamplingOptions(CommandOptions):
     no_buffering: bool = option("--no-buffering", Flag(), "wake up at every sample")
 
 
-class ContentOptions(CommandOptions):
+class ContentCommandOptions(CommandOptions):
     """What a sample carries."""
 
     callchains: bool = option("-g", Flag(), "record callchains by frame pointers (--jit: as needed)")
@@ -166,7 +166,7 @@ class ContentOptions(CommandOptions):
     clockid: str | None = option("-k,--clockid", Value(), "use this clock: monotonic, boottime ... or a number", metavar="<clock>")
 
 
-class SideBandOptions(CommandOptions):
+class SideBandCommandOptions(CommandOptions):
     """What is recorded besides samples."""
 
     switch_events: bool = option("--switch-events", Flag(), "record context switches")
@@ -182,7 +182,7 @@ class SideBandOptions(CommandOptions):
     proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "accepted for perf scripts: maps are read at once")
 
 
-class FileOptions(CommandOptions):
+class FileCommandOptions(CommandOptions):
     """Buffers and files."""
 
     output: str = option("-o,--output", Value(default=""), "output file (default: perf.data, or standard output's pipe)", metavar="<file>")
@@ -246,7 +246,9 @@ class FileOptions(CommandOptions):
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
 
 
-class RecordCommandOptions(TargetOptions, SamplingOptions, ContentOptions, SideBandOptions, FileOptions, lacks=_LACKING):
+class RecordCommandOptions(
+    TargetCommandOptions, SamplingCommandOptions, ContentCommandOptions, SideBandCommandOptions, FileCommandOptions, lacks=_LACKING
+):
     """What the command takes; help shows it in this order."""
 
     workload: tuple[str, ...] = program_to_run()

@@ -6,8 +6,8 @@ import pytest
 
 from perfpy.abi.flags import BranchSample
 from perfpy.capture import option_values as values
-from perfpy.capture.record_options import RecordOptions
 from perfpy.errors import UsageError
+from tests.builders.record_options import record_options
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_unknown_words_are_told_with_those_that_are_known():
 )
 def test_options_that_cannot_be_together(together):
     with pytest.raises(UsageError):
-        RecordOptions(**together).check()
+        record_options(**together).check()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
 from perfpy.errors import UsageError
 from perfpy.kernel.topology import Topology
+from tests.builders.record_options import record_options
 
 
 @pytest.fixture
@@ -78,6 +79,6 @@ def test_other_texts_are_refused(text, why, machine):
     ],
 )
 def test_what_is_one_file_is_refused(others):
-    RecordOptions(threads="cpu").check()
+    RecordOptions(buffers=BufferOptions(threads="cpu")).check()
     with pytest.raises(UsageError, match="leave out"):
-        RecordOptions(threads="cpu", **others).check()
+        record_options(threads="cpu", **others).check()

@@ -12,12 +12,13 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.sample_id import SampleId
 from perfpy.capture.metadata.kernel_copy import copy_kernel
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import OutputOptions, RecordOptions
 from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError, UsageError
 from perfpy.recording import Recording
 from perfpy.symbols.files.elf import ElfFile
 from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.record_options import record_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +95,6 @@ def test_a_report_takes_names_and_code_from_the_copy(proc, tmp_path):
 
 @pytest.mark.parametrize("others", [{"output": "-"}, {"unwind": True}, {"off_cpu": True}, {"jit": True}])
 def test_what_is_one_file_is_refused(others):
-    RecordOptions(kcore=True).check()
+    RecordOptions(output=OutputOptions(kcore=True)).check()
     with pytest.raises(UsageError, match="--kcore writes a folder"):
-        RecordOptions(kcore=True, **others).check()
+        record_options(kcore=True, **others).check()

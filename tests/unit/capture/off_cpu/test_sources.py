@@ -13,11 +13,12 @@ from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.off_cpu import sources
 from perfpy.capture.off_cpu.sources import RawField, WaitPlan, with_waits
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import RecordOptions, SideBandOptions, TargetOptions
 from perfpy.capture.targets import Target
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
+from tests.builders.record_options import record_options
 
 COMMAND, SYSTEM = Target("command", (), (0, 1)), Target("system", (), (0, 1))
 FORMAT = (
@@ -51,7 +52,7 @@ def asked(
     monkeypatch.setattr(sources, "Tracefs", traces)
     told: list[str] = []
     clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))
-    events, plan = with_waits([clock], RecordOptions(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
+    events, plan = with_waits([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
     assert events[0] is clock
     return events[1:], plan, told
 
@@ -96,16 +97,16 @@ def test_stacks_are_taken_as_the_options_say(monkeypatch):
     (_, switches, _), _, _ = asked(monkeypatch, Traces, callchain=Callchain("dwarf", stack_size=4096))
     assert switches.attr.sample_stack_user == 4096
     assert switches.attr.exclude_callchain_user
-    (_, switches, _), plan, _ = asked(monkeypatch, Traces, kernel_callchains=True, off_cpu_thresh=0)
+    (_, switches, _), plan, _ = asked(monkeypatch, Traces, kernel_callchains=True, threshold=0)
     assert (switches.attr.exclude_callchain_user, plan.without_kernel, plan.threshold) == (1, False, 0)
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"tail_synthesize": True}])
 def test_what_cannot_be_together_is_said(options):
     with pytest.raises(UsageError, match="--off-cpu"):
-        RecordOptions(off_cpu=True, **options).check()
+        record_options(off_cpu=True, **options).check()
 
 
 def test_latency_is_not_for_whole_cpus():
     with pytest.raises(UsageError, match="--latency"):
-        RecordOptions(latency=True, all_cpus=True).check()
+        RecordOptions(side_band=SideBandOptions(latency=True), target=TargetOptions(all_cpus=True)).check()

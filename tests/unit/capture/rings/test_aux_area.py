@@ -13,7 +13,6 @@ from perfpy.abi import user_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.auxtrace_records import HISI_PMCU, Auxtrace
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType, SoftwareId
-from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.rings import aux_area
 from perfpy.capture.rings.aux_area import AuxOutput, info_record, write_user_events
 from perfpy.capture.rings.sample_attrs import configure_sampling
@@ -23,6 +22,7 @@ from perfpy.events.event import Event, EventTerms
 from perfpy.kernel.ring import AuxArea, Ring
 from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
+from tests.builders.record_options import record_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def clock() -> Event:
 
 
 def configured(*events: Event, **options: Any) -> list[Event]:
-    return configure_sampling(list(events), RecordOptions(**options), COMMAND, FakeKernel())
+    return configure_sampling(list(events), record_options(**options), COMMAND, FakeKernel())
 
 
 def test_it_comes_first_with_period_1_and_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
 from perfpy.events.event import Event, EventTerms
 from tests.builders.fake_kernel import FakeKernel
+from tests.builders.record_options import record_options
 
 COMMAND = Target("command", (), (0, 1))
 SYSTEM = Target("system", (), (0, 1))
@@ -33,7 +34,7 @@ def faults() -> Event:
 
 
 def configured(*events: Event, target: Target = COMMAND, **options: Any) -> list[EventAttr]:
-    return [event.attr for event in configure_sampling(list(events), RecordOptions(**options), target, FakeKernel())]
+    return [event.attr for event in configure_sampling(list(events), record_options(**options), target, FakeKernel())]
 
 
 def test_a_program_is_sampled_at_4000_hz_from_its_exec_on():

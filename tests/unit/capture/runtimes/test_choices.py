@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.runtimes.choices import chosen
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
@@ -34,25 +34,32 @@ def python(folder: Path, functions: int) -> str:
 
 
 def test_times_are_those_of_jitdumps():
-    assert choice("sh").clockid == time.CLOCK_MONOTONIC
-    assert choice("sh", RecordOptions(clockid=time.CLOCK_BOOTTIME)).clockid == time.CLOCK_BOOTTIME
+    assert choice("sh").sampling.clockid == time.CLOCK_MONOTONIC
+    assert choice("sh", RecordOptions(sampling=SamplingOptions(clockid=time.CLOCK_BOOTTIME))).sampling.clockid == time.CLOCK_BOOTTIME
 
 
 def test_python_without_frame_pointers_gets_copies_of_stacks_and_fewer_samples(tmp_path: Path):
     options = choice(python(tmp_path, 10))
-    assert (options.callchain, options.unwind, options.freq) == (Callchain("dwarf", 32768), True, 999)
+    assert (options.sampling.callchain, options.sampling.unwind, options.sampling.freq) == (Callchain("dwarf", 32768), True, 999)
 
 
-@pytest.mark.parametrize("asked", [RecordOptions(overwrite=True), RecordOptions(tail_synthesize=True), RecordOptions(user_regs=1)])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        RecordOptions(buffers=BufferOptions(overwrite=True)),
+        RecordOptions(side_band=SideBandOptions(tail_synthesize=True)),
+        RecordOptions(sampling=SamplingOptions(user_regs=1)),
+    ],
+)
 def test_what_cannot_be_unwound_at_once_is_unwound_later(asked: RecordOptions):
     options = choice("sh", asked)
-    assert (options.callchain, options.unwind) == (Callchain("dwarf", 32768), False)
+    assert (options.sampling.callchain, options.sampling.unwind) == (Callchain("dwarf", 32768), False)
     options.check()
 
 
 def test_python_with_frame_pointers_does_not_need_them(tmp_path: Path):
     options = choice(python(tmp_path, 3000))
-    assert (options.callchain, options.freq) == (Callchain("fp"), None)
+    assert (options.sampling.callchain, options.sampling.freq) == (Callchain("fp"), None)
 
 
 def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
@@ -60,39 +67,39 @@ def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
     path.write_bytes(b"\x7fELF")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libpython3.12.so.1.0").write_bytes(PUSHES * 3000)
-    assert choice(str(path)).callchain == Callchain("fp")
+    assert choice(str(path)).sampling.callchain == Callchain("fp")
 
 
 def test_code_of_node_has_frame_pointers():
-    assert choice("/usr/bin/node").callchain == Callchain("fp")
+    assert choice("/usr/bin/node").sampling.callchain == Callchain("fp")
 
 
 def test_methods_that_java_interprets_are_found_in_stacks():
     options = choice("/usr/bin/java")
-    assert (options.callchain, options.unwind) == (Callchain("dwarf", 32768), True)
+    assert (options.sampling.callchain, options.sampling.unwind) == (Callchain("dwarf", 32768), True)
 
 
 def test_a_program_that_is_not_known_may_start_python(tmp_path: Path):
-    assert choice("sh").callchain == Callchain("dwarf", 32768)
+    assert choice("sh").sampling.callchain == Callchain("dwarf", 32768)
 
 
 def test_what_was_asked_for_stays():
-    asked = RecordOptions(callchain=Callchain("fp", max_stack=3), freq=50)
-    assert choice("python3", asked) == asked._replace(clockid=time.CLOCK_MONOTONIC)
-    assert choice("node", RecordOptions(unwind=True)).unwind
-    assert choice("python3", RecordOptions(period=1000)).freq is None
-    assert choice("python3", RecordOptions(freq=4000)).freq == 4000
+    asked = RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp", max_stack=3), freq=50))
+    assert choice("python3", asked) == asked._replace(sampling=asked.sampling._replace(clockid=time.CLOCK_MONOTONIC))
+    assert choice("node", RecordOptions(sampling=SamplingOptions(unwind=True))).sampling.unwind
+    assert choice("python3", RecordOptions(sampling=SamplingOptions(period=1000))).sampling.freq is None
+    assert choice("python3", RecordOptions(sampling=SamplingOptions(freq=4000))).sampling.freq == 4000
 
 
 def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "aarch64"}))
-    assert choice("python3").callchain == Callchain("fp")
+    assert choice("python3").sampling.callchain == Callchain("fp")
 
 
 def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
     """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
-    asked = RecordOptions(jit=True, unwind=True, callchain=Callchain("dwarf", 8192))
+    asked = RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192)), jit=True)
     names = RuntimeNames(asked, ["node"], lambda _line: None)
     assert "PYTHONPERFSUPPORT" in names.variables
     assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
-    assert names.options.callchain == asked.callchain
+    assert names.options.sampling.callchain == asked.sampling.callchain

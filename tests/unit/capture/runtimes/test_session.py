@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfpy.capture.option_values import Callchain
-from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.record_options import OutputOptions, RecordOptions, SamplingOptions, TargetOptions
 from perfpy.capture.runtimes import session
 from perfpy.capture.runtimes.keeping import Kept
 from perfpy.capture.runtimes.programs import runtime_of
@@ -31,7 +31,7 @@ def begun(options: RecordOptions, *command: str) -> tuple[RuntimeNames, list[str
 
 
 def test_one_line_says_what_was_set_and_chosen():
-    names, (line,) = begun(RecordOptions(callchain=Callchain("fp")), "node", "app.js")
+    names, (line,) = begun(RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp"))), "node", "app.js")
     assert line.startswith(
         "[ perf record: --jit sets NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack' and for its children "
     )
@@ -39,9 +39,16 @@ def test_one_line_says_what_was_set_and_chosen():
     assert names.variables["NODE_OPTIONS"].startswith("--perf-basic-prof")
 
 
-@pytest.mark.parametrize("options", [RecordOptions(pid="999999999"), RecordOptions(tid="999999999"), RecordOptions(user="root")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        RecordOptions(target=TargetOptions(pid="999999999")),
+        RecordOptions(target=TargetOptions(tid="999999999")),
+        RecordOptions(target=TargetOptions(user="root")),
+    ],
+)
 def test_where_others_are_recorded_nothing_is_set_for_the_command(options: RecordOptions):
-    names, (line,) = begun(options._replace(callchain=Callchain("dwarf", 4096)), "sleep", "1")
+    names, (line,) = begun(options._replace(sampling=options.sampling._replace(callchain=Callchain("dwarf", 4096))), "sleep", "1")
     assert names.variables == {}
     assert line == "[ perf record: --jit --call-graph dwarf,4096 ]"
 
@@ -49,14 +56,14 @@ def test_where_others_are_recorded_nothing_is_set_for_the_command(options: Recor
 @pytest.mark.parametrize("command", [("python3", "-X", "perf_jit", "a.py"), ("python3", "-Xperf_jit", "a.py")])
 def test_where_jitdumps_were_chosen_stacks_are_unwound_when_these_are_whole(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
-    assert not begun(RecordOptions(), *command)[0].options.unwind
-    assert begun(RecordOptions(), "sh")[0].options.unwind
+    assert not begun(RecordOptions(), *command)[0].options.sampling.unwind
+    assert begun(RecordOptions(), "sh")[0].options.sampling.unwind
     monkeypatch.setenv("PYTHON_PERF_JIT_SUPPORT", "1")
-    assert not begun(RecordOptions(), "sh")[0].options.unwind
+    assert not begun(RecordOptions(), "sh")[0].options.sampling.unwind
 
 
 def test_a_pipe_keeps_no_names():
-    names, lines = begun(RecordOptions(output="-", callchain=Callchain("fp")), "sh")
+    names, lines = begun(RecordOptions(output=OutputOptions(path="-"), sampling=SamplingOptions(callchain=Callchain("fp"))), "sh")
     assert lines[1] == "warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there"
     names.end(["-"])
     assert len(lines) == 2
@@ -104,7 +111,7 @@ def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.Mo
         return Kept()
 
     monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", keep)
-    names, _ = begun(RecordOptions(unwind=True, callchain=Callchain("dwarf", 8192)), "sh")
+    names, _ = begun(RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192))), "sh")
     for name in ("new", "new.stacks", "old", "old.stacks"):
         Path(name).write_bytes(b"x")
     os.utime("old.stacks", (0, 0))
@@ -133,6 +140,6 @@ def test_a_process_that_is_attached_to_chooses_how_stacks_are_walked(monkeypatch
     monkeypatch.setattr(session, "runtime_of_process", lambda pid: node)
     monkeypatch.setattr(session, "lacks", lambda pid, **_: f"{pid} lacks it")
     monkeypatch.setattr(session, "attach_all", lambda pids: ([], []))  # whatever has this number here
-    names, lines = begun(RecordOptions(pid="12"))
-    assert names.options.callchain == Callchain("fp")
+    names, lines = begun(RecordOptions(target=TargetOptions(pid="12")))
+    assert names.options.sampling.callchain == Callchain("fp")
     assert lines[1:] == ["warning: --jit: 12 lacks it"]

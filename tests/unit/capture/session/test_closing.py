@@ -26,7 +26,7 @@ def test_a_good_recording_is_called_so_and_how_exact_it_is():
 
 
 def test_few_samples_come_with_a_remedy():
-    (line,) = lines(100, options=PEOPLE._replace(freq=99))
+    (line,) = lines(100, options=PEOPLE._replace(sampling=PEOPLE.sampling._replace(freq=99)))
     assert "100 samples are few" in line
     assert "5.9 points" in line
     assert "raise -F (99 Hz)" in line
@@ -40,8 +40,8 @@ def test_no_samples_come_with_a_remedy():
     ("options", "ring", "remedies"),
     [
         (PEOPLE, 512 << 10, "larger buffers (-m 2M) or a lower frequency (-F 2000)"),
-        (PEOPLE._replace(freq=99), 4096, "larger buffers (-m 16K) or a lower frequency (-F 49)"),
-        (PEOPLE._replace(period=1), 64 << 20, "larger buffers (-m 64M)"),
+        (PEOPLE._replace(sampling=PEOPLE.sampling._replace(freq=99)), 4096, "larger buffers (-m 16K) or a lower frequency (-F 49)"),
+        (PEOPLE._replace(sampling=PEOPLE.sampling._replace(period=1)), 64 << 20, "larger buffers (-m 64M)"),
     ],
 )
 def test_losses_come_with_their_share_and_remedies_that_can_be_typed(options, ring, remedies):
@@ -55,7 +55,7 @@ def test_losses_are_told_to_scripts_and_nothing_else_is():
 
 def test_what_was_not_counted_is_not_judged():
     assert lines(None) == []
-    assert lines(0, options=PEOPLE._replace(no_samples=True)) == []
+    assert lines(0, options=PEOPLE._replace(sampling=PEOPLE.sampling._replace(no_samples=True))) == []
 
 
 def test_a_hint_on_call_chains_is_not_followed_by_praise():

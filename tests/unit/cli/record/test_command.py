@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,38 +36,38 @@ def test_what_was_chosen_to_record_is_not_taken_back(option: str):
 @pytest.mark.parametrize(
     ("args", "field", "value"),
     [
-        (["-c", "5"], "period", 5),
-        (["-P"], "period_field", True),
-        (["--no-period"], "period_field", False),
-        (["-i"], "inherit", False),
-        (["-G", "a,b"], "cgroups", ("a", "b")),
+        (["-c", "5"], "sampling.period", 5),
+        (["-P"], "sampling.period_field", True),
+        (["--no-period"], "sampling.period_field", False),
+        (["-i"], "target.inherit", False),
+        (["-G", "a,b"], "target.cgroups", ("a", "b")),
         (["-D", "10-20"], "delay", ((10, 20),)),
-        (["--max-size=2K"], "max_size", 2048),
-        (["-z"], "compression_level", 1),
-        (["-u", "root"], "user", "root"),
+        (["--max-size=2K"], "output.max_size", 2048),
+        (["-z"], "output.compression_level", 1),
+        (["-u", "root"], "target.user", "root"),
         (["-v"], "notes", True),
-        (["--synth=mmap"], "synth", frozenset(("mmap", "task"))),
-        (["-m", "64K,8"], "mmap_pages", 16),
-        (["-m", "0"], "mmap_pages", 1),
-        (["-z99"], "compression_level", 22),
-        (["--mmap-flush=100"], "mmap_flush", 100),
-        (["--affinity=cpu"], "affinity", "cpu"),
-        (["--data-mmap"], "data_mmap", True),
-        (["--sample-mem-info"], "sample_mem_info", True),
-        (["--transaction"], "transaction", True),
+        (["--synth=mmap"], "side_band.synth", frozenset(("mmap", "task"))),
+        (["-m", "64K,8"], "buffers.mmap_pages", 16),
+        (["-m", "0"], "buffers.mmap_pages", 1),
+        (["-z99"], "output.compression_level", 22),
+        (["--mmap-flush=100"], "buffers.mmap_flush", 100),
+        (["--affinity=cpu"], "buffers.affinity", "cpu"),
+        (["--data-mmap"], "sampling.data_mmap", True),
+        (["--sample-mem-info"], "sampling.sample_mem_info", True),
+        (["--transaction"], "sampling.transaction", True),
     ],
 )
 def test_an_option_becomes_its_field(args: list[str], field: str, value: object):
-    found = record_options(read(*args), Config())
-    assert getattr(found, field) == value != getattr(record_options(read(), Config()), field)
+    get = attrgetter(field)
+    assert get(record_options(read(*args), Config())) == value != get(record_options(read(), Config()))
 
 
 def test_the_configuration_counts_where_the_line_says_nothing():
     config = Config({"record.build-id": "no-cache", "call-graph.record-mode": "dwarf", "call-graph.dump-size": "4096"})
     found = record_options(read("-g"), config)
-    assert not found.buildid_cache
-    assert found.callchain is not None
-    assert found.callchain.stack_size == 4096
+    assert not found.output.buildid_cache
+    assert found.sampling.callchain is not None
+    assert found.sampling.callchain.stack_size == 4096
 
 
 @pytest.mark.live
@@ -82,13 +83,13 @@ def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
 
 def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pytest.CaptureFixture[str]):
     del capfd  # a file
-    assert record_options(read(), Config()).output == "perf.data"
+    assert record_options(read(), Config()).output.path == "perf.data"
     reading, writing = os.pipe()
     before = os.dup(1)
     os.dup2(writing, 1)
     try:
-        assert record_options(read(), Config()).output == "-"
-        assert record_options(read("-o", "here"), Config()).output == "here"
+        assert record_options(read(), Config()).output.path == "-"
+        assert record_options(read("-o", "here"), Config()).output.path == "here"
     finally:
         os.dup2(before, 1)
         for fd in (before, reading, writing):
@@ -96,7 +97,7 @@ def test_a_recording_goes_into_the_pipe_where_standard_output_is_one(capfd: pyte
 
 
 def test_a_size_that_is_rounded_is_told(capsys: pytest.CaptureFixture[str]):
-    assert record_options(read("-m", "9,3"), Config()).mmap_pages == 16
+    assert record_options(read("-m", "9,3"), Config()).buffers.mmap_pages == 16
     assert capsys.readouterr().err.splitlines() == [f"rounding mmap pages size to {size} ({pages} pages)" for size, pages in _ROUNDED]
 
 
@@ -106,21 +107,23 @@ def test_settings_that_mean_nothing_end_it():
 
 
 def test_more_frames_than_the_kernel_walks_are_no_limit():
-    chains = [record_options(read("--call-graph", f"fp,{frames}"), Config()).callchain for frames in (126, 127, 5000)]
+    chains = [record_options(read("--call-graph", f"fp,{frames}"), Config()).sampling.callchain for frames in (126, 127, 5000)]
     assert [chain.max_stack for chain in chains if chain] == [126, 0, 0]
 
 
 def test_with_jit_call_chains_are_by_what_leads_to_callers_unless_one_way_is_asked_for():
     configured = Config({"call-graph.record-mode": "fp"})
     lines = [(["--jit", "-g"], Config()), (["--jit", "--unwind"], Config()), (["--jit", "-g"], configured), (["-g"], Config())]
-    chains = [record_options(read(*args), config).callchain for args, config in [*lines, (["--jit", "--call-graph", "fp"], Config())]]
+    chains = [
+        record_options(read(*args), config).sampling.callchain for args, config in [*lines, (["--jit", "--call-graph", "fp"], Config())]
+    ]
     assert [chain and chain.mode for chain in chains] == [None, None, "fp", "fp", "fp"]
 
 
 def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses() -> None:
     """As perf: --call-graph dwarf takes them, -g does not."""
-    configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).callchain
-    asked = record_options(read("--call-graph", "dwarf"), Config()).callchain
+    configured = record_options(read("-g"), Config({"call-graph.record-mode": "dwarf"})).sampling.callchain
+    asked = record_options(read("--call-graph", "dwarf"), Config()).sampling.callchain
     assert configured is not None
     assert asked is not None
     assert (configured.mode, configured.addresses, asked.addresses) == ("dwarf", False, True)

@@ -1,1 +1,20 @@
-"""Many recordings: what is folded of each, wherever that is, put together and reported as one."""
+"""Many recordings as one: fold each where its file is, merge the results, and report them.
+
+Modules, in the order of the data:
+
+recordings        Recordings: what perfpy.open_many() returns
+opening           open a recording by path or URL
+remote            recordings at URLs
+pace              timeouts for slow file systems and servers
+folding           fold one recording to a portable profile
+portable          PortableProfile: a folded recording without machine-specific numbers
+portable_lines    source lines of portable profiles
+own_values        task, cgroup and socket numbers as values that compare across recordings
+traced_values     tracepoint data as texts that compare across recordings
+merging           merge portable profiles
+cluster           fold and merge on a Dask cluster
+late_symbols      resolve addresses that other machines could not
+merged_profile    a merged profile as the input of reports and stacks
+group_difference  compare two groups of recordings
+many_samples      the samples of many recordings as columns
+"""

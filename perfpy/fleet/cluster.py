@@ -1,14 +1,12 @@
-"""Many recordings, folded by a Dask cluster, where the files are.
+"""Fold and merge many recordings on a Dask cluster, where the files are.
 
-What enters: the address of a scheduler, paths and URLs, what is asked of each recording. What leaves: one
-PortableProfile of all that could be read, and the names of the others.
+The workers fold the recordings, a few at a time; the results stay on the workers, which merge neighbours
+until one profile is left: only that one is transferred. The merge order is the order of the recordings, whichever worker is first; so
+the result is the same as without a cluster, also if workers die and their tasks run again. Workers need perfpy and the files.
 
-Some recordings at a time are folded where a worker is free; what they give stays there, and neighbours are merged, a few at a
-time, until one is left: only that comes here. The order of the recordings decides about the result, not which worker was first; so
-it is the same as without a cluster, also where workers were lost and their parts done again. Workers need perfpy and the files.
+Recordings that repeatedly kill workers run one by one, then are reported as unreadable. If a task is slow while
+other workers are idle, one of them runs it, too; the first result counts.
 
-Recordings with which workers are lost again and again are tried one by one, then named and left out. What a worker is slow with, while
-others have nothing to do, is given to another one, too; who is done first counts.
 Profiles are compressed while they move between machines.
 """
 
@@ -28,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from perfpy.errors import PerfError, UsageError
-from perfpy.fleet.folding import FoldedGroup, folded_group, merged_groups
-from perfpy.fleet.opening import told_of_first
-from perfpy.fleet.pace import in_time
+from perfpy.fleet.folding import FoldedGroup, fold_group, merge_groups
+from perfpy.fleet.opening import read_first
+from perfpy.fleet.pace import run_with_timeout
 from perfpy.fleet.portable import RecordingProblem
-from perfpy.fleet.remote import shown
+from perfpy.fleet.remote import public_name
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.version import __version__
 from perfpy.workers.freed_memory import keeping_freed_memory
@@ -49,67 +47,67 @@ else:
     from backports import zstd
 
 
-_LEVEL: Final = 1  # the next ones take twice the time to save a tenth more
+_LEVEL: Final = 1  # the next level takes twice the time for a tenth less
 
 
 def packed(group: FoldedGroup) -> bytes:
-    """To be handed on."""
+    """Serialize a group for the transfer between workers."""
     return zstd.compress(pickle.dumps(group, protocol=5), _LEVEL)
 
 
 def unpacked(data: bytes) -> FoldedGroup:
-    """What packed() made of a group, of our own workers: pickle runs what it is told."""
+    """Deserialize packed() data of the cluster's own workers: pickle runs code from its input."""
     group: FoldedGroup = pickle.loads(zstd.decompress(data))
     return group
 
 
-#: recordings that are folded and merged before anything is handed on, at most; and how often each thread of a cluster is asked, at least
+#: the most recordings per task; the least number of tasks per thread of the cluster
 _GROUP: Final = 4
 _TURNS: Final = 4
-#: parts that are merged at once
+#: profiles merged per task
 _FAN_IN: Final = 8
-#: how often a part is tried again that failed for want of its worker or of memory
+#: retries of a task that failed for lack of its worker or of memory
 _RETRIES: Final = 3
-#: seconds: between two looks; after which somebody else may try; without any worker
+#: seconds: between two looks at the progress; until a slow task runs on a second worker; until a cluster without workers fails
 _LOOK: Final = 1.0
 _SLOW: Final = 30.0
 _ALONE: Final = 60.0
-#: names a scheduler where no option does
+#: the scheduler's address, unless an option has it
 CLUSTER_VARIABLE: Final = "PERFPY_CLUSTER"
-#: and how many seconds a worker may take for one recording
+#: the timeout of one recording on a worker, seconds
 TIMEOUT_VARIABLE: Final = "PERFPY_CLUSTER_TIMEOUT"
 _SECONDS_EACH: Final = 3600.0
 
-_kept = local()  # each thread of a worker keeps the files that it found for what was asked last
+_kept = local()  # per thread of a worker: the files found for the last request
 
 
 def cluster_address(asked: str) -> str:
-    """The scheduler that was asked for, or that the environment names; "" for none."""
+    """Return the scheduler's address from the option or the environment; "" for none."""
     return asked or os.environ.get(CLUSTER_VARIABLE, "")
 
 
 def _seconds_each() -> float:
-    given = os.environ.get(TIMEOUT_VARIABLE, "")
+    text = os.environ.get(TIMEOUT_VARIABLE, "")
     try:
-        return float(given) if given else _SECONDS_EACH
+        return float(text) if text else _SECONDS_EACH
     except ValueError:
-        raise UsageError(f"{TIMEOUT_VARIABLE}={given}: it is a number of seconds") from None
+        raise UsageError(f"{TIMEOUT_VARIABLE}={text}: not a number of seconds") from None
 
 
-def folded_by_cluster(
+def fold_on_cluster(
     address: str, paths: Sequence[str], request: FoldingRequest, progress: Callable[[float], None] | None = None
 ) -> FoldedGroup:
-    """All recordings, folded and merged by a cluster. Raises PerfError where there is no cluster, and what its workers raise."""
+    """Fold and merge all recordings on a cluster. Raises PerfError if there is no cluster, and the workers' errors."""
     with _client(address) as client:
         folding = _Folding(client, address, request, paths)
         return unpacked(_merged_to_one(client, address, folding.results(progress)))
 
 
-def told_by_cluster(address: str, paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
-    """What is told of the first recording that a worker can read. Raises PerfError."""
+def read_first_on_cluster(address: str, paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
+    """Return tell()'s result for the first recording that a worker can read. Raises PerfError."""
     with _client(address) as client:
-        asked = client.submit(told_of_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
-        return _awaited(client, address, asked)
+        future = client.submit(read_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
+        return _awaited(client, address, future)
 
 
 @contextmanager
@@ -128,14 +126,14 @@ def _client(address: str) -> Iterator[Any]:
             try:
                 yield client
             except gone as error:
-                raise PerfError(f"the cluster at {address} is gone: {_first_line(error)}") from None
+                raise PerfError(f"lost the cluster at {address}: {_first_line(error)}") from None
             except ModuleNotFoundError as error:
                 raise PerfError(f"the workers of {address} need the same packages as this process: {error}") from None
 
 
 @contextmanager
 def _without_its_log() -> Iterator[None]:
-    """What Dask would say meanwhile of connections that come and go: what matters of it, an error says."""
+    """Silence Dask's log of lost connections: errors report those that matter."""
     handlers = logging.getLogger("distributed").handlers
     for handler in handlers:
         handler.addFilter(_nothing)
@@ -155,9 +153,13 @@ def _first_line(error: BaseException) -> str:
 
 
 class _Bundle:
-    """Some neighbouring recordings.
+    """Neighbouring recordings in one task.
 
-    attempts: futures of what they are folded to; result: the one that was done, or bytes; suspect: workers were lost with it once.
+    Attributes:
+        paths: of the recordings.
+        suspect: whether a worker died with them.
+        attempts: futures of their folded profile.
+        result: the first future that finished, or bytes.
     """
 
     def __init__(self, paths: Sequence[str], *, suspect: bool = False) -> None:
@@ -167,12 +169,12 @@ class _Bundle:
         self.result: Any = None
 
     def fail(self, reason: str) -> None:
-        """Name its recordings, and leave them out."""
-        self.result = packed(FoldedGroup(None, [RecordingProblem(shown(path), reason) for path in self.paths]))
+        """Report all recordings of the bundle as unreadable."""
+        self.result = packed(FoldedGroup(None, [RecordingProblem(public_name(path), reason) for path in self.paths]))
 
 
 class _Folding:
-    """The recordings of one report, on a cluster."""
+    """The folding of all recordings of one report on a cluster."""
 
     def __init__(self, client: Any, address: str, request: FoldingRequest, paths: Sequence[str]) -> None:
         self._client, self._address, self._request = client, address, request
@@ -184,26 +186,26 @@ class _Folding:
         threads = sum(client.nthreads().values()) or 1
         size = max(1, min(_GROUP, len(paths) // (_TURNS * threads)))
         self._parts = [_Bundle(paths[begin : begin + size]) for begin in range(0, len(paths), size)]
-        self._longest = 0.0  # that nothing was done
-        self._news = time.monotonic()  # when the last one was done
+        self._longest = 0.0  # the longest time between two results
+        self._news = time.monotonic()  # the time of the last result
 
     def results(self, progress: Callable[[float], None] | None) -> list[Any]:
-        """What the parts are folded to, in their order: futures of bytes, and bytes. progress: is told the share that is done."""
+        """Return the folded bundles in order: futures of bytes, and bytes. progress: called with the finished share."""
         for part in self._parts:
             self._begin(part)
-        left = len(self._parts)
-        while left:
+        remaining = len(self._parts)
+        while remaining:
             try:
                 part = self._done.get(timeout=_LOOK)
             except Empty:
                 self._hurry()
                 continue
-            if part.attempts:  # nobody was quicker
-                left += self._end(part)
-            if not self._running and self._suspects:  # each of them by itself
+            if part.attempts:  # no other attempt was faster
+                remaining += self._end(part)
+            if not self._running and self._suspects:  # suspects run alone
                 self._begin(self._suspects.pop(0))
             if progress is not None:
-                progress(1 - left / len(self._parts))
+                progress(1 - remaining / len(self._parts))
         return [part.result for part in self._parts]
 
     def _begin(self, part: _Bundle, **where: Any) -> None:
@@ -214,7 +216,7 @@ class _Folding:
         future.add_done_callback(lambda _: self._done.put(part))
 
     def _end(self, part: _Bundle) -> int:
-        """What became of a part; how many more are left."""
+        """Record the outcome of a bundle; return the change in the number of unfinished ones."""
         now = time.monotonic()
         self._longest, self._news = max(self._longest, now - self._news), now
         self._running.discard(part)
@@ -226,8 +228,8 @@ class _Folding:
         elif not isinstance(error, self._killed | MemoryError):
             raise error
         elif part.suspect:
-            part.fail("the workers that tried to read it were lost")
-        else:  # one of them is to blame, or one that the worker was to read next
+            part.fail("the workers that read it died")
+        else:  # one of them kills workers, or one that the worker was to read next
             suspects = [_Bundle([path], suspect=True) for path in part.paths]
             index = self._parts.index(part)
             self._parts[index : index + 1] = suspects
@@ -236,7 +238,7 @@ class _Folding:
         return -1
 
     def _hurry(self) -> None:
-        """Where nothing was done for long: let those that have nothing to do try, too."""
+        """If nothing has finished for long, let idle workers try running bundles, too."""
         quiet = time.monotonic() - self._news
         if quiet < max(_SLOW, 3 * self._longest):
             return
@@ -250,7 +252,7 @@ class _Folding:
 
 
 def _awaited(client: Any, address: str, future: Any) -> Any:
-    """The result of a task, while there are workers. Raises PerfError, and what the task raises."""
+    """Wait for a task while the cluster has workers. Raises PerfError, and the task's error."""
     done, last = Event(), time.monotonic()
     future.add_done_callback(lambda _: done.set())
     while not done.wait(_LOOK):
@@ -266,38 +268,38 @@ def _require_workers(address: str, alone: float) -> None:
 
 
 def _merged_to_one(client: Any, address: str, level: list[Any]) -> bytes:
-    """What parts were folded to, merged by the workers."""
+    """Merge the folded bundles on the workers."""
     while len(level) > 1:
         level = [
             client.submit(_merged, level[begin : begin + _FAN_IN], retries=_RETRIES, pure=False) for begin in range(0, len(level), _FAN_IN)
         ]
-    found: bytes = level[0] if isinstance(level[0], bytes) else _awaited(client, address, level[0])
-    return found
+    merged_bytes: bytes = level[0] if isinstance(level[0], bytes) else _awaited(client, address, level[0])
+    return merged_bytes
 
 
 def _folded(paths: list[str], request: FoldingRequest, asked: str, version: str, seconds: float) -> bytes:
-    """On a worker: some recordings, folded and put together, in so many seconds each.
+    """On a worker: fold some recordings and merge them, with a timeout for each.
 
-    asked: tells one report from the next: files may change between them.
+    asked: identifies the report; files may change between reports.
     """
     if version != __version__:
-        raise PerfError(f"a worker has perfpy {__version__}, this process {version}: install the same")
+        raise PerfError(f"a worker has perfpy {__version__}, this process {version}; install the same version")
     if getattr(_kept, "asked", "") != asked:
         _kept.asked, _kept.shared = asked, SharedFiles()
     with keeping_freed_memory():
-        return packed(merged_groups(_folded_in_time(path, request, seconds) for path in paths))
+        return packed(merge_groups(_folded_in_time(path, request, seconds) for path in paths))
 
 
 def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> FoldedGroup:
     shared: SharedFiles = _kept.shared
     try:
-        return in_time(lambda: folded_group([path], request, shared), seconds)
+        return run_with_timeout(lambda: fold_group([path], request, shared), seconds)
     except TimeoutError:
-        _kept.shared = SharedFiles()  # whoever is late has the others
-        return FoldedGroup(None, [RecordingProblem(shown(path), f"not read within {seconds:g} seconds")])
+        _kept.shared = SharedFiles()  # the thread that timed out still uses the other object
+        return FoldedGroup(None, [RecordingProblem(public_name(path), f"not read within {seconds:g} seconds")])
 
 
 def _merged(parts: list[bytes]) -> bytes:
-    """On a worker: neighbouring parts as one."""
+    """On a worker: merge neighbouring bundles."""
     with keeping_freed_memory():
-        return packed(merged_groups(unpacked(part) for part in parts))
+        return packed(merge_groups(unpacked(part) for part in parts))

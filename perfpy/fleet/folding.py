@@ -1,7 +1,6 @@
-"""The unit of work over many recordings: one of them, folded to a portable profile.
+"""Fold one recording to a portable profile: the unit of work over many recordings.
 
-What enters: the path of a recording, and what is asked of each. What leaves: its PortableProfile, or
-why it cannot be read. It needs nothing but perfpy and the files: it may run in any process, on any machine that sees them.
+It needs nothing but perfpy and the file: it may run in any process, on any machine that has the file.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from perfpy.analysis.stacks.stack_builder import WithSingleFrames
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet.merging import Merging
-from perfpy.fleet.opening import opened
+from perfpy.fleet.opening import open_recording
 from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import PortableProfile, RecordingProblem, portable
-from perfpy.fleet.remote import shown
+from perfpy.fleet.remote import public_name
 from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.symbols.files.shared_files import SharedFiles
 
@@ -44,49 +43,66 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-#: what a recording counts as, where all count the same
+#: the period of a recording if all count the same
 _ONE = 10**12
 
-#: the key that is known of every recording, and of those without tracepoints is none
+#: the key that every recording accepts, with no values in recordings without tracepoints
 _TRACE_FIELDS = "trace_fields"
 
 
 class Conditions:
-    """hosts: machines that are wanted, None for all; of_samples: what Recording.where takes."""
+    """A condition on samples.
+
+    Attributes:
+        hosts: the machines to include; None for all.
+        of_samples: arguments of Recording.where().
+    """
 
     def __init__(self, hosts: Collection[str] | None, of_samples: dict[str, Any]) -> None:
         self.hosts = hosts
         self.of_samples = of_samples
 
 
-def narrowed_by(recording: Recording, conditions: Sequence[Conditions]) -> Recording | None:
-    """A recording with the samples that are wanted; None where it is of another machine."""
+def restrict_to(recording: Recording, conditions: Sequence[Conditions]) -> Recording | None:
+    """Return a recording restricted to the conditions; None if it is of an excluded machine."""
     from perfpy.analysis.report.report import recording_text
 
     host = recording_text(recording.data).host
-    for wanted in conditions:
-        if wanted.hosts is not None and host not in wanted.hosts:
+    for condition in conditions:
+        if condition.hosts is not None and host not in condition.hosts:
             return None
-        if wanted.of_samples:
-            recording = recording.where(**wanted.of_samples)
+        if condition.of_samples:
+            recording = recording.where(**condition.of_samples)
     return recording
 
 
-class WantedStacks(NamedTuple):
-    """Which whole stacks are wanted; latency: weighted by shares of the wall clock; sites: told apart by addresses, with lines."""
+class StackOptions(NamedTuple):
+    """The options of whole stacks.
+
+    Attributes:
+        sample_filter: the samples that count.
+        latency: whether they are weighted by shares of the wall clock.
+        sites: whether frames have addresses and lines.
+    """
 
     sample_filter: SampleFilter = SampleFilter()
     latency: bool = False
     sites: bool = False
 
 
-#: a recording -> what is asked of it: its report's options, or which stacks; and where to look for symbols
-Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | WantedStacks, SymbolOptions | None]]"
+#: a recording -> the options of its report, or of its stacks; and its symbol options
+Asked: TypeAlias = "Callable[[Recording], tuple[ReportOptions | StackOptions, SymbolOptions | None]]"
 
 
 class FoldingRequest(NamedTuple):
-    """What is done with each recording: asked of it; weight: "time", "samples" or "equal"; check_owner: refuse those of strangers;
-    mode: what a row stands for (None: whatever it does for each recording); conditions: which samples count.
+    """The work on each recording.
+
+    Attributes:
+        asked: returns the options of a recording.
+        weight: "time", "samples" or "equal".
+        check_owner: reject files of other users.
+        mode: the mode of all recordings; None for each one's own.
+        conditions: on the samples that count.
     """
 
     asked: Asked
@@ -97,8 +113,12 @@ class FoldingRequest(NamedTuple):
 
 
 class FoldedGroup(NamedTuple):
-    """Some recordings, put together; None where none could be read. failed: those that could not; refused: what was asked
-    that one of these cannot be asked, "" for nothing.
+    """Folded recordings, merged.
+
+    Attributes:
+        part: the profile; None if no recording could be read.
+        failed: the recordings that could not be read.
+        refused: the first usage error of a recording; "" for none.
     """
 
     part: PortableProfile | None
@@ -106,21 +126,21 @@ class FoldedGroup(NamedTuple):
     refused: str = ""
 
 
-def folded_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
-    """Some recordings, folded and put together; and those that could not be read. shared: files that were found for others."""
+def fold_group(paths: list[str], request: FoldingRequest, shared: SharedFiles | None = None) -> FoldedGroup:
+    """Fold some recordings and merge them, except those that cannot be read. shared: files found for other recordings."""
     shared = shared or SharedFiles()
-    return merged_groups(_folded_or_named(path, request, shared) for path in paths)
+    return merge_groups(_folded_or_named(path, request, shared) for path in paths)
 
 
 def _folded_or_named(path: str, request: FoldingRequest, shared: SharedFiles) -> FoldedGroup:
     try:
-        return FoldedGroup(folded_recording(path, request, shared), [])
+        return FoldedGroup(fold_recording(path, request, shared), [])
     except PerfError as error:
-        return FoldedGroup(None, [RecordingProblem.of(shown(path), error)], str(error) if isinstance(error, UsageError) else "")
+        return FoldedGroup(None, [RecordingProblem.of(public_name(path), error)], str(error) if isinstance(error, UsageError) else "")
 
 
-def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
-    """Neighbouring groups as one; each is let go of before the next is taken."""
+def merge_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
+    """Merge neighbouring groups; release each before taking the next."""
     merging: Merging | None = None
     failed: list[RecordingProblem] = []
     refused = ""
@@ -133,42 +153,42 @@ def merged_groups(groups: Iterable[FoldedGroup]) -> FoldedGroup:
     return FoldedGroup(merging.result() if merging else None, failed, refused)
 
 
-def folded_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
-    """One recording, folded; None where it is of a machine that is not wanted. shared: files that were found for others.
+def fold_recording(path: str, request: FoldingRequest, shared: SharedFiles | None = None) -> PortableProfile | None:
+    """Fold one recording; return None if it is of an excluded machine. shared: files found for other recordings.
 
     Raises BadPerfDataError, UsageError.
     """
-    with opened(path, check_owner=request.check_owner) as whole:
-        recording = narrowed_by(whole, request.conditions)
+    with open_recording(path, check_owner=request.check_owner) as whole:
+        recording = restrict_to(whole, request.conditions)
         if recording is None:
             return None
         asked, symbols = request.asked(recording)
-        if request.mode is not None and not isinstance(asked, WantedStacks) and asked.wanted.mode is not request.mode:
-            kinds = f"{asked.wanted.mode.value} samples here, in the first of {request.mode.value} ones"
-            raise PerfError(f"a row is of {kinds}: report it apart, or all by their samples (--no-branch-stack)")
+        if request.mode is not None and not isinstance(asked, StackOptions) and asked.wanted.mode is not request.mode:
+            kinds = f"this recording has {asked.wanted.mode.value} samples, the first one {request.mode.value} samples"
+            raise PerfError(f"{kinds}; report it separately, or all by samples with --no-branch-stack")
         timeline = recording.make_timeline(keep_exited=True)
         symbolizer = recording.new_symbolizer(timeline, symbols, shared)
-        if isinstance(asked, WantedStacks):
+        if isinstance(asked, StackOptions):
             asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
-            found = _stacks(recording, asked, timeline, symbolizer)
+            profile = _stacks(recording, asked, timeline, symbolizer)
         else:
             asked = asked._replace(sample_filter=recording.within(asked.sample_filter))
-            found = _rows(recording, asked, timeline, symbolizer, symbols)
+            profile = _rows(recording, asked, timeline, symbolizer, symbols)
         lost, dropped = losses(recording.data)
         warnings = [RecordingProblem(path, text) for text in recording.warnings]
         listed = [entry.filename for entry in recording.data.features.get("build_id", ())]
-        return _weighted(found._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
+        return _weighted(profile._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)
 
 
 def _rows(
     recording: Recording, asked: ReportOptions, timeline: TaskTimeline, symbolizer: Symbolizer, symbols: SymbolOptions | None
 ) -> PortableProfile:
-    """What a report is made of."""
+    """Return the profile of a report's rows."""
     data = recording.data
     plan = plan_report(data, asked)
     recipe = plan.recipe
     if asked.call_graph is not None or asked.children:
-        # those without callchains have the same rows
+        # recordings without callchains get the same rows
         plan = plan._replace(recipe=recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"]))))
     scan, machine = planned_scan(plan, data, timeline, symbolizer)
     profile = scan.profile()
@@ -179,12 +199,12 @@ def _rows(
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    found = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(truncated=scan.truncated)
-    return _with_dimension(found, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else found
+    result = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(truncated=scan.truncated)
+    return _with_dimension(result, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else result
 
 
-def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
-    """What whole stacks are made of."""
+def _stacks(recording: Recording, asked: StackOptions, timeline: TaskTimeline, symbolizer: Symbolizer) -> PortableProfile:
+    """Return the profile of whole stacks."""
     data, events = recording.data, recording.events
     dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
     recipe = Recipe(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
@@ -196,28 +216,28 @@ def _stacks(recording: Recording, asked: WantedStacks, timeline: TaskTimeline, s
     infos = lines_of(symbolizer) if asked.sites else None
     words = OwnWords(timeline.last_comm, MachineTexts(), [None] * len(events))
     parts = recording_text(data), events, profile, symbolizer, timeline, words
-    waits = portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)
-    return _with_dimension(waits, "state")._replace(truncated=scan.truncated)
+    profile_data = portable(*parts, by_function=not asked.sites, infos=infos, sites=asked.sites)
+    return _with_dimension(profile_data, "state")._replace(truncated=scan.truncated)
 
 
-def _with_dimension(found: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:
-    """With a dimension that other recordings may have: where this one has not, all its rows have number 0 (of values)."""
-    if name in found.folded.dimensions:
-        return found
-    known = {} if values is None else {name: values}
-    rows = found.folded.with_dimensions({name: np.zeros(len(found.folded), np.int64)})
-    return found._replace(folded=rows, values={**found.values, **known})
+def _with_dimension(profile: PortableProfile, name: str, values: list[Any] | None = None) -> PortableProfile:
+    """Return the profile with a dimension that other recordings may have; without it, all rows have number 0 (of values)."""
+    if name in profile.folded.dimensions:
+        return profile
+    new_values = {} if values is None else {name: values}
+    rows = profile.folded.with_dimensions({name: np.zeros(len(profile.folded), np.int64)})
+    return profile._replace(folded=rows, values={**profile.values, **new_values})
 
 
-def _weighted(found: PortableProfile, weight: str) -> PortableProfile:
-    """With other periods: those of samples are 1, or those of each event are the same in all recordings."""
-    rows = found.folded
+def _weighted(profile: PortableProfile, weight: str) -> PortableProfile:
+    """Scale the periods: samples count 1, or each event has the same total in all recordings."""
+    rows = profile.folded
     if weight == "samples":
-        return found._replace(folded=rows.with_periods(rows.count))
+        return profile._replace(folded=rows.with_periods(rows.count))
     if weight == "equal":
-        total = sum_by(rows.event, rows.period, len(found.events))
-        return found._replace(folded=rows.with_periods(_scaled(rows.period, total[rows.event])))
-    return found
+        total = sum_by(rows.event, rows.period, len(profile.events))
+        return profile._replace(folded=rows.with_periods(_scaled(rows.period, total[rows.event])))
+    return profile
 
 
 def _scaled(period: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,7 +1,4 @@
-"""What changed between two groups of recordings: hosts before and after, days, releases.
-
-What enters: both groups, folded wherever their files are. What leaves: GroupChanges, one an event that both have.
-"""
+"""Compare two groups of recordings: hosts before and after, days, releases."""
 
 from __future__ import annotations
 
@@ -24,13 +21,19 @@ if TYPE_CHECKING:
     from perfpy.analysis.sortkeys.key_texts import RecordingText
     from perfpy.fleet.portable import PortableProfile
 
-#: what can be one observation
+#: the units of observation
 UNITS: Final = ("host", RECORDING)
 _UNKNOWN_HOST: Final = "?"
 
 
 class FoldedGroupReport(NamedTuple):
-    """One of the groups: by what its recordings count, what they were folded to, and the report of that, by recording."""
+    """One of the groups.
+
+    Attributes:
+        weight: how its recordings count.
+        profile: the merged recordings.
+        report: of the profile, separated by recording.
+    """
 
     weight: str
     profile: PortableProfile
@@ -38,10 +41,12 @@ class FoldedGroupReport(NamedTuple):
 
 
 def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, full_names: bool) -> list[GroupChanges]:
-    """The changes of each event that both have.
+    """Return the changes of each event that both groups have.
 
-    unit: "host", "recording", or "" for hosts, and recordings where a group has but one; full_names:
-    whether each instance of a template is by itself.
+    Args:
+        before, after: the groups.
+        unit: "host", "recording", or "" for hosts, and recordings if a group has one host.
+        full_names: whether each instance of a template is separate.
     """
     groups = before, after
     chosen = unit or _unit([group.profile.recordings for group in groups])
@@ -51,23 +56,26 @@ def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: s
 
 
 def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[str], unit: str) -> ReportOptions:
-    """The same, with recordings told apart. before, after: paths. Raises UsageError for what is not to be compared so."""
+    """Return the options with recordings separated. Raises UsageError if the groups cannot be compared.
+
+    before, after: paths.
+    """
     if unit not in ("", *UNITS):
-        raise UsageError(f"unit {unit!r}: it is one of {', '.join(UNITS)}")
+        raise UsageError(f"unknown unit {unit!r}; units: {', '.join(UNITS)}")
     if both := set(map(os.path.realpath, before)) & set(map(os.path.realpath, after)):
-        raise UsageError(f"{min(both)}: it is before and after")
+        raise UsageError(f"{min(both)}: in both groups; name it once")
     if own := [key for key in (options.wanted.sort or "").split(",") if key in UNITS]:
-        raise UsageError(f"-s {own[0]}: the groups' {own[0]}s are what their spread is between, not rows")
+        raise UsageError(f"-s {own[0]}: {own[0]}s are the observations of each group and cannot be rows")
     return with_recordings(options)
 
 
 def with_recordings(options: ReportOptions) -> ReportOptions:
-    """The same, with recordings told apart."""
+    """Return the options with recordings separated."""
     return options._replace(wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}"), rows_filtered=False)
 
 
 def _tables(group: FoldedGroupReport, unit: str, *, full_names: bool) -> dict[tuple[object, ...], GroupTable]:
-    """The table of each event that has samples, by what it means."""
+    """Return the table of each event with samples, by the event's key."""
     unit_of = _units(group.profile.recordings, unit)
 
     def name(key: str, text: str) -> str:
@@ -75,35 +83,35 @@ def _tables(group: FoldedGroupReport, unit: str, *, full_names: bool) -> dict[tu
         return without_instance(text) if key == "symbol" and not full_names else text
 
     tables = (table for table in group.report.histograms if table.leader.samples)
-    found = group.profile
-    timed = group.weight == "time" and all(one.seconds > 0 for one in found.recordings)
+    profile = group.profile
+    timed = group.weight == "time" and all(one.seconds > 0 for one in profile.recordings)
     numbered = [(table.leader.event.index, table) for table in tables]
     return {
-        found.event_keys[number]: GroupTable(table, unit_of, name, _rates(found, number, unit_of) if timed else {})
+        profile.event_keys[number]: GroupTable(table, unit_of, name, _rates(profile, number, unit_of) if timed else {})
         for number, table in numbered
     }
 
 
-def _rates(found: PortableProfile, event: int, unit_of: Callable[[str], str]) -> dict[str, float]:
-    """How many of an event, of what the filters leave, each unit has a second."""
-    rows = found.folded
+def _rates(profile: PortableProfile, event: int, unit_of: Callable[[str], str]) -> dict[str, float]:
+    """Return the rate of an event per second, after filters, of each unit."""
+    rows = profile.folded
     own = (rows.event == event) & ~rows.filtered
-    periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(found.recordings))
+    periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(profile.recordings))
     totals: dict[str, list[float]] = {}
-    for one, period in zip(found.recordings, periods.tolist(), strict=True):
+    for one, period in zip(profile.recordings, periods.tolist(), strict=True):
         total = totals.setdefault(unit_of(one.path), [0.0, 0.0])
         total[0] += period
         total[1] += one.seconds
-    scale = NANOSECONDS_A_SECOND if is_time(found.events[event]) else 1
+    scale = NANOSECONDS_A_SECOND if is_time(profile.events[event]) else 1
     return {unit: period / scale / seconds for unit, (period, seconds) in totals.items()}
 
 
 def _unit(groups: Sequence[Sequence[RecordingText]]) -> str:
-    """Hosts, where both groups have several; else recordings."""
+    """Return "host" if both groups have several, else "recording"."""
     return "host" if all(len({one.host for one in group} - {_UNKNOWN_HOST}) > 1 for group in groups) else RECORDING
 
 
 def _units(recordings: Sequence[RecordingText], unit: str) -> Callable[[str], str]:
-    """Path -> host, or the path itself, which is that of one recording before or after."""
+    """Return a function from path to host, or to the path itself if the recording is the unit."""
     hosts = {one.path: one.host for one in recordings if one.host != _UNKNOWN_HOST} if unit == "host" else {}
     return lambda path: hosts.get(path, path)

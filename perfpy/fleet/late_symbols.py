@@ -1,8 +1,4 @@
-"""Symbols that were not to be found where recordings were read, and are here.
-
-What enters: a PortableProfile, and where to look for files. What leaves: the same, with functions for addresses in files of which this
-machine has the same build; files are known by their build-ids alone.
-"""
+"""Resolve addresses of a merged profile that the machines of the recordings could not, with files of the same build-id on this machine."""
 
 from __future__ import annotations
 
@@ -25,23 +21,23 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbol_table import SymbolTable
 
-#: kinds of files that are the same wherever they have one build-id
+#: kinds of files that are equal on all machines if their build-ids are
 _FILES = (DsoKind.FILE, DsoKind.VDSO)
 
 
-def with_symbols_from_here(found: PortableProfile, options: SymbolOptions) -> PortableProfile:
-    """The profile, with the symbols of this machine's files where there were none."""
-    frames = found.frames
-    lost = np.flatnonzero((frames["symbol"] < 0) & (frames["dso"] >= 0))
-    loader = loader_of(found.dsos, options)
-    symbols, origins = _Symbols(found), list(found.origins)
+def add_local_symbols(profile: PortableProfile, options: SymbolOptions) -> PortableProfile:
+    """Return the profile with symbols of this machine's files for frames without symbols."""
+    frames = profile.frames
+    unresolved = np.flatnonzero((frames["symbol"] < 0) & (frames["dso"] >= 0))
+    loader = loader_of(profile.dsos, options)
+    symbols, origins = _Symbols(profile), list(profile.origins)
     symbol = frames["symbol"].copy()
     offset = frames["symbol_offset"].copy()
-    for dso in distinct(frames["dso"][lost]).tolist():
-        file = found.dsos[dso]
+    for dso in distinct(frames["dso"][unresolved]).tolist():
+        file = profile.dsos[dso]
         if not file.build_id or file.kind not in _FILES:
             continue
-        rows = lost[frames["dso"][lost] == dso]
+        rows = unresolved[frames["dso"][unresolved] == dso]
         table = loader.table(dso)
         if not len(table):
             continue
@@ -50,13 +46,13 @@ def with_symbols_from_here(found: PortableProfile, options: SymbolOptions) -> Po
         hit = rows[row >= 0]
         symbol[hit] = symbols.numbers(table, dso, row[row >= 0])
         offset[hit] = frames["address"][hit] - table.symbols.start[row[row >= 0]]
-    lines = found.lines and found.lines._replace(begins=found.lines.begins + [(-1, 0)] * symbols.added)
+    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * symbols.added)
     named = {**frames, "symbol": symbol, "symbol_offset": offset}
-    return found._replace(frames=named, symbols=symbols.columns(), origins=origins, lines=lines)
+    return profile._replace(frames=named, symbols=symbols.columns(), origins=origins, lines=lines)
 
 
 def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
-    """What loads the symbols of some files; nobody asks it who mapped them."""
+    """Return a loader of symbols of these files, without mappings."""
     none = np.zeros(0, np.int64)
     raw = RawColumns(none.astype(np.uint32), none.astype(np.uint16), none, none, none, b"")
     timeline = TaskTimeline(decode_tasks(raw, none.astype(np.uint64), "<"))
@@ -65,11 +61,11 @@ def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
 
 
 class _Symbols:
-    """The symbols of a profile, to which others come: one of a name that its file has already is that one."""
+    """The symbols of a profile, extended by new ones; a symbol with the file and name of an existing one is that one."""
 
-    def __init__(self, found: PortableProfile) -> None:
-        self._known, self._by_function = found.symbols, found.by_function
-        self._files = [(file.short_name, file.kind) for file in found.dsos]
+    def __init__(self, profile: PortableProfile) -> None:
+        self._known, self._by_function = profile.symbols, profile.by_function
+        self._files = [(file.short_name, file.kind) for file in profile.dsos]
         self._first = {file: number for number, file in reversed(list(enumerate(self._files)))}
         rows = zip(self._known.dso.tolist(), self._known.names, self._known.inlined.tolist(), strict=True)
         self._numbers: dict[tuple[int, str], int] = {}
@@ -80,31 +76,31 @@ class _Symbols:
 
     @property
     def added(self) -> int:
-        """How many came."""
+        """The number of new symbols."""
         return len(self._new)
 
     def numbers(self, table: SymbolTable, dso: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The numbers of symbols of a file."""
+        """Return the numbers of symbols of a file."""
         dso = self._first[self._files[dso]] if self._by_function else dso
-        present, which = np.unique(rows, return_inverse=True)
-        found = np.array([self._number(table, dso, row) for row in present.tolist()], np.int32)
-        return found[which.ravel()]
+        present, inverse = np.unique(rows, return_inverse=True)
+        ids = np.array([self._number(table, dso, row) for row in present.tolist()], np.int32)
+        return ids[inverse.ravel()]
 
     def _number(self, table: SymbolTable, dso: int, row: int) -> int:
         name = table.name(row)
         number = self._numbers.setdefault((dso, name), len(self._known.names) + len(self._new))
         if number == len(self._known.names) + len(self._new):
-            known = table.symbols
-            self._new.append((name, known.start[row], known.end[row], dso, 0, False, False, known.binding[row]))
+            columns = table.symbols
+            self._new.append((name, columns.start[row], columns.end[row], dso, 0, False, False, columns.binding[row]))
         return number
 
     def columns(self) -> SymbolColumns:
-        """All of them."""
+        """Return the columns of all symbols."""
         if not self._new:
             return self._known
-        known, (names, *new) = self._known, zip(*self._new, strict=True)
-        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(known), new, strict=True))
-        return SymbolColumns([*known.names, *names], *columns)
+        old_columns, (names, *new) = self._known, zip(*self._new, strict=True)
+        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(old_columns), new, strict=True))
+        return SymbolColumns([*old_columns.names, *names], *columns)
 
 
 def _numbers_of(known: SymbolColumns) -> tuple[NDArray[Any], ...]:

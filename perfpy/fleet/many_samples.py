@@ -1,7 +1,4 @@
-"""The samples of many recordings as columns, and the events that they share.
-
-What enters: recordings, one after the other. What leaves: columns over all of them, with the host and the recording of each sample.
-"""
+"""The samples of many recordings as columns, and the events that they share."""
 
 from __future__ import annotations
 
@@ -22,12 +19,12 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.recording import Recording
 
-#: columns that tell recordings apart
+#: columns that identify the recording
 _OWN: Final = ("host", "recording")
 
 
 class SharedEvents:
-    """The events of several recordings, each once: those of one meaning are one."""
+    """The events of several recordings; events of the same key are one."""
 
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self.events: list[FileEvent] = []
@@ -36,21 +33,21 @@ class SharedEvents:
             self.numbers(recording)
 
     def numbers(self, recording: Recording) -> Any:
-        """The number of each event of a recording."""
-        found = []
+        """Return the number of each event of a recording."""
+        numbers = []
         for event, key in zip(recording.events, event_keys(recording.events), strict=True):
             number = self._numbers.setdefault(key, len(self.events))
             if number == len(self.events):
                 self.events.append(renumbered(event, number))
-            found.append(number)
-        return np.array(found, np.int32)
+            numbers.append(number)
+        return np.array(numbers, np.int32)
 
 
 class ManySamples(Samples):
     """The samples of many recordings as columns, one recording after the other, in each in order of delivery.
 
-    "event" indexes the `events` of all; "time" is by each machine's own clock; "host" and "recording" tell whose samples they are.
-    Columns are those that every recording has.
+    "event" indexes the `events` of all; "time" is by each machine's own clock; "host" and "recording" identify the recording.
+    The columns are those that every recording has.
 
     >>> import perfpy
     >>> samples = perfpy.open_many(["perf.data", "perf.data"]).samples
@@ -59,19 +56,19 @@ class ManySamples(Samples):
     """
 
     def __init__(self, recordings: Iterable[Recording], none_read: Callable[[], str]) -> None:
-        """none_read: words the error if there is no recording."""
+        """Set the recordings; none_read: returns the error text if there is no recording."""
         self._recordings = recordings
         self._none_read = none_read
         self._columns: dict[str, Any] = {}
         self._known: tuple[list[str], list[str]] | None = None
 
     def keys(self) -> list[str]:
-        """The columns of the kernel's fields."""
+        """Return the names of the kernel's fields."""
         return self._shared()[0]
 
     @property
     def names(self) -> list[str]:
-        """The columns of names."""
+        """The names of the columns with names."""
         return self._shared()[1]
 
     def __contains__(self, name: object) -> bool:
@@ -79,20 +76,20 @@ class ManySamples(Samples):
 
     def load(self, names: Collection[str]) -> None:
         """Read several columns at once: one pass over each file. Raises KeyError for an unknown name."""
-        wanted = [name for name in names if name not in self._columns]
-        for name in wanted:
+        missing = [name for name in names if name not in self._columns]
+        for name in missing:
             self.check(name)
-        if not wanted:
+        if not missing:
             return
         events, parts = SharedEvents(()), []
         for recording in self._recordings:
-            own = recording.samples.to_dict(["event", *(name for name in wanted if name not in (*_OWN, "event"))])
+            own = recording.samples.to_dict(["event", *(name for name in missing if name not in (*_OWN, "event"))])
             numbers = own["event"]
             parts.append({**own, "event": events.numbers(recording)[numbers], **own_columns(recording, len(numbers))})
-        self._columns.update({name: column for name, column in joined_columns(parts).items() if name in wanted})
+        self._columns.update({name: column for name, column in joined_columns(parts).items() if name in missing})
 
     def in_batches(self) -> Iterator[SampleBatch]:
-        """The samples some thousands at a time, as columns with names; batch["event"] indexes batch.events, those of its recording."""
+        """Yield batches of some thousand samples as columns with names; batch["event"] indexes batch.events, those of its recording."""
         for recording in self._recordings:
             for batch in recording.samples.in_batches():
                 for name, column in own_columns(recording, len(batch)).items():
@@ -101,10 +98,10 @@ class ManySamples(Samples):
 
     def _shared(self) -> tuple[list[str], list[str]]:
         if self._known is None:
-            found = [(recording.samples.keys(), recording.samples.names) for recording in self._recordings]
-            if not found:
+            names_of_each = [(recording.samples.keys(), recording.samples.names) for recording in self._recordings]
+            if not names_of_each:
                 raise PerfError(self._none_read())
-            keys, names = ([name for name in lists[0] if all(name in one for one in lists)] for lists in zip(*found, strict=True))
+            keys, names = ([name for name in lists[0] if all(name in one for one in lists)] for lists in zip(*names_of_each, strict=True))
             self._known = keys, [*_OWN, *names]
         return self._known
 
@@ -113,17 +110,17 @@ def own_columns(recording: Recording, count: int) -> dict[str, Any]:
     """Return the columns "host" and "recording" of `count` samples."""
     from perfpy.analysis.report.report import recording_text
 
-    told = recording_text(recording.data)
-    return {"host": np.full(count, told.host, object), "recording": np.full(count, told.path, object)}
+    recorded = recording_text(recording.data)
+    return {"host": np.full(count, recorded.host, object), "recording": np.full(count, recorded.path, object)}
 
 
 def joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
     """Concatenate the columns that all parts have."""
     join: Callable[[list[Any]], Any]
-    found: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         columns = [part[name] for part in parts if name in part]
         if len(columns) == len(parts):
             join = Ragged.concat if isinstance(columns[0], Ragged) else np.concatenate
-            found[name] = join(columns)
-    return found
+            joined[name] = join(columns)
+    return joined

@@ -1,8 +1,7 @@
-"""Portable profiles of several recordings, put together to one.
+"""Merge the portable profiles of several recordings.
 
-What enters: PortableProfiles. What leaves: one PortableProfile. Files are the same by name, functions by
-name within a file, events by meaning; nothing by its address. Rows, frames, chains and names stand in the order in which they are
-met first; so it does not matter in which groups neighbours are put together: merge(a, b, c, d) is merge(merge(a, b), merge(c, d)).
+Files are equal by name, functions by name within a file, events by key; addresses do not matter. Rows, frames, chains and names keep
+the order of their first occurrence; so the grouping of neighbours does not matter: merge(a, b, c, d) is merge(merge(a, b), merge(c, d)).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from perfpy.analysis.samples.callchains import ChainTable
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.errors import UsageError
 from perfpy.fleet.portable import FRAME_COLUMNS, PortableProfile, RecordingProblem
-from perfpy.fleet.portable_lines import MergedLines, telling_columns
+from perfpy.fleet.portable_lines import MergedLines, identity_columns
 from perfpy.symbols.known_frames import SymbolColumns
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 
@@ -37,7 +36,7 @@ _CHAINS_AT_ONCE = 1 << 13
 
 
 def merged(parts: Iterable[PortableProfile]) -> PortableProfile:
-    """All parts as one; at least one."""
+    """Merge at least one part."""
     merging = Merging()
     for part in parts:
         merging.add(part)
@@ -45,27 +44,27 @@ def merged(parts: Iterable[PortableProfile]) -> PortableProfile:
 
 
 class _Numbers:
-    """Numbers for things, in the order in which they are first seen."""
+    """Numbers of keys, in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._number_of: dict[Hashable, int] = {}
-        self.new: list[int] = []  # which of those that were asked for last were new
+        self.new: list[int] = []  # indexes of the new keys of the last call
 
     def of(self, keys: Sequence[Hashable]) -> NDArray[np.int32]:
-        """The number of each key."""
-        known = self._number_of
+        """Return the number of each key."""
+        number_of = self._number_of
         self.new = []
-        found = np.empty(len(keys), np.int32)
+        numbers = np.empty(len(keys), np.int32)
         for index, key in enumerate(keys):
-            before = len(known)
-            number = found[index] = known.setdefault(key, before)
+            before = len(number_of)
+            number = numbers[index] = number_of.setdefault(key, before)
             if number == before:
                 self.new.append(index)
-        return found
+        return numbers
 
 
 class Merging:
-    """Takes in one part after the other."""
+    """A merge in progress."""
 
     def __init__(self) -> None:
         self._recordings: list[RecordingText] = []
@@ -96,7 +95,7 @@ class Merging:
         self._warnings: list[RecordingProblem] = []
 
     def add(self, part: PortableProfile) -> None:
-        """The next part."""
+        """Add the next part."""
         numbers = self._numbers_of
         recording, event = numbers["recording"].of(part.recordings), numbers["event"].of(part.event_keys)
         self._recordings += [part.recordings[index] for index in numbers["recording"].new]
@@ -119,27 +118,27 @@ class Merging:
             self._truncated[one.size, one.machine] = truncated + one.truncated, stacks + one.stacks
 
     def _frames_of(self, part: PortableProfile) -> NDArray[np.int32]:
-        """The number here of each frame of a part. Builds of a file are told apart where addresses matter."""
+        """Return the merged number of each frame of a part. Builds of a file stay separate if addresses matter."""
         own, first = self._dsos_of(part.dsos, part.origins)
         named = part.by_function & (part.frames["symbol"] >= 0)
         dso = np.where(named, first[part.frames["dso"]], own[part.frames["dso"]])
-        lines = self._lines.here(part.lines) if part.lines is not None else None
+        lines = self._lines.with_merged_paths(part.lines) if part.lines is not None else None
         symbol = np.append(self._symbols_of(part.symbols, first if part.by_function else own, lines), np.int32(-1))
         self._by_function = part.by_function
         frames = {**part.frames, "dso": dso, "symbol": symbol[part.frames["symbol"]]}
         address = np.where(dso >= 0, frames["address"], frames["ip"])
         address = np.where(named, np.uint64(0), address)
-        told_apart = [frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address, *telling_columns(lines)]
+        identity = [frames["level"], frames["dso"] + 1, frames["symbol"] + 1, address, *identity_columns(lines)]
         if self._frame_ids is None:
-            self._frame_ids = TupleTable([column is not address for column in told_apart])
-        ids, new = self._frame_ids.ids_and_new(told_apart)
+            self._frame_ids = TupleTable([column is not address for column in identity])
+        ids, new = self._frame_ids.ids_and_new(identity)
         if lines is not None:
             self._lines.add_frames(lines, new)
         self._frames.append({name: frames[name][new] for name in FRAME_COLUMNS})
         return ids
 
     def _dsos_of(self, dsos: Sequence[Dso], origins: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The number here of each file of a part, and of its first build that was met; of no file as the last."""
+        """Return the merged number of each file of a part, and of the file's first build; the last entry is for no file."""
         numbers = self._numbers_of["dso"]
         own = numbers.of([(file.short_name, file.kind.value, file.build_id) for file in dsos])
         for index in numbers.new:
@@ -152,14 +151,14 @@ class Merging:
         return np.concatenate([own, none]), np.concatenate([np.array(self._first_build, np.int32)[file], none])
 
     def _values_of(self, name: str, part: PortableProfile) -> NDArray[np.int32]:
-        """The number here of each value of a dimension."""
-        numbers, known = self._numbers_of.setdefault(f"value of {name}", _Numbers()), self._values.setdefault(name, [])
-        found = numbers.of(part.values[name])
-        known += [part.values[name][index] for index in numbers.new]
-        return found
+        """Return the merged number of each value of a dimension."""
+        numbers, merged_values = self._numbers_of.setdefault(f"value of {name}", _Numbers()), self._values.setdefault(name, [])
+        result = numbers.of(part.values[name])
+        merged_values += [part.values[name][index] for index in numbers.new]
+        return result
 
     def _symbols_of(self, symbols: SymbolColumns, dso: NDArray[np.int32], lines: LineColumns | None) -> NDArray[np.int32]:
-        """The number here of each symbol of a part."""
+        """Return the merged number of each symbol of a part."""
         file = dso[symbols.dso]
         keys = [*zip(file.tolist(), symbols.names, symbols.twin.tolist(), symbols.inlined.tolist(), strict=True)]
         numbers = self._numbers_of["symbol"].of(keys)
@@ -170,13 +169,13 @@ class Merging:
         return numbers
 
     def _chains_of(self, part: PortableProfile, frame: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The number here of each chain of a part, and of no chain as the last."""
-        offsets, found = part.offsets, []
+        """Return the merged number of each chain of a part; the last entry is for no chain."""
+        offsets, chain_numbers = part.offsets, []
         for begin in range(0, len(part.chain_lengths), _CHAINS_AT_ONCE):
             lengths = part.chain_lengths[begin : begin + _CHAINS_AT_ONCE]
             entries = part.chain_frames[offsets[begin] : offsets[begin + len(lengths)]]
-            found.append(self._chains.add(frame[entries], lengths))
-        return np.concatenate([*found, np.array([-1], np.int32)])
+            chain_numbers.append(self._chains.add(frame[entries], lengths))
+        return np.concatenate([*chain_numbers, np.array([-1], np.int32)])
 
     def _add_rows(self, folded: Folded, event: NDArray[np.int32], maps: dict[str, NDArray[np.int32]], chain: NDArray[np.int32]) -> None:
         if self._rows is None:
@@ -184,7 +183,7 @@ class Merging:
             self._measures = {name: GroupSums() for name in folded.measures}
             self._rows = TupleTable([True, True, *(name in self._values or DIMENSIONS[name].dense for name in self._dimensions), True])
         if tuple(sorted(folded.dimensions)) != self._dimensions:
-            raise UsageError("some of the recordings are of branches or memory accesses, others not: report them apart")
+            raise UsageError("some recordings have branches or memory accesses, others do not; report them separately")
         columns: list[NDArray[Any]] = [event[folded.event], folded.filtered.astype(np.int32)]
         for name in self._dimensions:
             table = name if name in maps else DIMENSIONS[name].table
@@ -199,7 +198,7 @@ class Merging:
             measures.add(ids, folded.measures[name], size)
 
     def result(self) -> PortableProfile:
-        """What was taken in."""
+        """Return the merged profile."""
         assert self._rows is not None, "nothing to merge"
         size = len(self._rows)
         event, mark, *rest, chain = self._rows.columns()
@@ -235,7 +234,7 @@ class Merging:
 
 
 def renumbered(event: FileEvent, number: int) -> FileEvent:
-    """An event as the number-th; groups are each recording's own."""
+    """Return a copy of an event with another number; groups do not extend across recordings."""
     from copy import copy
 
     event = copy(event)

@@ -1,7 +1,4 @@
-"""Recordings, opened by whatever names them.
-
-What enters: paths and URLs. What leaves: open recordings, and what is told of the first that can be read.
-"""
+"""Open recordings by path or URL."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None) -> Iterator[Recording]:
-    """A recording that is named by its path or URL. Raises BadPerfDataError."""
+def open_recording(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None) -> Iterator[Recording]:
+    """Open a recording by its path or URL. Raises BadPerfDataError."""
     fetched = Fetched(path) if is_url(path) else None
     try:
         with Recording(cast("BinaryIO", fetched) if fetched else path, check_owner=check_owner, symbols=symbols) as recording:
@@ -31,12 +28,12 @@ def opened(path: str, *, check_owner: bool, symbols: SymbolOptions | None = None
             fetched.close()
 
 
-def told_of_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
-    """What is told of the first of some recordings that has what is asked for. Raises PerfError where none has."""
+def read_first(paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
+    """Return tell()'s result for the first recording that it accepts. Raises PerfError if none is."""
     refused: PerfError | None = None
     for path in paths:
         try:
-            with opened(path, check_owner=check_owner) as recording:
+            with open_recording(path, check_owner=check_owner) as recording:
                 return tell(recording)
         except PerfError as error:
             if refused is None or (isinstance(refused, BadPerfDataError) and not isinstance(error, BadPerfDataError)):

@@ -1,7 +1,4 @@
-"""How fast something has to come to be waited for.
-
-What enters: how much came, as it comes; work that may never end. What leaves: how long the next may take; what was done, in time.
-"""
+"""Time limits for data that arrive slowly or never: a minimal rate, and a timeout for work."""
 
 from __future__ import annotations
 
@@ -15,38 +12,38 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-#: so many bytes have to come in so many seconds
+#: at least 100 KB in each minute
 _LEAST: Final = 100 << 10
 _SECONDS: Final = 60.0
 
 
 class Pace:
-    """Of one file: its first bytes have to come within the time, too. bytes: how much came."""
+    """The rate of one download, whose first bytes must come within the time limit, too; bytes: received so far."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._counted = 0
         self._due = time.monotonic() + _SECONDS
 
-    def came(self, size: int) -> None:
-        """So much more."""
+    def add(self, size: int) -> None:
+        """Count received bytes."""
         self.bytes += size
         if self.bytes >= self._counted + _LEAST:
             self._counted, self._due = self.bytes, time.monotonic() + _SECONDS
 
-    def left(self) -> float:
-        """Seconds until it is too late; not more than 0 if it is."""
+    def seconds_left(self) -> float:
+        """Return the seconds until the limit; at most 0 if it has passed."""
         return self._due - time.monotonic()
 
 
-def in_time(work: Callable[[], ResultT], seconds: float) -> ResultT:
-    """What work gives or raises; a thread of its own does it. Raises TimeoutError when that takes longer: it is left to itself."""
+def run_with_timeout(work: Callable[[], ResultT], seconds: float) -> ResultT:
+    """Run work in a thread and return its result. Raises TimeoutError after `seconds`; the thread is then abandoned."""
     given: queue.SimpleQueue[tuple[ResultT | None, BaseException | None]] = queue.SimpleQueue()
 
     def do() -> None:
         try:
             given.put((work(), None))
-        except BaseException as error:  # noqa: BLE001  # whoever waits raises it
+        except BaseException as error:  # noqa: BLE001  # the caller raises it
             given.put((None, error))
 
     threading.Thread(target=do, daemon=True).start()
@@ -56,4 +53,4 @@ def in_time(work: Callable[[], ResultT], seconds: float) -> ResultT:
         raise TimeoutError from None
     if error is not None:
         raise error
-    return found  # type: ignore[return-value]  # None only where work gives it
+    return found  # type: ignore[return-value]  # None only if work returns it

@@ -1,8 +1,7 @@
-"""What is folded of one recording, in words that hold for all: names of events, files and functions, not numbers and addresses.
+"""The profile of a recording in terms that hold on all machines: names of events, files and functions, not numbers and addresses.
 
-What enters: a recording, and what its samples are folded by. What leaves:
-PortableProfile, a value that can be pickled, sent and merged with others (perfpy.fleet.merging), and is
-small: it grows with what is distinct among the samples, not with their number.
+A PortableProfile can be pickled, sent and merged with others (perfpy.fleet.merging). Its size
+grows with the distinct values among the samples, not with their number.
 """
 
 from __future__ import annotations
@@ -34,31 +33,44 @@ if TYPE_CHECKING:
 
 #: the columns of frames
 FRAME_COLUMNS = ("ip", "level", "dso", "address", "symbol", "symbol_offset", "map_start", "map_end")
-#: types of events whose numbers mean the same on every machine
+#: types of events whose config means the same on every machine
 _SAME_EVERYWHERE = (PerfType.HARDWARE, PerfType.SOFTWARE, PerfType.HW_CACHE, PerfType.RAW)
 
 
 class RecordingProblem(NamedTuple):
-    """A recording that could not be read, or not all of it, and why."""
+    """A recording that could not be read, at least in part, and the reason."""
 
     path: str
     reason: str
 
     @classmethod
     def of(cls, path: str, error: Exception) -> RecordingProblem:
-        """Why a recording could not be read; its path is not said twice."""
+        """Return the reason why a recording could not be read, without repeating its path."""
         return cls(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path}, "))
 
 
 class PortableProfile(NamedTuple):
-    """The folded samples of some recordings.
+    """The folded samples of one recording or of several.
 
-    recordings: whose they are; events: by number, and event_keys, by which events of other recordings are the same; dsos, origins: files,
-    and the letter of each that says where its symbols come from; frames, symbols: columns; chain_frames, chain_lengths: the distinct
-    callchains; comms: by number; last_comms: of threads; folded: the rows, whose chain is -1 where there is none; values: of dimensions
-    whose numbers are the recordings' own, what these count (perfpy.fleet.own_values); formats: of each event, where it is a tracepoint;
-    lost, dropped: records; truncated: stacks; by_function: whether addresses within a function need not be told apart; listed: files of the
-    recordings' build-id tables; warnings: of what could not be read of some.
+    Attributes:
+        recordings: the recordings.
+        events: by number.
+        event_keys: of each event; equal for events of the same meaning.
+        dsos: files by number.
+        origins: of each file, the letter of its source of symbols.
+        frames, symbols: columns.
+        chain_frames, chain_lengths: the distinct callchains.
+        comms: by number.
+        last_comms: tid -> last comm.
+        folded: the rows; chain is -1 without callchain.
+        values: the values that a dimension's numbers index (perfpy.fleet.own_values).
+        formats: of each event, None if it is no tracepoint.
+        lines: source lines, if requested.
+        lost, dropped: records.
+        truncated: truncated stacks.
+        by_function: whether addresses within a function are ignored.
+        listed: files of the recordings' build-id tables.
+        warnings: skipped parts of recordings.
     """
 
     recordings: list[RecordingText]
@@ -85,14 +97,14 @@ class PortableProfile(NamedTuple):
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each chain begins, and where the last one ends."""
+        """The offset of each chain, and the end of the last one."""
         return np.concatenate([[0], np.cumsum(self.chain_lengths)]).astype(np.int64)
 
 
 def event_keys(events: list[FileEvent]) -> list[tuple[object, ...]]:
-    """Equal for events of two recordings that mean the same: what is counted, and in which modes; not how precisely.
+    """Return a key for each event, equal for events of the same meaning: the counted event and its modes, not its precision.
 
-    The second event of one meaning in a recording is another one than the first.
+    The second event of one meaning in a recording gets another key than the first.
     """
     keys = [_meaning(event) for event in events]
     return [(*key, keys[:number].count(key)) for number, key in enumerate(keys)]
@@ -118,10 +130,10 @@ def portable(
     infos: DebugInfos | None = None,
     sites: bool = False,
 ) -> PortableProfile:
-    """What a profile holds, for others.
+    """Return the portable profile of a recording.
 
-    words: of what is the recording's own; infos: says where code is from, if that is wanted; sites: of callers, and where functions
-    begin, too.
+    words: the interpretation of the recording's own numbers; infos: the source of lines, if requested;
+    sites: include lines of callers and of functions' first instructions.
     """
     folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
@@ -148,8 +160,8 @@ def portable(
     )
 
 
-class _Named(NamedTuple):
-    """Some frames, with the symbols and files that they have."""
+class _ResolvedFrames(NamedTuple):
+    """Some frames, with their symbols and files."""
 
     frames: dict[str, NDArray[Any]]
     symbols: SymbolColumns
@@ -158,23 +170,23 @@ class _Named(NamedTuple):
     lines: LineColumns | None
 
 
-def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _Named:
+def _named(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: DebugInfos | None, *, sites: bool) -> _ResolvedFrames:
     table = symbolizer.resolve()
     frames = {name: getattr(table, name)[used] for name in FRAME_COLUMNS}
     numbers, frames["symbol"] = _numbered(frames["symbol"], len(symbolizer.symbols))
     hit, frames["dso"] = _numbered(frames["dso"], len(symbolizer.dsos))
     lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers, whole=sites) if infos is not None else None
-    dsos, origins = [_everywhere(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
-    return _Named(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
+    dsos, origins = [_portable_dso(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
+    return _ResolvedFrames(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
 
 
-def _everywhere(dso: Dso) -> Dso:
-    """What a file is in all recordings: code that runtimes made is one, whatever process it was made in."""
+def _portable_dso(dso: Dso) -> Dso:
+    """Return a file as all recordings have it: code of runtimes is one file, whichever process made it."""
     return Dso("[JIT]", DsoKind.JIT) if dso.made_code else dso
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The distinct chains with inlined calls, which are looked up where the files are."""
+    """Return the distinct chains with inlined calls, resolved where the files are."""
     if profile.chains is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
     frames, offsets = profile.chains.chains()
@@ -195,7 +207,7 @@ def _is_of_frames(name: str) -> bool:
 
 
 def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray[np.int32]]:
-    """Which symbols, or dsos, frames have, and the number of each frame's among these."""
+    """Return the symbols, or dsos, of frames, and each frame's index among these."""
     used = np.zeros(count + 1, np.bool_)
     used[symbol] = True
     used[-1] = False  # -1: none
@@ -206,23 +218,23 @@ def _numbered(symbol: NDArray[np.int32], count: int) -> tuple[list[int], NDArray
 
 
 def _symbols(symbolizer: Symbolizer, numbers: list[int], hit: list[int]) -> SymbolColumns:
-    """hit: the dsos that there are, which have the symbols."""
+    """Return columns of symbols. hit: the dsos of the symbols."""
     number_of = {dso: number for number, dso in enumerate(hit)}
-    known = symbolizer.symbols
-    names = [known.name(number) for number in numbers]
-    start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (known.start, known.end))
-    dso = np.array([number_of[known.dso(number)] for number in numbers], np.int32)
-    inlined = np.array([known.inlined(number) for number in numbers], np.bool_)
-    is_data = np.array([known.is_data(number) for number in numbers], np.bool_)
-    binding = np.array([known.binding(number) for number in numbers], np.uint8)
+    symbols = symbolizer.symbols
+    names = [symbols.name(number) for number in numbers]
+    start, end = (np.array([bound(number) for number in numbers], np.uint64) for bound in (symbols.start, symbols.end))
+    dso = np.array([number_of[symbols.dso(number)] for number in numbers], np.int32)
+    inlined = np.array([symbols.inlined(number) for number in numbers], np.bool_)
+    is_data = np.array([symbols.is_data(number) for number in numbers], np.bool_)
+    binding = np.array([symbols.binding(number) for number in numbers], np.uint8)
     once = inlined | np.array([bool(symbolizer.dsos[number].made_code) for number in hit] + [False], np.bool_)[dso]
     return SymbolColumns(names, start, end, dso, _twins(names, start, dso, once), is_data, inlined, binding)
 
 
 def _twins(names: list[str], start: NDArray[np.uint64], dso: NDArray[np.int32], once: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """0 for the first symbol of a name in a file, 1 for the next: a file may have several static functions of one name.
+    """Number symbols of one name in a file: 0 for the first, 1 for the next; a file may have several static functions of one name.
 
-    once: what is the same wherever it is, inlined calls and code that runtimes made again.
+    once: symbols that are one wherever they are: inlined calls, and code that runtimes made again.
     """
     seen: dict[tuple[str, int], int] = {}
     twins = np.zeros(len(names), np.int32)

@@ -1,7 +1,6 @@
 """Many recordings as one: what perfpy.open_many() returns.
 
-What enters: paths, patterns and folders. What leaves: reports, stacks and flame graphs of all of them. Each recording is
-folded by itself (perfpy.fleet.folding), by as many processes as there are CPUs or by a cluster; what that gives is merged.
+Each recording is folded independently (perfpy.fleet.folding), by one process per CPU or on a cluster; the results are merged.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import report_of
 from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError, UsageError
-from perfpy.fleet.folding import Conditions, FoldingRequest, WantedStacks, folded_group, merged_groups, narrowed_by
-from perfpy.fleet.late_symbols import with_symbols_from_here
+from perfpy.fleet.folding import Conditions, FoldingRequest, StackOptions, fold_group, merge_groups, restrict_to
+from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.many_samples import ManySamples, SharedEvents, joined_columns, own_columns
-from perfpy.fleet.merged_profile import MergedProfile, several_builds
-from perfpy.fleet.opening import opened, told_of_first
+from perfpy.fleet.merged_profile import MergedProfile, describe_builds
+from perfpy.fleet.opening import open_recording, read_first
 from perfpy.fleet.portable import RecordingProblem
-from perfpy.fleet.remote import is_url, local_name, shown, urls_named
+from perfpy.fleet.remote import find_urls, is_url, local_name, public_name
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
 from perfpy.recording import TracepointSamples
@@ -52,26 +51,26 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.views.parquet.export import Exported
 
-#: what names recordings: paths, patterns, folders
+#: names of recordings: paths, patterns, folders
 Names: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 WEIGHTS: Final = ("time", "samples", "equal")
-#: recordings that a process folds and merges before it hands anything on
+#: recordings that a process folds and merges before it returns a result
 _GROUP: Final = 4
 
 
-def recordings_named(names: Names) -> list[str]:
-    """The recordings that paths, patterns and folders name, each once, patterns and folders in order of their names.
+def find_recordings(names: Names) -> list[str]:
+    """Return the recordings that paths, patterns and folders name, each once, those of patterns and folders sorted by name.
 
-    A folder that is a recording itself (record --threads) is one; of a folder of tables (perfpy export) those in it are; of
-    other folders the files *.data, and perf.data; URLs and patterns of such are perfpy.fleet.remote's. Raises BadPerfDataError for a
-    pattern or folder that has none.
+    A folder may be a recording itself (record --threads), or a folder of tables (perfpy export) with recordings; in
+    other folders the files *.data count. perfpy.fleet.remote resolves URLs. Raises BadPerfDataError for a
+    pattern or folder without recordings.
     """
-    found: dict[str, None] = {}
+    unique_paths: dict[str, None] = {}
     for one in [names] if isinstance(names, (str, os.PathLike)) else names:
         name = local_name(os.fspath(one))
         if is_url(name):
-            paths = urls_named(name)
+            paths = find_urls(name)
         elif exported := recordings_in(name):
             paths = exported
         elif os.path.isdir(name) and not os.path.exists(main_file(name)):
@@ -81,13 +80,13 @@ def recordings_named(names: Names) -> list[str]:
         else:
             paths = [name]
         if not paths:
-            raise BadPerfDataError(name, "no recordings there", remedy="name files, patterns of files, or folders with files *.data")
-        found.update(dict.fromkeys(paths))
-    return list(found)
+            raise BadPerfDataError(name, "no recordings found", remedy="name files, patterns of files, or folders with files *.data")
+        unique_paths.update(dict.fromkeys(paths))
+    return list(unique_paths)
 
 
 class Recordings:
-    """Many recordings, with the methods of one: reports, stacks, pages, columns are of all of them. Each recording is opened when it comes.
+    """Many recordings, with the methods of one: reports, stacks, pages and columns cover all of them. Each file is opened when it is read.
 
     >>> import perfpy
     >>> recordings = perfpy.open_many(["perf.data", "perf.data"])
@@ -108,10 +107,10 @@ class Recordings:
         progress: Progress | None = None,
     ) -> None:
         if weight not in WEIGHTS:
-            raise UsageError(f"weight {weight!r}: it is one of {', '.join(WEIGHTS)}")
-        self.paths = list(paths)  #: those that were named
-        self.failed: list[RecordingProblem] = []  #: those that could not be read the last time, and why
-        self.warnings: list[RecordingProblem] = []  #: what could not be read of others
+            raise UsageError(f"unknown weight {weight!r}; weights: {', '.join(WEIGHTS)}")
+        self.paths = list(paths)  #: the named recordings
+        self.failed: list[RecordingProblem] = []  #: the recordings that the last operation could not read, and why
+        self.warnings: list[RecordingProblem] = []  #: skipped parts of other recordings
         self._symbols = symbols
         self._check_owner = check_owner
         self.conditions: list[Conditions] = []  #: of where()
@@ -135,26 +134,26 @@ class Recordings:
         self.close()
 
     def close(self) -> None:
-        """Nothing: each recording is open only while it is read."""
+        """No-op: each recording is open only while it is read."""
 
     def __iter__(self) -> Iterator[Recording]:
-        """Each recording, open while it is looked at, for what is one machine's own (header, records); with what where() left of it."""
+        """Yield each readable recording, restricted by where(), for one machine's data; it closes after its iteration."""
         self.failed = []
         for path in self.paths:
             with ExitStack() as open_one:
                 try:
-                    recording = open_one.enter_context(opened(path, check_owner=self._check_owner, symbols=self._symbols))
+                    recording = open_one.enter_context(open_recording(path, check_owner=self._check_owner, symbols=self._symbols))
                 except PerfError as error:
-                    self.failed.append(RecordingProblem.of(shown(path), error))
+                    self.failed.append(RecordingProblem.of(public_name(path), error))
                     continue
-                narrowed = narrowed_by(recording, self.conditions)
+                narrowed = restrict_to(recording, self.conditions)
                 if narrowed is not None:
                     yield narrowed
 
     def where(self, *, host: str | Iterable[str] | None = None, **conditions: Any) -> Self:
-        """The same recordings, narrowed to some samples. host: of these machines; the rest as Recording.where takes it.
+        """Return the same recordings, restricted to some samples. host: of these machines; conditions: as Recording.where takes them.
 
-        A recording that does not know an event that is named is left out.
+        A recording without the named event is skipped.
 
         >>> import perfpy
         >>> recordings = perfpy.open_many("perf.data").where(host="here", comm="busy", time=(None, "50%"))
@@ -167,27 +166,27 @@ class Recordings:
 
     @property
     def events(self) -> list[FileEvent]:
-        """The events of all, each once: those of one meaning are one."""
+        """The events of all recordings; events of the same meaning are one."""
         return SharedEvents(self).events
 
     @property
     def samples(self) -> ManySamples:
-        """All samples as columns, as Recording.samples has them, and "host" and "recording"; one recording after the other."""
+        """All samples as columns like Recording.samples, with "host" and "recording"; one recording after the other."""
         return ManySamples(self, self._none_read)
 
     def tracepoint(self, name: str) -> TracepointSamples:
-        """The samples of a tracepoint, as Recording.tracepoint has them, of all recordings that have some. Raises UsageError."""
-        found, refused = [], None
+        """Return the samples of a tracepoint like Recording.tracepoint, of all recordings that have it. Raises UsageError."""
+        parts, refused = [], None
         for recording in self:
             try:
                 samples, fields = recording.tracepoint(name)
             except UsageError as error:
                 refused = error
                 continue
-            found.append(TracepointSamples({**samples, **own_columns(recording, len(samples["time"]))}, fields))
-        if not found:
-            raise refused or UsageError(f"no recording to look for {name} in")
-        return TracepointSamples(*(joined_columns([one[part] for one in found]) for part in range(2)))
+            parts.append(TracepointSamples({**samples, **own_columns(recording, len(samples["time"]))}, fields))
+        if not parts:
+            raise refused or UsageError(f"no recordings to search for {name}")
+        return TracepointSamples(*(joined_columns([one[part] for one in parts]) for part in range(2)))
 
     def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> list[Exported]:
         """Add the recordings to the tables in a folder: see Recording.to_parquet."""
@@ -195,7 +194,7 @@ class Recordings:
 
     @property
     def title(self) -> str:
-        """How many recordings there are, without those that could not be read."""
+        """The number of recordings that could be read, as text."""
         return f"{len(self) - len(self.failed)} recordings"
 
     def report(
@@ -207,10 +206,16 @@ class Recordings:
         symbols: SymbolOptions | None = None,
         asked: Asked | None = None,
     ) -> Report:
-        """A histogram of the samples of all recordings, for each event: as Recording.report, with the further sort keys host and recording.
+        """Return a histogram of the samples of all recordings, for each event, like Recording.report. Further sort keys: host, recording.
 
-        options: instead of by and callers; asked: what gives them for each recording. Raises UsageError, and PerfError where no
-        recording can be read.
+        Raises UsageError, and PerfError if no recording can be read.
+
+        Args:
+            by: sort keys.
+            callers: count callers, too.
+            options: replace by and callers.
+            symbols: where to look for symbols.
+            asked: returns the options of each recording.
         """
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import CallGraph, ReportOptions
@@ -224,14 +229,14 @@ class Recordings:
     def folded_report(
         self, options: ReportOptions, asked: Asked | None = None, symbols: SymbolOptions | None = None
     ) -> tuple[MergedProfile, Report]:
-        """What all recordings are folded to, and its report. Raises as `report`."""
+        """Return the merged profile of all recordings, and its report. Raises as `report`."""
         symbols = symbols or self._symbols
-        found = self.folded(asked or (lambda _recording: (options, symbols)), options.wanted.mode, symbols)
-        profile = MergedProfile(found, symbols or SymbolOptions())
+        profile_data = self.folded(asked or (lambda _recording: (options, symbols)), options.wanted.mode, symbols)
+        profile = MergedProfile(profile_data, symbols or SymbolOptions())
         plan = plan_report(profile, options, profile.fields(raw=options.wanted.raw_trace))
-        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), found.listed)
-        report.lost, report.dropped, report.truncated = found.lost, found.dropped, found.truncated
-        report.note_chains = lambda: several_builds(found, plan.layout)
+        report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), profile_data.listed)
+        report.lost, report.dropped, report.truncated = profile_data.lost, profile_data.dropped, profile_data.truncated
+        report.note_chains = lambda: describe_builds(profile_data, plan.layout)
         return profile, report
 
     def changes(
@@ -245,11 +250,18 @@ class Recordings:
         options: ReportOptions | None = None,
         asked: Asked | None = None,
     ) -> list[GroupChanges]:
-        """What changed from this group of recordings to another one, by more than hosts differ: see perfpy.diff.
+        """Compare with another group of recordings; return the changes beyond the spread between hosts: see perfpy.diff.
 
-        by: sort keys; symbols: where to look for symbols, in place of what the groups were opened with; unit: what is one observation,
-        "host" or "recording" (default: hosts, or recordings where a group has but one host); full_names: each instance of a
-        template by itself; options: in place of by; asked: what gives options for each recording. Raises as `report`.
+        Raises as `report`.
+
+        Args:
+            after: the other group.
+            by: sort keys.
+            symbols: where to look for symbols; overrides the groups' own.
+            unit: the observations, "host" or "recording" (default: hosts, or recordings if a group has one host).
+            full_names: each instance of a template separately.
+            options: replace by.
+            asked: returns the options of each recording.
 
         >>> import perfpy, shutil
         >>> after = shutil.copy("perf.data", "after.data")
@@ -271,17 +283,19 @@ class Recordings:
     def annotate(
         self, function: str | None = None, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None
     ) -> Annotation:
-        """The code of functions, of each build of a file apart, with the samples of all recordings: as Recording.annotate.
+        """Return the code of functions, for each build of a file, with the samples of all recordings: like Recording.annotate.
 
-        Code is that of this machine's files of the same builds (their build-ids): of the kernel there is none.
+        The code is from this machine's files of the same build-ids; the kernel has none.
         """
         from perfpy.analysis.annotation.annotation import Annotation
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
 
-        wanted = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        wanted = wanted._replace(wanted=Wanted(sort="dso,build_id,symbol"), by_address=True, call_graph=None, children=False)
-        profile, report = self.folded_report(wanted, symbols=symbols)
+        report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        report_options = report_options._replace(
+            wanted=Wanted(sort="dso,build_id,symbol"), by_address=True, call_graph=None, children=False
+        )
+        profile, report = self.folded_report(report_options, symbols=symbols)
         return Annotation(report, profile.symbolizer)
 
     def stacks(
@@ -293,38 +307,38 @@ class Recordings:
         sites: bool = False,
         asked: Asked | None = None,
     ) -> list[Stacks]:
-        """The whole stacks of each event of all recordings: as Recording.stacks, without single samples."""
+        """Return the whole stacks of each event of all recordings: like Recording.stacks, without single samples."""
         from perfpy.analysis.stacks.stack_builder import stacks_of
 
-        wanted = WantedStacks(sample_filter or SampleFilter(), latency, sites)
+        stack_options = StackOptions(sample_filter or SampleFilter(), latency, sites)
         options = symbols or self._symbols
-        found = self.folded(asked or (lambda _recording: (wanted, options)), symbols=options)
-        profile = MergedProfile(found)
-        return stacks_of(found.events, found.comms, wanted.sample_filter, profile, profile.symbolizer, sites=sites)
+        profile_data = self.folded(asked or (lambda _recording: (stack_options, options)), symbols=options)
+        profile = MergedProfile(profile_data)
+        return stacks_of(profile_data.events, profile_data.comms, stack_options.sample_filter, profile, profile.symbolizer, sites=sites)
 
-    def told_of_first(self, tell: Callable[[Recording], Any]) -> Any:
-        """What is told of the first recording that can be read, by whoever reads them. Raises PerfError where none can."""
+    def read_first(self, tell: Callable[[Recording], Any]) -> Any:
+        """Return tell()'s result for the first recording that can be read, here or on the cluster. Raises PerfError if none can."""
 
         def first(paths: list[str]) -> Any:
-            return told_of_first(paths, tell, check_owner=self._check_owner)
+            return read_first(paths, tell, check_owner=self._check_owner)
 
         if self._cluster:
-            from perfpy.fleet.cluster import told_by_cluster  # few have one
+            from perfpy.fleet.cluster import read_first_on_cluster  # few have one
 
-            return told_by_cluster(self._cluster, self.paths, tell, check_owner=self._check_owner)
+            return read_first_on_cluster(self._cluster, self.paths, tell, check_owner=self._check_owner)
         if not (can_fork() and any(is_url(path) for path in self.paths)):
             return first(self.paths)
-        with ForkedWorkers([self.paths], first, 1) as worker:  # what fetches leaves threads behind, beside which nothing can be forked
+        with ForkedWorkers([self.paths], first, 1) as worker:  # fetching leaves threads behind, which prevent later forks
             return next(worker.results())
 
     def page(self, stacks: Sequence[Stacks] | None = None, *, symbols: SymbolOptions | None = None) -> str:
-        """The profile of all as a page, as Recording.page, without times and code. stacks: of which it is made."""
+        """Return the profile of all recordings as a page: like Recording.page, without times and code. stacks: shown in the page."""
         from perfpy.views.page.page import PageText, render
 
         return render(self.stacks(symbols) if stacks is None else stacks, PageText(self.title))
 
     def flamegraph(self, path: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> None:
-        """Write page() to a file: one HTML file for any browser, complete in itself. Raises OutputFailedError.
+        """Write page() to a file: one self-contained HTML file for any browser. Raises OutputFailedError.
 
         >>> import perfpy
         >>> perfpy.open_many(["perf.data", "perf.data"]).flamegraph("flame.html")
@@ -336,63 +350,68 @@ class Recordings:
             raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
 
     def folded(self, asked: Asked, mode: Mode | None = None, symbols: SymbolOptions | None = None) -> PortableProfile:
-        """All recordings folded, each by what is asked of it, and merged. Raises PerfError where none can be read.
+        """Fold all recordings by their options, and merge them. Raises PerfError if none can be read.
 
-        symbols: where to look here for what workers elsewhere did not find.
+        symbols: where to look here for symbols that workers elsewhere did not find.
         """
         request = FoldingRequest(asked, self.weight, self._check_owner, mode, tuple(self.conditions))
         groups = [self.paths[begin : begin + _GROUP] for begin in range(0, len(self.paths), _GROUP)]
         if self._cluster:
-            from perfpy.fleet.cluster import folded_by_cluster  # few have one
+            from perfpy.fleet.cluster import fold_on_cluster  # few have one
 
-            found = folded_by_cluster(self._cluster, self.paths, request, self._progress)
+            group = fold_on_cluster(self._cluster, self.paths, request, self._progress)
         else:
-            found = merged_groups(self._folded_here(groups, request))
-        self.failed = found.failed
-        if found.part is None:
-            if found.refused:
-                raise UsageError(found.refused)
+            group = merge_groups(self._folded_here(groups, request))
+        self.failed = group.failed
+        if group.part is None:
+            if group.refused:
+                raise UsageError(group.refused)
             raise PerfError(self._none_read())
-        self.warnings = found.part.warnings
-        return with_symbols_from_here(found.part, symbols or SymbolOptions()) if self._cluster else found.part
+        self.warnings = group.part.warnings
+        return add_local_symbols(group.part, symbols or SymbolOptions()) if self._cluster else group.part
 
     def _folded_here(self, groups: list[list[str]], request: FoldingRequest) -> Iterator[FoldedGroup]:
-        """Each group, folded by this process or by some that are forked off it."""
+        """Fold each group, in this process or in forked ones."""
         jobs = min(self._jobs or available_cores(), len(groups))
         shared = SharedFiles()
 
         def work(group: list[str]) -> FoldedGroup:
-            return folded_group(group, request, shared)
+            return fold_group(group, request, shared)
 
         if jobs < 2 or not can_fork():
-            yield from (self._told(number, work(group), len(groups)) for number, group in enumerate(groups))
+            yield from (self._with_progress(number, work(group), len(groups)) for number, group in enumerate(groups))
             return
         with ForkedWorkers(groups, work, jobs) as workers:
-            yield from (self._told(number, group, len(groups)) for number, group in enumerate(workers.results()))
+            yield from (self._with_progress(number, group, len(groups)) for number, group in enumerate(workers.results()))
 
-    def _told(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
+    def _with_progress(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
         if self._progress is not None:
             self._progress((number + 1) / count)
         return group
 
     def _none_read(self) -> str:
-        """Word the error if no recording can be read."""
+        """Return the error text if no recording can be read."""
         first = f": {self.failed[0].path}: {self.failed[0].reason}" if self.failed else ""
         return f"none of {len(self)} recordings can be read{first}"
 
 
 def open_many(names: Names, *, symbols: SymbolOptions | None = None, weight: str = "time", jobs: int = 0, cluster: str = "") -> Recordings:
-    """Recordings of several hosts, or days, to be reported as one; those that cannot be read are left out, and in `failed`.
+    """Open recordings of several hosts, or days, to report them as one. Unreadable ones are skipped, and listed in `failed`.
 
-    names: paths, patterns ("hosts/*.data"), folders with files *.data; weight: each counts by its events ("time"), its "samples", or
-    all "equal"; jobs: how many processes read them (0: as many as CPUs); cluster: the address of a Dask scheduler whose workers do
-    that instead. Raises BadPerfDataError.
+    Raises BadPerfDataError.
+
+    Args:
+        names: paths, patterns ("hosts/*.data"), folders with files *.data.
+        symbols: where to look for symbols.
+        weight: a recording's weight: its events ("time"), its "samples", or "equal".
+        jobs: processes that read them (0: one per CPU).
+        cluster: the address of a Dask scheduler whose workers read them instead.
 
     >>> import perfpy
     >>> [(row.texts["host"], row.samples) for row in perfpy.open_many("perf.dat?").report(by="host")]
     [('here', 10)]
     """
-    return Recordings(recordings_named(names), symbols=symbols, weight=weight, jobs=jobs, cluster=cluster)
+    return Recordings(find_recordings(names), symbols=symbols, weight=weight, jobs=jobs, cluster=cluster)
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:

@@ -1,10 +1,8 @@
-"""Recordings that are named by a URL: s3://, gs://, hdfs://, sftp:// ... by fsspec and its packages, http:// and https:// without.
+"""Recordings at URLs: s3://, gs://, hdfs://, sftp:// ... through fsspec and its packages, http:// and https:// without.
 
-What enters: URLs, patterns and folders of such. What leaves: the URLs of the recordings, and each as a file without a name,
-which is gone when it is closed, however that comes about.
-
-A server has no say in how long that takes: within each minute 100 KB have to come, the first of them, too; nor in where
-anything is written; nor does a listing lead elsewhere than below what was named.
+Each is fetched into an unnamed temporary file, which disappears when it is closed.
+Servers are untrusted: each minute must bring 100 KB, also the first; they do not
+choose where anything is written; and listings stay below the named folder.
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ _WEB: Final = ("http://", "https://")
 _MAGIC: Final = frozenset("*?[")
 #: bytes of one recording
 _LARGEST: Final = 16 << 30
-#: recordings that one pattern or folder names
+#: recordings of one pattern or folder
 _MOST: Final = 100_000
 _PIECE: Final = 4 << 20
 _AHEAD: Final = 2  # pieces
 
 
 def is_url(name: str) -> bool:
-    """Whether a recording is named by where it can be fetched."""
+    """Whether a name is the URL of a recording."""
     return _URL.match(name) is not None and not os.path.exists(name)
 
 
-def shown(name: str) -> str:
-    """A name as others may read it: a URL without what opens doors, a user's password and a signature."""
+def public_name(name: str) -> str:
+    """Return a name for display: a URL without password and signature."""
     if not is_url(name):
         return name
     parts = urlsplit(name)
@@ -55,27 +53,29 @@ def shown(name: str) -> str:
 
 
 def local_name(name: str) -> str:
-    """The path that file:// names; other names as they are."""
+    """Return the path of a file:// URL; other names unchanged."""
     return next((name.removeprefix(scheme) for scheme in _HERE if name.startswith(scheme)), name)
 
 
-def urls_named(url: str) -> list[str]:
-    """The recordings that a URL names: itself, what fits a pattern, or in a folder ("/" at its end) the files *.data; in order.
+def find_urls(url: str) -> list[str]:
+    """Return the recordings of a URL: itself, the matches of a pattern, or in a folder ("/" at its end) the files *.data; sorted.
 
-    Raises BadPerfDataError where nothing can be listed.
+    Raises BadPerfDataError if they cannot be listed.
     """
     pattern = f"{url}*.data" if url.endswith("/") else url
     if not _MAGIC & set(urlsplit(pattern).path):
         return [url]
     if pattern.startswith(_WEB):
-        raise BadPerfDataError(shown(url), "a web server does not list what it has", remedy="name each recording, or a file system's URL")
+        raise BadPerfDataError(
+            public_name(url), "web servers cannot list files", remedy="name each recording, or use the URL of a file system"
+        )
 
     def listed(pattern: str) -> list[str]:
-        return list(_in_time(shown(url), lambda: _listed(pattern)))
+        return list(_in_time(public_name(url), lambda: _listed(pattern)))
 
     if not can_fork():
         return listed(pattern)
-    with ForkedWorkers([pattern], listed, 1) as worker:  # file systems leave threads behind, beside which nothing can be forked
+    with ForkedWorkers([pattern], listed, 1) as worker:  # file systems leave threads behind, which prevent later forks
         return next(worker.results())
 
 
@@ -88,11 +88,11 @@ def _listed(pattern: str) -> Iterator[str]:
 
 
 class Fetched:
-    """A recording that was fetched: a file without a name among files, called by its URL."""
+    """A fetched recording: an unnamed temporary file, called by its URL."""
 
     def __init__(self, url: str) -> None:
-        """Raises BadPerfDataError where it cannot be fetched, PerfError where a package is missing."""
-        self.name = shown(url)
+        """Fetch the recording. Raises BadPerfDataError if that fails, PerfError if a package is missing."""
+        self.name = public_name(url)
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="perfpy-")  # noqa: SIM115  # close() does
         try:
             self._fetch(url)
@@ -101,11 +101,11 @@ class Fetched:
             raise
 
     def fileno(self) -> int:
-        """Of the open file."""
+        """Return the descriptor of the open file."""
         return self._file.fileno()
 
     def close(self) -> None:
-        """Let go of it: nothing is left."""
+        """Close the file, which deletes it."""
         self._file.close()
 
     def _fetch(self, url: str) -> None:
@@ -119,8 +119,8 @@ class Fetched:
         except TimeoutError:
             raise BadPerfDataError(self.name, "cannot fetch: too slow") from None
         except OSError as error:
-            room = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            remedy = "TMPDIR names a folder with more room" if room else ""
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            remedy = "set TMPDIR to a folder with more space" if is_full else ""
             raise BadPerfDataError(self.name, f"cannot fetch: {_reason(error)}", remedy=remedy) from None
 
 
@@ -129,19 +129,19 @@ def _web_pieces(url: str, name: str) -> Iterator[bytes]:
 
     pace = Pace()
     try:
-        answer: Answer | None = get(url, pace.left())
+        answer: Answer | None = get(url, pace.seconds_left())
         if answer is None:
             raise BadPerfDataError(name, "the server does not give it")
         with answer:
-            while piece := answer.read(_PIECE, pace.left()):
-                pace.came(len(piece))
+            while piece := answer.read(_PIECE, pace.seconds_left()):
+                pace.add(len(piece))
                 yield piece
             if pace.bytes < answer.size:
-                raise BadPerfDataError(name, f"cut off after {pace.bytes} of {answer.size} bytes")
+                raise BadPerfDataError(name, f"truncated after {pace.bytes} of {answer.size} bytes")
     except ValueError:
         raise BadPerfDataError(name, "not a URL") from None
     except OSError:
-        if pace.left() <= 0:  # the connection was ended when its time was over
+        if pace.seconds_left() <= 0:  # the connection was closed at the time limit
             raise TimeoutError from None
         raise
 
@@ -154,59 +154,61 @@ def _pieces(url: str) -> Iterator[bytes]:
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    """What knows such URLs, and the path by which it knows this one. Raises PerfError."""
+    """Return the file system of a URL, and the path in it. Raises PerfError."""
     try:
         core: Any = import_module("fsspec.core")
     except ModuleNotFoundError:
-        raise PerfError(f"{shown(url)}: such URLs need the package fsspec: pip install 'perfpy[cluster]'") from None
+        raise PerfError(f"{public_name(url)}: URLs of this kind need the package fsspec: pip install 'perfpy[cluster]'") from None
     try:
-        found: tuple[Any, str] = core.url_to_fs(url)
+        file_system: tuple[Any, str] = core.url_to_fs(url)
     except ImportError as error:
         cause = error.__cause__
         package = cause.name if isinstance(cause, ModuleNotFoundError) else error.name
-        raise PerfError(f"{shown(url)}: such URLs need one more package: pip install {package or urlsplit(url).scheme + 'fs'}") from None
+        raise PerfError(
+            f"{public_name(url)}: URLs of this kind need another package: pip install {package or urlsplit(url).scheme + 'fs'}"
+        ) from None
     except ValueError as error:
-        raise PerfError(f"{shown(url)}: {error}") from None
-    return found
+        raise PerfError(f"{public_name(url)}: {error}") from None
+    return file_system
 
 
 def _in_time(name: str, made: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """What a file system gives, asked by a thread of its own: who waits for it for ever is that one."""
-    given: queue.Queue[tuple[str, Any]] = queue.Queue(_AHEAD)
+    """Yield the items of a file system, read by another thread, so that only that one can hang."""
+    items: queue.Queue[tuple[str, Any]] = queue.Queue(_AHEAD)
     ended = threading.Event()
 
     def ask() -> None:
         try:
             for one in made():
-                given.put(("one", one))
+                items.put(("one", one))
                 if ended.is_set():
                     return
-            given.put(("end", None))
-        except Exception as error:  # noqa: BLE001  # of any file system's kind: it is told by who waits
-            given.put(("error", error))
+            items.put(("end", None))
+        except Exception as error:  # noqa: BLE001  # of any file system; the reader raises it
+            items.put(("error", error))
 
     threading.Thread(target=ask, daemon=True).start()
     pace = Pace()
     try:
         while True:
             try:
-                kind, one = given.get(timeout=max(pace.left(), 0))
+                kind, one = items.get(timeout=max(pace.seconds_left(), 0))
             except queue.Empty:
                 raise BadPerfDataError(name, "cannot fetch: too slow") from None
             if kind == "end":
                 return
             if kind == "error":
                 raise one if isinstance(one, PerfError | OSError) else BadPerfDataError(name, f"cannot fetch: {_reason(one)}")
-            pace.came(len(one))
+            pace.add(len(one))
             yield one
     finally:
         ended.set()
-        while not given.empty():  # it may wait for room
-            given.get_nowait()
+        while not items.empty():  # the thread may wait for room
+            items.get_nowait()
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """Return an error's reason in one line."""
     if isinstance(error, URLError) and isinstance(error.reason, BaseException):
         return _reason(error.reason)
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,7 +1,6 @@
-"""The data of tracepoints in words: what kernels that number tracepoints and place fields in their own ways have in common.
+"""Tracepoint data as texts, because kernels number tracepoints and place fields differently.
 
-What enters: the raw data that samples of a recording have, and the sort keys that look into them. What leaves: for each the texts that
-those keys show; and sort keys that show these texts again, of several recordings.
+Each recording's payloads become the texts that its sort keys show; merged profiles get sort keys that show these texts.
 """
 
 from __future__ import annotations
@@ -34,7 +33,13 @@ _NUMBER: Final = re.compile("-?[0-9]{1,20}")
 
 
 class ShownText(NamedTuple):
-    """What a sort key shows of some data, and how wide a column that asks for."""
+    """A sort key's text for some data.
+
+    Attributes:
+        key: the key's name.
+        text: as shown.
+        width: that the text needs in its column.
+    """
 
     key: str
     text: str
@@ -42,9 +47,9 @@ class ShownText(NamedTuple):
 
 
 def shown_texts(layout: Layout, data: TraceData, symbolizer: Symbolizer, style: KeyStyle) -> list[tuple[ShownText, ...]]:
-    """Of each payload what the keys of a report show of it; of keys of other tracepoints nothing."""
+    """Return the texts of a report's keys for each payload, without keys of other tracepoints."""
     rows = np.arange(len(data.payloads))
-    found: list[list[ShownText]] = [[] for _ in data.payloads]
+    texts_of_each: list[list[ShownText]] = [[] for _ in data.payloads]
     texts = KeyTexts(Locations(symbolizer), None, TaskComms((), str), data, style=style)
     for key in layout.keys:
         if key.dimension == "raw":
@@ -52,19 +57,19 @@ def shown_texts(layout: Layout, data: TraceData, symbolizer: Symbolizer, style: 
             for row in rows.tolist():
                 text, width = column.text(row), column.wide(row)
                 if text or width:
-                    found[row].append(ShownText(key.name, text, width))
-    return [tuple(shown) for shown in found]
+                    texts_of_each[row].append(ShownText(key.name, text, width))
+    return [tuple(shown) for shown in texts_of_each]
 
 
 def formats_of(events: Sequence[FileEvent], tracing: Tracing | None) -> list[EventFormat | None]:
-    """The format of each event that is a tracepoint."""
+    """Return the format of each event; None if it is no tracepoint."""
     return [tracing.formats.get(event.attr.config) if tracing is not None else None for event in events]
 
 
 def merged_fields(
     events: Sequence[FileEvent], formats: Sequence[EventFormat | None], shown: Sequence[tuple[ShownText, ...]], *, raw: bool
 ) -> Finder:
-    """What finds the sort keys that a word means, as field_keys does, of texts instead of data."""
+    """Return a finder of sort keys like field_keys(), over texts instead of data."""
 
     def found(token: str) -> list[SortKey]:
         known = zip(events, formats, strict=True)
@@ -75,14 +80,14 @@ def merged_fields(
 
 
 def merged_data(shown: Sequence[tuple[ShownText, ...]]) -> TraceData:
-    """What words the whole data of tracepoints, by what was shown of them."""
-    whole = [next((one.text for one in texts if one.key == _WHOLE and one.width), None) for texts in shown]
-    numbers = [b"" if text is None else b"%d" % number for number, text in enumerate(whole)]
-    return TraceData(numbers, _Known(whole))
+    """Return the texts of whole payloads."""
+    full_texts = [next((one.text for one in texts if one.key == _WHOLE and one.width), None) for texts in shown]
+    numbers = [b"" if text is None else b"%d" % number for number, text in enumerate(full_texts)]
+    return TraceData(numbers, _Known(full_texts))
 
 
 class _Known:
-    """Words payloads that are numbers of known texts."""
+    """Texts of payloads that are numbers of known texts."""
 
     def __init__(self, known: Sequence[str | None]) -> None:
         self._known = known
@@ -98,7 +103,7 @@ class _Known:
 
 
 def _column(name: str, known: Sequence[tuple[ShownText, ...]], _texts: KeyTexts, numbers: Int64) -> KeyColumn:
-    """What the key of this name shows; larger numbers come first, as their bytes do in perf's order."""
+    """Return a key's column of texts; larger numbers come first, as their bytes do in perf's order."""
     nothing = ShownText(name, "", 0)
     shown = [next((one for one in known[number] if one.key == name), nothing) for number in numbers.tolist()]
     rank = _ranks([one.text for one in shown])

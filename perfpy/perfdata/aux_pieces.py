@@ -1,7 +1,6 @@
-"""AUX data in a recording: the bytes that follow AUXTRACE records, which nobody here decodes.
+"""Locate AUX data in a recording: the bytes that follow AUXTRACE records.
 
-What enters: the side-band and the file. What leaves: where each piece stands,
-and its bytes. Layout of the record: perfpy.abi.auxtrace_records.
+The record's layout: perfpy.abi.auxtrace_records.
 """
 
 from __future__ import annotations
@@ -23,9 +22,13 @@ _TRUNCATED: Final = 1  # PERF_AUX_FLAG_TRUNCATED
 
 
 class AuxPiece(NamedTuple):
-    """AUX data that was written at once.
+    """One contiguous piece of AUX data.
 
-    record: its AUXTRACE record, at the offset `at_record`; offset: of the bytes in the file, of which there are `size`.
+    Attributes:
+        record: the AUXTRACE record in front of it.
+        at_record: the record's offset in the file.
+        offset: the offset of the data in the file.
+        size: bytes of data in the file.
     """
 
     record: Auxtrace
@@ -35,8 +38,14 @@ class AuxPiece(NamedTuple):
 
 
 class AuxPieces(NamedTuple):
-    """All AUX data of a recording. infos: what was traced; read: (offset, size) -> bytes of the file; lost: how often the
-    hardware had no room, of how many AUX records.
+    """All AUX data of a recording.
+
+    Attributes:
+        infos: the AUXTRACE_INFO records.
+        pieces: in the order of the file.
+        lost: AUX records that report truncated data.
+        records: AUX records.
+        read: reads (offset, size) from the file.
     """
 
     infos: tuple[AuxtraceInfo, ...]
@@ -47,7 +56,7 @@ class AuxPieces(NamedTuple):
 
 
 def aux_pieces(data: PerfData) -> AuxPieces:
-    """The AUX data of a recording, in the order of the file."""
+    """Return the AUX data of a recording."""
     infos, pieces, flags = [], [], []
     for side in data.side_band([RecordType.AUXTRACE_INFO, RecordType.AUXTRACE, RecordType.AUX]):
         record = side.record

@@ -1,8 +1,4 @@
-"""Tables of others -> opened, if they become no more than tables of recordings do.
-
-What enters: the path of a Parquet file, and which columns are wanted of it. What leaves: a pyarrow.parquet.ParquetFile, from which
-to read them; ExpansionError where so much would come out of the file as no recording gives. Needs pyarrow.
-"""
+"""Open Parquet files of untrusted origin, if their contents fit a memory limit. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -18,17 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _NUMBER: Final = 8
-#: what tables become for each of their bytes: those of recordings 14, and symbols 80 as rows of objects
+#: bytes in memory for each byte of the file; recordings reach 14, symbols as rows of objects 80
 _RATIO: Final = 500
 _SMALL: Final = 64 << 20
-_FOOTER: Final = 16 << 20  # bytes of a string, and elements of a list
+_FOOTER: Final = 16 << 20  # bytes of a string, and elements of a list, in the footer
 
 
 @contextmanager
-def opened_table(path: str, columns: Collection[str] | None = None, *, width: int = _NUMBER, most: int | None = None) -> Iterator[Any]:
-    """A table, to be read. columns: all where None; width: bytes that become of a value; most: bytes that become of all at most.
+def open_table(path: str, columns: Collection[str] | None = None, *, width: int = _NUMBER, most: int | None = None) -> Iterator[Any]:
+    """Open a Parquet file for reading.
 
-    Texts and bytes come as dictionaries, each value once: how often it is repeated is for the caller to bound.
+    Strings and bytes come dictionary-encoded; the caller bounds what their repetition costs.
+
+    Args:
+        path: of the file.
+        columns: to be read; None for all.
+        width: bytes in memory per value.
+        most: limit of bytes in memory, below the limit that the file's size gives.
+
+    Raises ExpansionError if the columns would exceed the limit.
     """
     import pyarrow.parquet
 
@@ -56,7 +60,7 @@ def _needed(file: BinaryIO, footer: Any, columns: Collection[str] | None, width:
         for number in range(footer.num_columns):
             about = footer.row_group(group).column(number)
             if not about.num_values or (columns is not None and about.path_in_schema.partition(".")[0] not in columns):
-                continue  # no page is read
+                continue  # this column's pages are never read
             start = about.data_page_offset
             if about.has_dictionary_page and 0 < about.dictionary_page_offset < start:
                 start = about.dictionary_page_offset

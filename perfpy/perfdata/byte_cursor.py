@@ -1,8 +1,6 @@
-"""A cursor over bytes, and its mirror: the primitive fields that feature sections are made of.
+"""Read and write the primitive fields of feature sections: numbers, strings and counts, each checked against the section's end.
 
-What enters: a section's bytes and its byte order. What leaves: numbers,
-strings and counts, each checked against what is left. Layout of a string:
-struct perf_header_string { u32 len; char string[len]; } with len a multiple
+Layout of a string: struct perf_header_string { u32 len; char string[len]; } with len a multiple
 of 64 that includes the terminating NUL.
 """
 
@@ -23,9 +21,10 @@ _NAME_ALIGN = 64
 
 
 class FieldReader:
-    """Reads one field after the other; every method raises ValueError when the bytes end too early.
+    """A cursor over the fields of a section. Every method raises ValueError if the bytes end too early.
 
-    cpus: the number of CPUs of the machine recorded, where a section before told it.
+    Attributes:
+        cpus: CPUs of the recorded machine, if an earlier section had them.
     """
 
     def __init__(self, data: bytes, endian: str = "<", *, cpus: int | None = None) -> None:
@@ -40,79 +39,79 @@ class FieldReader:
         return len(self._data) - self._offset
 
     def raw(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         if size > self.left:
             raise ValueError(f"{size} bytes expected, {self.left} are left")
         self._offset += size
         return self._data[self._offset - size : self._offset]
 
     def u32(self) -> int:
-        """The next 4 bytes as a number."""
+        """Return the next 4 bytes as a number."""
         return as_number(self.raw(4), self.endian)
 
     def u64(self) -> int:
-        """The next 8 bytes as a number."""
+        """Return the next 8 bytes as a number."""
         return as_number(self.raw(8), self.endian)
 
     def u64s(self, count: int) -> tuple[int, ...]:
-        """The next `count` 8-byte numbers."""
+        """Return the next `count` 8-byte numbers."""
         return struct.unpack(f"{self.endian}{count}Q", self.raw(8 * count))
 
     def string(self) -> str:
-        """A counted string up to its first NUL, UTF-8 with surrogate escapes."""
+        """Return a counted string up to its first NUL, UTF-8 with surrogate escapes."""
         return self.raw(self.u32()).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
     def terminated(self) -> str:
-        """A string that ends with its NUL, UTF-8 with surrogate escapes."""
+        """Return a NUL-terminated string, UTF-8 with surrogate escapes."""
         end = self._data.find(b"\0", self._offset)
         if end < 0:
-            raise ValueError("a string without an end")
+            raise ValueError("string has no terminating NUL")
         return self.raw(end + 1 - self._offset)[:-1].decode("utf-8", "surrogateescape")
 
     def list(self, count: int, read: Callable[[], _T], at_least: int) -> tuple[_T, ...]:
-        """`count` entries of at least `at_least` bytes each; a count that cannot fit is refused before any is read."""
+        """Return `count` entries of at least `at_least` bytes each; reject a count that cannot fit before reading."""
         if count * at_least > self.left:
-            raise ValueError(f"{count} entries where {self.left} bytes are left")
+            raise ValueError(f"{count} entries do not fit the {self.left} bytes left")
         return tuple(read() for _ in range(count))
 
     def strings(self) -> tuple[str, ...]:
-        """A u32 count and as many strings."""
+        """Return a u32 count's strings."""
         return self.list(self.u32(), self.string, 4)
 
 
 class FieldWriter:
-    """The mirror of FieldReader; getvalue() gives the bytes."""
+    """A buffer of encoded fields: the reverse of FieldReader."""
 
     def __init__(self, endian: str = "<") -> None:
         self._parts: list[bytes] = []
         self.endian = endian
 
     def raw(self, data: bytes) -> None:
-        """Bytes as they are."""
+        """Append bytes."""
         self._parts.append(data)
 
     def u32(self, *values: int) -> None:
-        """Numbers of 4 bytes."""
+        """Append 4-byte numbers."""
         self._parts.append(struct.pack(f"{self.endian}{len(values)}I", *values))
 
     def u64(self, *values: int) -> None:
-        """Numbers of 8 bytes."""
+        """Append 8-byte numbers."""
         self._parts.append(struct.pack(f"{self.endian}{len(values)}Q", *values))
 
     def string(self, value: str) -> None:
-        """A counted string, padded as perf does."""
+        """Append a counted string, padded like perf's."""
         data = value.encode("utf-8", "surrogateescape")
         size = (len(data) + _NAME_ALIGN) // _NAME_ALIGN * _NAME_ALIGN
         self.u32(size)
         self.raw(data.ljust(size, b"\0"))
 
     def strings(self, values: Iterable[str]) -> None:
-        """A u32 count and as many strings."""
+        """Append a u32 count and the strings."""
         values = tuple(values)
         self.u32(len(values))
         for value in values:
             self.string(value)
 
     def getvalue(self) -> bytes:
-        """All that was written."""
+        """Return all bytes written so far."""
         return b"".join(self._parts)

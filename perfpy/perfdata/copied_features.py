@@ -1,7 +1,4 @@
-"""The features of a recording as sections of another file: of one that is made of it.
-
-What enters: a PerfData. What leaves: feature number -> the section's bytes.
-"""
+"""Encode the features of a recording as sections of another file derived from it."""
 
 from __future__ import annotations
 
@@ -16,11 +13,14 @@ if TYPE_CHECKING:
     from perfpy.abi.build_id_record import HeaderBuildId
     from perfpy.perfdata.reader import PerfData
 
-_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # written otherwise; not true of the new file
+_OWN_FEATURES: Final = (Feature.TRACING_DATA, Feature.COMPRESSED)  # encoded separately; not true of the new file
 
 
 def features_of(data: PerfData, build_ids: Collection[HeaderBuildId] | None = None) -> dict[int, bytes]:
-    """All that are known here. build_ids: take the place of the recording's own."""
+    """Return the sections of all known features, by number.
+
+    build_ids: replace the recording's own, if given.
+    """
     features: dict[int, bytes] = {
         feature: encode_feature(feature, data.features[key_of(feature)], data.endian)
         for feature in FEATURE_NAMES

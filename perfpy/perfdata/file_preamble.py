@@ -1,9 +1,7 @@
-"""What a recording says of itself before its records: events and features.
+"""Read the events and features of a recording, before its records.
 
-What enters: a ByteSource and the header it begins with. What leaves: a Preamble.
-A file says it in tables and sections, around its data
-(perfpy.perfdata.container.header); a pipe in records of perf's own types among the
-others (perfpy.abi.user_records).
+A file has them in tables and sections around its data (perfpy.perfdata.container.header), a pipe in
+records among the others (perfpy.abi.user_records).
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def read_preamble(source: ByteSource, header: FileHeader | PipeHeader, warn: Warn) -> Preamble:
-    """All that stands around the records, or in a pipe before its first sample.
+    """Read the events and features of a file, or of a pipe up to its first sample.
 
-    Raises BadPerfDataError when there is no way to tell what the records mean.
+    Raises BadPerfDataError if the records cannot be decoded without the damaged parts.
     """
     if isinstance(header, PipeHeader):
-        # numpy is loaded for records, not for the header of a file
+        # loaded here because headers of files need no numpy
         from perfpy.perfdata.records.pipe_preamble import PipePreamble
 
         return PipePreamble(source, header, warn).read()
@@ -38,7 +36,7 @@ def read_preamble(source: ByteSource, header: FileHeader | PipeHeader, warn: War
 
 
 class _FilePreamble:
-    """Reads the tables and sections of a file."""
+    """A reader of the tables and sections of a file."""
 
     def __init__(self, source: ByteSource, header: FileHeader, warn: Warn) -> None:
         self._source = source
@@ -56,13 +54,13 @@ class _FilePreamble:
         return BadPerfDataError(self._source.path, reason, offset=offset)
 
     def _data_section(self) -> FileSection:
-        """Where the records are; a killed recording left its size 0, or that of the last round but no features, and more records."""
+        """Return the section of the records. The header of a killed recording has size 0, or that of the last mark without features."""
         data, size = self._header.data, self._source.size
         if data.offset > size:
-            raise self._fail(f"the data should begin here, the file has {size} bytes", data.offset)
+            raise self._fail(f"the data begins here, beyond the file's {size} bytes", data.offset)
         if data.size and (self._header.features or data.end >= size):
             return data
-        self._warn(f"data size {data.size}: the recording was not ended properly; read to its last whole record")
+        self._warn(f"data size {data.size}: the recording was not finished; read up to its last whole record")
         return FileSection(data.offset, size - data.offset)
 
     def _read_events(self) -> list[tuple[EventAttr, tuple[int, ...]]]:
@@ -74,10 +72,10 @@ class _FilePreamble:
         except ValueError as error:
             raise self._fail(str(error), section.offset) from None
         if not entries:
-            raise self._fail("it has no events", section.offset)
-        # sections do not overlap: together they are no longer than the file
+            raise self._fail("no events", section.offset)
+        # Sections do not overlap: together they are no longer than the file.
         if sum(entry.ids.size for entry in entries) > self._source.size:
-            raise self._fail("the ids of its events are longer than the file", section.offset)
+            raise self._fail("event ids longer than the file", section.offset)
         return [(entry.attr, self._read_ids(entry.ids)) for entry in entries]
 
     def _read_ids(self, section: FileSection) -> tuple[int, ...]:
@@ -93,12 +91,12 @@ class _FilePreamble:
         for index, number in enumerate(header.features):
             entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
             if len(entry) < SECTION_SIZE:
-                self._warn(f"offset {header.data.end:#x}: the table of features is cut")
+                self._warn(f"offset {header.data.end:#x}: the feature table is truncated")
                 return
             section = FileSection(as_number(entry[:8], header.endian), as_number(entry[8:], header.endian))
             preamble.feature_sections[number] = section
             left -= section.size
             if section.end > self._source.size or left < 0:
-                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes reaches beyond the file; left out")
+                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes extends beyond the file; skipped")
             elif number in FEATURE_NAMES:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)

@@ -1,11 +1,7 @@
-"""PerfData: a perf.data file of any kind, read.
+"""Read a perf.data file of any kind: header, events, features, side-band records and samples.
 
-What enters: a path (of a file or of a `perf record --threads` folder), "-", a
-file descriptor or a binary file. What leaves: the header, the events, the
-features, the side-band records and the samples as batches of columns. Layout:
-perfpy.perfdata.container.header and tools/perf/Documentation/perf.data-file-format.txt.
-
-The file is passed over once for the side-band (on first need) and once for
+Layout: perfpy.perfdata.container.header and tools/perf/Documentation/perf.data-file-format.txt.
+The file is read once for the side-band (on first need) and once for
 each iteration over the samples, a chunk at a time.
 """
 
@@ -36,34 +32,40 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Columns
     from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.delivery_order import EqualTimes
     from perfpy.perfdata.records.delivery_spans import Span
-    from perfpy.perfdata.records.equal_times import EqualTimes
     from perfpy.perfdata.records.raw_records import RawRecord
+    from perfpy.perfdata.records.record_index import RecordIndex
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.records.side_band import SideBand
-    from perfpy.perfdata.records.survey import Survey
     from perfpy.perfdata.thread_rates import ThreadRates
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
-_THREAD_FILES = "data."  # and a number
+_THREAD_FILES = "data."  # followed by a number
 KERNEL_FOLDER = "kcore_dir"  #: in the folder of a recording with --kcore
 
 
 class PerfData:
-    """A perf.data file.
+    """A perf.data file, opened for reading.
 
-    path: as it is named in messages; endian: "<" or ">"; header: FileHeader or
-    PipeHeader; data: the Section of its records; events: FileEvent values in
-    the file's order; features: name of the feature ("hostname", "build_id"
-    ...) -> its value (perfdata.features); feature_sections: number -> Section,
-    also of features that are not known here; attr_records: of a pipe, the
-    record that announced each event, header and all; warnings: what was left out and
-    why, in one line each; grows while the file is read; kernel_copy: the
-    files with the kernel's symbols and its code (record --kcore), "" without.
+    Attributes:
+        path: its name in messages.
+        endian: "<" or ">".
+        header: FileHeader or PipeHeader.
+        data: the section of its records.
+        events: in the file's order.
+        features: name of the feature ("hostname", "build_id" ...) -> value (perfpy.perfdata.container.features).
+        feature_sections: number -> section, unknown features included.
+        attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
+        warnings: one line for each skipped part; grows while the file is read.
+        kernel_copy: the files of the kernel's symbols and code (record --kcore), "" without.
 
-    check_owner: refuse a file that belongs neither to this user nor to root.
-    as_stored: deliver records as they stand in the file, not by time.
-    Raises BadPerfDataError when there is nothing to read.
+    Args:
+        origin: a path (of a file or of a `perf record --threads` folder), "-", a descriptor or a binary file.
+        check_owner: reject a file that belongs neither to this user nor to root.
+        as_stored: deliver records in the order of the file, not by time.
+
+    Raises BadPerfDataError if there is nothing to read.
     """
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
@@ -97,10 +99,10 @@ class PerfData:
         self.close()
 
     def _open(self, origin: Origin) -> ByteSource:
-        """The file itself; of a folder the main file, and beside it those of the recording threads."""
+        """Open the file; of a folder the main file and those of the recording threads."""
         folder = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) and os.path.isdir(origin) else ""
         if folder and not os.path.exists(main_file(folder)):
-            raise BadPerfDataError(folder, f"a folder without a recording ({MAIN_FILE!r})", remedy="name the file itself with -i")
+            raise BadPerfDataError(folder, f"folder without a recording ({MAIN_FILE!r})", remedy="name the file itself with -i")
         numbers = [name.removeprefix(_THREAD_FILES) for name in os.listdir(folder) if name.startswith(_THREAD_FILES)] if folder else []
         names = [_THREAD_FILES + number for number in sorted((n for n in numbers if n.isdecimal() and n.isascii()), key=int)]
         if folder and os.path.isdir(copy := os.path.join(folder, KERNEL_FOLDER)):
@@ -110,7 +112,7 @@ class PerfData:
         return self._sources[0]
 
     def close(self) -> None:
-        """Close the file. Batches and records already handed out stay valid."""
+        """Close the file. Batches and records already returned stay valid."""
         for source in self._sources:
             source.close()
 
@@ -120,9 +122,9 @@ class PerfData:
         return isinstance(self.header, PipeHeader)
 
     def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
-        """From here on the samples of one event are another's: both measure the same, in the same unit.
+        """Count the samples of `event` for `into` from now on: both measure the same, in the same unit.
 
-        rates: what turns the periods of the other into that unit, where they have not got it.
+        rates: converts the periods of `event` to that unit, if they differ.
         """
         self._joined[event.index] = into.index
         self._rates = rates
@@ -134,7 +136,7 @@ class PerfData:
 
     @property
     def has_branches(self) -> bool:
-        """Whether the header says that branches were recorded for their own sake (record -b), not for callchains."""
+        """Whether branches were recorded for their own sake (record -b), not for callchains."""
         return Feature.BRANCH_STACK in self.feature_sections and not self.has(SampleType.STACK_USER)
 
     @property
@@ -143,23 +145,23 @@ class PerfData:
         return self._source.size
 
     def watch_cuts(self) -> None:
-        """From now on the process ends with a line if the file is cut while it is mapped into memory: for commands."""
+        """End the process with a message if the file is truncated while it is mapped, for commands."""
         for source in self._sources:
             source.watches_cuts = True
 
     @property
     def modified(self) -> float:
-        """When the file was last changed, in seconds since the epoch."""
+        """The file's modification time, in seconds since the epoch."""
         return self._source.modified()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of the file; fewer only at its end."""
+        """Return bytes of the file; fewer only at its end."""
         return self._source.read(offset, size)
 
     @property
     def has_pmcu(self) -> bool:
-        """Whether the AUX data are of a HiSilicon PMCU."""
-        return self._are_decoded(self.survey.raw.of_types([RecordType.AUXTRACE_INFO]))
+        """Whether the AUX data come from a HiSilicon PMCU."""
+        return self._are_decoded(self.record_index.raw.of_types([RecordType.AUXTRACE_INFO]))
 
     def _are_decoded(self, infos: Iterable[RawRecord]) -> bool:
         """Whether perfpy has a decoder for the AUX data that these AUXTRACE_INFO records announce."""
@@ -183,23 +185,23 @@ class PerfData:
 
     @cached_property
     def tracing(self) -> Tracing | None:
-        """What the file knows of its tracepoints; None when it says nothing."""
+        """The formats of the recording's tracepoints; None if it has none."""
         section = self.features.get(key_of(Feature.TRACING_DATA))
         if section is None:
             return None
-        # only recordings of tracepoints need it
+        # loaded here because only recordings of tracepoints need it
         from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
 
         try:
             return Tracing(decode_tracing(section), self._warn)
         except ValueError as error:
-            self._warn(f"feature TRACING_DATA: {error}; left out")
+            self._warn(f"feature TRACING_DATA: {error}; skipped")
             return None
 
     @cached_property
     def kept_files(self) -> KeptFiles | None:
-        """The files that were kept with the recording (record --jit); None where there are none."""
-        # only symbols need it
+        """The files kept in the recording (record --jit); None if there are none."""
+        # loaded here because only symbols need it
         from perfpy.perfdata.container.kept_files import KEPT_FILES, KeptFiles
 
         section = self.feature_sections.get(KEPT_FILES)
@@ -209,25 +211,25 @@ class PerfData:
         try:
             return KeptFiles(lambda offset, size: self._source.read(begin + offset, size), section.size, self.endian, self._warn)
         except ValueError as error:
-            self._warn(f"offset {begin:#x}: kept files: {error}; left out")
+            self._warn(f"offset {begin:#x}: kept files: {error}; skipped")
             return None
 
     def section(self, number: int) -> bytes:
-        """The bytes of a feature's section, as they are in the file."""
+        """Return the bytes of a feature's section."""
         section = self.feature_sections[number]
         return self._source.read(section.offset, section.size)
 
     @cached_property
     def records(self) -> RecordScans:
-        """The passes over the records, of which survey, side_band, batches and stored are the usual ones."""
-        # numpy is loaded for the records, not for the header
+        """The passes over the records, loaded on first use."""
+        # loaded here because headers need no numpy
         from perfpy.perfdata.records.scans import RecordScans
         from perfpy.perfdata.records.stream import CHUNK_SIZE, RecordStream, chunk_size
 
         packing = self.features.get(key_of(Feature.COMPRESSED))
         limit = packing.mmap_len if packing else None  # of the buffer that a record was packed from
-        wanted = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
-        size = {} if wanted == CHUNK_SIZE else {"chunk_size": wanted}
+        chunk = chunk_size(self.size, has_stacks=self.has(SampleType.STACK_USER))
+        size = {} if chunk == CHUNK_SIZE else {"chunk_size": chunk}
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
         threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
         return RecordScans(
@@ -235,25 +237,25 @@ class PerfData:
         )
 
     @property
-    def survey(self) -> Survey:
-        """What the first pass over the file found: counts, times, raw side-band."""
-        return self.records.survey
+    def record_index(self) -> RecordIndex:
+        """The result of the first pass: counts, times, raw side-band."""
+        return self.records.record_index
 
     @property
     def sample_counts(self) -> Counter[int]:
         """The number of samples of each event, by index; -1: of no known event."""
-        return self.survey.events
+        return self.record_index.sample_counts
 
     @property
     def sample_times(self) -> tuple[int, int]:
-        """The times of the first and the last sample as the header or else the samples say, in nanoseconds."""
-        said = self.features.get(key_of(Feature.SAMPLE_TIME)) or self.survey
-        return said.first, said.last
+        """The times of the first and the last sample from the header, or else from the samples, in nanoseconds."""
+        header_times = self.features.get(key_of(Feature.SAMPLE_TIME)) or self.record_index
+        return header_times.first, header_times.last
 
     @property
     def part_count(self) -> int:
-        """In how many parts `stored` can be read."""
-        return len(self.survey.turns)
+        """The number of parts that `stored` can read."""
+        return len(self.record_index.chunk_reads)
 
     @property
     def column_names(self) -> list[str]:
@@ -265,63 +267,69 @@ class PerfData:
         return self.records.no_samples()
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
-        """Return the keys of samples, in front of the records of the same time that they stand in front of."""
+        """Return the delivery keys of samples, adjusted to come before records of the same time that follow them in the file."""
         return self.equal_times.settled(batch.key, batch.offset)
 
     def share_read(self, batch: Batch) -> float:
-        """Return how much of the file is read after a batch, from 0 to 1."""
+        """Return the share of the file that is read after a batch, from 0 to 1."""
         return int(batch.offset[-1]) / max(self.size, 1)
 
     @cached_property
     def equal_times(self) -> EqualTimes:
-        """Puts samples in front of the records of the same time that they stand in front of."""
-        # numpy is loaded for the records, not for the header
-        from perfpy.perfdata.records.equal_times import EqualTimes
+        """The order of samples and side-band records of the same time."""
+        # loaded here because headers need no numpy
+        from perfpy.perfdata.records.delivery_order import EqualTimes
 
-        raw = self.survey.raw.rows
+        raw = self.record_index.raw.rows
         return EqualTimes(raw["key"], raw["time"], raw["offset"])
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
-        """The records that are no samples, in order of delivery: an iterable of SideRecord.
+        """Return the records other than samples, in order of delivery.
 
         types: only records of these types; by default all but FINISHED_ROUND.
         """
         return self.records.side_band(types)
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
-        """All samples in order of delivery, some thousands at a time.
+        """Yield all samples in order of delivery, some thousands at a time.
 
-        fields: names of the columns wanted (perfpy.abi.samples; None: all). A
-        column that only some events' samples have is zeros, or empty rows, for
+        A column that only some events' samples have is zeros, or empty rows, for
         the others. Memory is bounded by the disorder of the file, not by its size.
-        more: makes further columns of others, which need not be among the fields.
+
+        Args:
+            fields: names of columns (perfpy.abi.samples); None for all.
+            more: computes further columns, from fields that need not be among `fields`.
         """
         return self.records.batches(self._read(fields, more), self._change(fields, more))
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one of `records.delivery_spans`, in order of delivery; None where there are none. fields, more: as for batches."""
+        """Return the samples of one of `records.delivery_spans`, in order of delivery; None if it is empty. Arguments: as batches()."""
         return self.records.batch_of(span, self._read(fields, more), self._change(fields, more))
 
     def stored(
         self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
-        """All samples as they stand in the file: as batches(), for those who need no order, and cheaper.
+        """Yield all samples in the order of the file: like batches(), but cheaper.
 
-        parts: indexes below part_count: only these, a batch for each; what is before them in the file is not read
-        again, unless it is compressed. Columns of callchains and user stacks are perfpy.abi.columns.Slices: valid until
-        the next batch is asked for. more: as for batches.
+        Columns of callchains and user stacks are perfpy.abi.columns.Slices, valid until the next batch.
+
+        Args:
+            fields: as for batches().
+            parts: indexes below part_count, one batch for each; None for all. Earlier parts of the file are not read
+                again, unless it is compressed.
+            more: as for batches().
         """
         return self.records.stored(self._read(fields, more), parts, self._change(fields, more))
 
     def _read(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Collection[str] | None:
-        """The fields that are read."""
+        """Return the fields to decode."""
         if fields is None:
             return None
-        wanted = {*fields, *(more.fields if more else ())}
-        return wanted | {"tid"} if self._rates and "period" in wanted else wanted
+        needed = {*fields, *(more.fields if more else ())}
+        return needed | {"tid"} if self._rates and "period" in needed else needed
 
     def _change(self, fields: Collection[str] | None, more: FurtherColumns | None) -> Change | None:
-        """What adds columns to decoded samples, and leaves out what was read for it alone; and joins events."""
+        """Return a function that adds columns to decoded samples, drops those needed only for that, and joins events."""
         added = self._addition(fields, more)
         if not self._joined:
             return added

@@ -1,6 +1,6 @@
-"""Recordings that are folders (perf record --threads): a main file, and beside it those of the recording threads.
+"""Recordings that are folders (perf record --threads): a main file, and one file for each recording thread.
 
-What enters: a folder's name. What leaves: the path of its main file. Layout: perf.data-directory-format.txt in the documentation of perf.
+Layout: perf.data-directory-format.txt in the documentation of perf.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ MAIN_FILE: Final = "data"
 
 
 def main_file(folder: str) -> str:
-    """The path of the main file that a recording in a folder has."""
+    """Return the path of the main file of a recording in a folder."""
     return os.path.join(folder, MAIN_FILE)

@@ -1,8 +1,4 @@
-"""All samples of a recording as one column for each field, for who has the memory.
-
-What enters: a SampleSource. What leaves: numpy arrays over the whole file, and
-tables of other libraries made of them.
-"""
+"""All samples of a recording as one column per field, for recordings that fit into memory."""
 
 from __future__ import annotations
 
@@ -19,19 +15,19 @@ if TYPE_CHECKING:
 class Samples:
     """All samples of a recording as columns: a read-only mapping from field name to one array over the whole file.
 
-    A column is read from the file when it is asked for and kept. Besides the
-    fields there is "event": indexes into Recording.events. A recording that
+    A column is read from the file on first use and kept. "event" holds
+    indexes into Recording.events. A recording that
     is larger than memory is read with Recording.batches() instead.
 
     Numbers are the kernel's own, of its types: "ip", "addr", "time" (ns of
     the recording's clock), "period" (events since the sample before) are
-    uint64; "pid", "tid", "cpu" int32 or uint32. What differs in length from
-    sample to sample ("callchain", "raw" ...) is a perfpy.abi.columns.Ragged:
-    `values` of all samples, and where each sample's begin in `offsets`.
+    uint64; "pid", "tid", "cpu" int32 or uint32. Fields of variable
+    length ("callchain", "raw" ...) are perfpy.abi.columns.Ragged:
+    `values` of all samples, and the start of each sample's in `offsets`.
 
-    "callchain" is what the kernel wrote. Where it copied stacks instead of
-    walking them (record --call-graph dwarf), that has no user's frames:
-    Recording.unwinding() says how batches come with whole callchains.
+    "callchain" is as the kernel wrote it. If the recorder copied stacks instead of
+    walking them (record --call-graph dwarf), it has no user frames:
+    Recording.unwinding() makes batches come with whole callchains.
     """
 
     def __init__(self, data: SampleSource) -> None:
@@ -39,12 +35,12 @@ class Samples:
         self._columns: dict[str, Any] = {}
 
     def keys(self) -> list[str]:
-        """The names of the columns that this recording has."""
+        """Return the names of the columns that this recording has."""
         return ["event", *self._data.column_names]
 
     @property
     def names(self) -> list[str]:
-        """Columns that are no fields of the kernel's; none here."""
+        """Columns besides the kernel's fields; none here."""
         return []
 
     def __iter__(self) -> Iterator[str]:
@@ -73,20 +69,20 @@ class Samples:
             self._keep(missing, self._batches([name for name in missing if name != "event"]))
 
     def _keep(self, names: Collection[str], batches: Iterable[Batch]) -> None:
-        """Make whole columns of those of all batches."""
-        # numpy is loaded when the first column is asked for, not by opening a file
+        """Concatenate the columns of all batches."""
+        # loaded here because opening a file needs no numpy
         import numpy as np
 
         from perfpy.abi.columns import Columns
 
-        wanted = [name for name in names if name != "event"]
-        empty = self._data.no_samples()  # of an event that was never sampled, the others have not its columns
-        parts, events = [Columns(0, {name: empty[name] for name in wanted})], [np.zeros(0, np.int32)]
+        fields_to_keep = [name for name in names if name != "event"]
+        empty = self._data.no_samples()  # an event without samples has columns that the others lack
+        parts, events = [Columns(0, {name: empty[name] for name in fields_to_keep})], [np.zeros(0, np.int32)]
         for batch in batches:
-            parts.append(Columns(len(batch), {name: batch.columns[name] for name in wanted if name in batch.columns}))
+            parts.append(Columns(len(batch), {name: batch.columns[name] for name in fields_to_keep if name in batch.columns}))
             events.append(batch.event)
         fields = Columns.concat(parts)
-        self._columns.update({name: fields[name] for name in wanted})
+        self._columns.update({name: fields[name] for name in fields_to_keep})
         if "event" in names:
             self._columns["event"] = np.concatenate(events)
 
@@ -96,17 +92,17 @@ class Samples:
             raise KeyError(f"no column {name!r}; this recording has {', '.join([*self.keys(), *self.names])}")
 
     def _batches(self, fields: Collection[str]) -> Iterator[Batch]:
-        """The samples, with these columns and perhaps others."""
+        """Yield the samples, with these columns and perhaps others."""
         return self._data.batches(fields)
 
     def to_dict(self, columns: Collection[str] | None = None) -> dict[str, Any]:
-        """Name -> array. columns: those wanted, names included; None: all of keys(). Raises KeyError for an unknown one."""
-        wanted = self.keys() if columns is None else list(columns)
-        self.load(wanted)
-        return {name: self[name] for name in wanted}
+        """Return name -> array. columns: to be read, `names` included; None for all of keys(). Raises KeyError for an unknown name."""
+        selected = self.keys() if columns is None else list(columns)
+        self.load(selected)
+        return {name: self[name] for name in selected}
 
     def to_arrow(self, columns: Collection[str] | None = None) -> Any:
-        """The columns as a pyarrow.Table, ragged ones as lists; columns: as for to_dict. Needs pyarrow."""
+        """Return the columns as a pyarrow.Table, ragged ones as lists; columns: as for to_dict(). Needs pyarrow."""
         import pyarrow
 
         from perfpy.abi.columns import Ragged
@@ -114,7 +110,7 @@ class Samples:
         def converted(column: Any) -> Any:
             if not isinstance(column, Ragged):
                 return pyarrow.array(column)
-            if names := column.values.dtype.names:  # of branches and counter readings
+            if names := column.values.dtype.names:  # branches and counter readings
                 parts = [pyarrow.array(column.values[name]) for name in names]
                 return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.StructArray.from_arrays(parts, names))
             return pyarrow.LargeListArray.from_arrays(column.offsets, pyarrow.array(column.values))
@@ -122,10 +118,10 @@ class Samples:
         return pyarrow.table({name: converted(column) for name, column in self.to_dict(columns).items()})
 
     def to_pandas(self, columns: Collection[str] | None = None) -> Any:
-        """The columns as a pandas.DataFrame, the rows of ragged ones as arrays; columns: as for to_dict. Needs pandas."""
+        """Return the columns as a pandas.DataFrame, the rows of ragged ones as arrays; columns: as for to_dict(). Needs pandas."""
         import pandas
 
         from perfpy.abi.columns import Ragged
 
-        found = self.to_dict(columns)
-        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in found.items()})
+        arrays = self.to_dict(columns)
+        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in arrays.items()})

@@ -1,8 +1,7 @@
-"""SampleSource: where samples come from, for everything that makes numbers of them.
+"""SampleSource: the protocol through which analysis reads samples.
 
-A perf.data file, a pipe, and a recording that was exported to tables are sources (perfpy.perfdata.reader.PerfData); so is whatever
-else has these members: nothing in perfpy.analysis asks for more. What the folded samples of many recordings know before samples are
-read is a SourceHeader.
+perfpy.perfdata.reader.PerfData implements it for perf.data files, pipes and recordings exported to tables; any other class with these
+members works, too. SourceHeader is the part that is known before samples are read, which merged profiles of many recordings also have.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SourceHeader(Protocol):
-    """What is known of a source before its samples are read."""
+    """The part of a source that is known before its samples are read."""
 
     @property
     def events(self) -> Sequence[FileEvent]:
@@ -33,7 +32,7 @@ class SourceHeader(Protocol):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """What the recorder wrote about the machine and itself, by name (perfpy.perfdata.container.features)."""
+        """The header's features of the machine and the recorder, by name (perfpy.perfdata.container.features)."""
 
     @property
     def tracing(self) -> Tracing | None:
@@ -49,9 +48,9 @@ class SourceHeader(Protocol):
 
 
 class SampleSource(SourceHeader, Protocol):
-    """Samples as columns, in batches, and the records beside them.
+    """Samples as columns, in batches, and the side-band records.
 
-    The order of delivery is a number for each sample and each record, its key: both are delivered by ascending keys.
+    The order of delivery is a key for each sample and each record: both are delivered by ascending keys.
     """
 
     @property
@@ -60,7 +59,7 @@ class SampleSource(SourceHeader, Protocol):
 
     @property
     def warnings(self) -> list[str]:
-        """What was left out and why, in one line each; grows while the source is read."""
+        """One line for each skipped part; grows while the source is read."""
 
     @property
     def sample_counts(self) -> Counter[int]:
@@ -72,7 +71,7 @@ class SampleSource(SourceHeader, Protocol):
 
     @property
     def part_count(self) -> int:
-        """In how many parts `stored` can be read."""
+        """The number of parts that `stored` can read."""
 
     @property
     def column_names(self) -> list[str]:
@@ -82,35 +81,35 @@ class SampleSource(SourceHeader, Protocol):
         """Return the columns of no samples, each of its type."""
 
     def has(self, field: int) -> bool:
-        """Tell whether samples of any event have a field (perfpy.abi.flags.SampleType)."""
+        """Whether samples of any event have a field (perfpy.abi.flags.SampleType)."""
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
-        """Return the records that are no samples, in order of delivery; types: those of these types only."""
+        """Return the records other than samples, in order of delivery; types: only records of these types."""
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """Yield all samples in order of delivery, some thousands at a time.
 
         Args:
-            fields: the columns wanted; None: all.
-            more: makes further columns.
+            fields: the columns to read; None for all.
+            more: computes further columns.
         """
 
     def stored(
         self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
     ) -> Iterator[StoredBatch]:
-        """Yield all samples in the order of the source: as `batches`, but cheaper.
+        """Yield all samples in the order of the source: like batches(), but cheaper.
 
         Args:
-            fields: the columns wanted; None: all.
-            parts: indexes of parts, of which there are `part_count`; one batch for each. None: all.
-            more: makes further columns.
+            fields: the columns to read; None for all.
+            parts: indexes below `part_count`, one batch for each; None for all.
+            more: computes further columns.
         """
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
-        """Return the keys of samples among those of side-band records of the same time."""
+        """Return the delivery keys of samples, ordered among side-band records of the same time."""
 
     def share_read(self, batch: Batch) -> float:
-        """Return how much of the source is read after a batch, from 0 to 1."""
+        """Return the share of the source that is read after a batch, from 0 to 1."""
 
     def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
-        """Count the samples of one event for another one from now on; rates: their unit in that of the other."""
+        """Count the samples of `event` for `into` from now on; rates: converts their periods to the unit of `into`."""

@@ -1,8 +1,6 @@
-"""A recording without its samples, and the whole one again: for tables that keep samples as columns.
+"""Split a recording into a small perf.data without samples and their columns, and join both again: for tables of samples.
 
-What enters: a PerfData; later the skeleton, and the samples as columns. What leaves: a small perf.data with everything else, and how many
-samples come before each of its records; later a perf.data whose records stand in order of delivery. Of samples, registers,
-copies of stacks and readings of groups are left out.
+The joined perf.data has its records in order of delivery, and no registers, copies of stacks and group readings.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ _LEFT_OUT: Final = frozenset((
 
 
 class Skeleton(NamedTuple):
-    """All of a recording but the samples: the bytes of a perf.data, and for each of its records the delivery key."""
+    """A recording without its samples: the bytes of a perf.data, and the delivery key of each of its records."""
 
     file: bytes
     keys: NDArray[np.uint64]
 
 
-def skeleton_of(data: PerfData) -> Skeleton:
-    """What is to be kept beside the samples. Raises PerfError for recordings of the other byte order."""
+def make_skeleton(data: PerfData) -> Skeleton:
+    """Return the skeleton of a recording. Raises PerfError for recordings of the other byte order."""
     if data.endian != NATIVE_ENDIAN:
-        raise PerfError(f"{data.path}: it is of the other byte order; export it on a machine like the one that recorded it")
+        raise PerfError(f"{data.path}: recorded on a machine of the other byte order; export it on a machine like that one")
     keys = []
     with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
         writer = FileWriter(os.path.join(folder, "perf.data"))
@@ -59,7 +57,7 @@ def skeleton_of(data: PerfData) -> Skeleton:
                 if raw.type not in _LEFT_OUT:
                     keys.append(raw.key)
                     writer.write(with_header(raw.type, raw.misc, raw.body, data.endian))
-            if not keys:  # a file without any record was never finished, for its readers
+            if not keys:  # readers take a file without any record for unfinished
                 keys.append(0)
                 writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", data.endian))
             features = {number: section for number, section in features_of(data).items() if number != _NOT_KEPT}
@@ -69,10 +67,13 @@ def skeleton_of(data: PerfData) -> Skeleton:
             writer.close()
 
 
-def whole_recording(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> BinaryIO:
-    """A perf.data again, as an open file that has no name.
+def join_skeleton(skeleton: bytes, before: NDArray[np.int64], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> BinaryIO:
+    """Join a skeleton and its samples; return the perf.data as an open file without a name.
 
-    before: how many samples come before each record of the skeleton; samples: the events' indexes, and the columns, piece by piece.
+    Args:
+        skeleton: the bytes of a perf.data.
+        before: int64[n], the number of samples before each record of the skeleton.
+        samples: the events' indexes, and the columns, batch by batch.
     """
     with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
         path = os.path.join(folder, "skeleton.data")
@@ -91,10 +92,10 @@ def whole_recording(skeleton: bytes, before: NDArray[np.int64], samples: Iterabl
 
 
 def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Ragged], writer: FileWriter) -> None:
-    """Write the records and the samples that come before each."""
+    """Write the records, and the samples before each."""
     records = [with_header(raw.type, raw.misc, raw.body, data.endian) for raw in data.side_band().raw()]
     if len(records) != len(before):
-        raise BadPerfDataError(data.path, f"{len(before)} records were exported, and {len(records)} are there")
+        raise BadPerfDataError(data.path, f"{len(before)} records were exported, the file has {len(records)}")
     order = np.argsort(before, kind="stable").tolist()
     positions = before.tolist()
     done = number = 0
@@ -112,7 +113,7 @@ def _interleave(data: PerfData, before: NDArray[np.int64], samples: Iterator[Rag
 
 
 def _encoded(attrs: list[EventAttr], samples: Iterable[tuple[NDArray[np.int32], Columns]]) -> Iterator[Ragged]:
-    """The samples of each piece as records, a row each, of whole words."""
+    """Yield the samples of each batch as records, one row each, in whole words."""
     for event, columns in samples:
         present = np.flatnonzero(np.bincount(event, minlength=1)).tolist() if len(event) else []
         parts, rows = [], []

@@ -1,7 +1,4 @@
-"""Folders of tables (perfpy export --parquet): how they are known, and which recordings are in them.
-
-What enters: a path. What leaves: whether it is one, and the paths of the recordings in it, by which each can be opened.
-"""
+"""Recognize folders of tables (perfpy export --parquet), and list the recordings in them."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ SUFFIX: Final = ".parquet"
 
 
 def recordings_in(origin: Any) -> list[str]:
-    """The recordings of a folder of tables, or the one recording of such a folder that a path names; [] for anything else."""
+    """Return the paths of the recordings in a folder of tables, or of the one recording that `origin` names; [] for anything else."""
     if not isinstance(origin, (str, os.PathLike)):
         return []
     path = os.fspath(origin)
     if path.endswith(SUFFIX):
         folder, name = os.path.split(os.path.abspath(path))
-        known = os.path.basename(folder) == RECORDINGS and os.path.isfile(os.path.join(os.path.dirname(folder), MARKER))
-        return [os.path.join(folder, name)] if known else []
+        is_recording = os.path.basename(folder) == RECORDINGS and os.path.isfile(os.path.join(os.path.dirname(folder), MARKER))
+        return [os.path.join(folder, name)] if is_recording else []
     folder = os.path.join(path, RECORDINGS)
     if not (os.path.isdir(folder) and os.path.isfile(os.path.join(path, MARKER))):
         return []

@@ -1,7 +1,6 @@
-"""Periods of an event as time: what a sample of a thread stands for, by how long that thread ran.
+"""Convert periods of an event to time on the CPU.
 
-What enters: the samples of an event, and the time on the CPU of each thread. What leaves: columns in which the periods of this event
-are ns. The sum over a thread's samples is the time that it ran; among them it is shared as the event's periods are.
+The sum over a thread's samples is the time that the thread ran; its samples share it in proportion to their periods.
 """
 
 from __future__ import annotations
@@ -20,7 +19,15 @@ if TYPE_CHECKING:
 
 
 class ThreadRates:
-    """ns for a unit of an event's period, by thread. event: its index; rates: tid -> ns; threads: whose rates are known."""
+    """Nanoseconds per unit of an event's period, by thread.
+
+    Attributes:
+        threads: the threads with a rate.
+
+    Args:
+        event: the event's index.
+        rates: tid -> ns.
+    """
 
     def __init__(self, event: int, rates: Mapping[int, float]) -> None:
         self._event = event
@@ -29,7 +36,7 @@ class ThreadRates:
         self._rates = np.array([rates[tid] for tid in sorted(rates)], np.float64)
 
     def change(self, columns: Columns, events: NDArray[np.int32]) -> None:
-        """Turn the periods among the columns into ns."""
+        """Convert the event's periods in these columns to ns, in place."""
         if "period" not in columns or "tid" not in columns or not len(self._tids):
             return
         rows = np.flatnonzero(events == self._event)
@@ -42,9 +49,14 @@ class ThreadRates:
 
 
 def thread_rates(event: int, batches: Iterable[Any], running: Mapping[int, int]) -> ThreadRates:
-    """The rates of an event. batches: all samples, with tid, period and time; running: tid -> ns on the CPU.
+    """Compute the rates of an event.
 
-    A thread of which that is not known never left the CPU: it ran from its first sample to its last.
+    A thread without a running time never left the CPU: it ran from its first sample to its last.
+
+    Args:
+        event: the event's index.
+        batches: all samples, with tid, period and time.
+        running: tid -> ns on the CPU.
     """
     periods: Counter[int] = Counter()
     ranges: dict[int, tuple[int, int]] = {}
@@ -56,8 +68,8 @@ def thread_rates(event: int, batches: Iterable[Any], running: Mapping[int, int])
         for index, tid in enumerate(tids.tolist()):
             periods[tid] += int(totals[index])
             if tid not in running:
-                mine = times[position.ravel() == index]
+                thread_times = times[position.ravel() == index]
                 first, last = ranges.get(tid, (1 << 63, 0))
-                ranges[tid] = min(first, int(mine.min())), max(last, int(mine.max()))
-    known = {tid: last - first for tid, (first, last) in ranges.items()} | dict(running)
-    return ThreadRates(event, {tid: known.get(tid, 0) / period for tid, period in periods.items() if period})
+                ranges[tid] = min(first, int(thread_times.min())), max(last, int(thread_times.max()))
+    running_times = {tid: last - first for tid, (first, last) in ranges.items()} | dict(running)
+    return ThreadRates(event, {tid: running_times.get(tid, 0) / period for tid, period in periods.items() if period})

@@ -1,9 +1,4 @@
-"""All samples of one tracepoint: their usual columns, and one for each field of the tracepoint.
-
-What enters: a PerfData, the tracepoint's name, batches of its samples. What
-leaves: two mappings from names to numpy columns, or a UsageError where the
-recording does not say what the fields are.
-"""
+"""All samples of one tracepoint: their columns, and one column per field of the tracepoint."""
 
 from __future__ import annotations
 
@@ -24,11 +19,14 @@ if TYPE_CHECKING:
 
 
 def tracepoint_samples(data: PerfData, name: str, batches: Iterable[Batch]) -> tuple[Columns, dict[str, Any]]:
-    """(the samples' columns without the raw one, the tracepoint's fields as columns). Raises UsageError."""
+    """Return the samples' columns without the raw one, and the tracepoint's fields as columns.
+
+    Raises UsageError if the recording has no format of the tracepoint.
+    """
     event = next((event for event in data.events if event.name == name and event.attr.type == PerfType.TRACEPOINT), None)
     if event is None or data.tracing is None or event.attr.config not in data.tracing.formats:
-        known = ", ".join(event.name for event in data.events if event.tracepoint) or "none"
-        raise UsageError(f"no tracepoint {name!r} with known fields in {data.path}; it has: {known}")
+        names = ", ".join(event.name for event in data.events if event.tracepoint) or "none"
+        raise UsageError(f"no tracepoint {name!r} with known fields in {data.path}; its tracepoints: {names}")
     parts = [batch.columns.take(np.flatnonzero(batch.event == event.index)) for batch in batches]
     samples = Columns.concat(parts if any("raw" in part for part in parts) else [*parts, data.records.no_samples()])
     raw = samples.pop("raw", None)

@@ -1,10 +1,10 @@
-"""Recording: what perfpy.open() returns, which joins the parts of the reading half.
+"""Recording: what perfpy.open() returns. It joins the layers of the reading half: columns, reports, stacks, pages, annotated code.
 
-What enters: a perf.data (path, "-", file descriptor, binary file). What
-leaves: what it holds, and what is made of that:
-columns with names, reports, stacks, flame graphs, annotated code. The layers
-below know nothing of each other's users; the commands above call nothing but
-this.
+The layers below do not know each other's users; the commands above use only this package.
+
+Modules:
+
+exported  read a recording from a folder of tables
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """A perf.data file, open.
+    """An open perf.data file.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as recording:
@@ -65,19 +65,19 @@ class Recording:
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
         exported = recordings_in(origin)
-        self._file: BinaryIO | None = None  #: without a name, where it was exported
-        self._known: KeptSymbols | None = None  #: its symbols, where it was exported
-        self._unwound = False  #: whether its callchains were made of copies of stacks that are no longer there
+        self._file: BinaryIO | None = None  #: unnamed, of an exported recording
+        self._known: KeptSymbols | None = None  #: of an exported recording
+        self._unwound = False  #: whether its callchains were unwound from stack copies that are no longer there
         if exported:
             self.data = self._of_tables(exported)
         else:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-        self.symbol_options = symbols  #: where to look where a method is not told
+        self.symbol_options = symbols  #: for methods without symbol options
         self._symbolizers: list[Symbolizer] = []
         self.sample_filter: SampleFilter | None = None  #: of where()
 
     def _of_tables(self, exported: list[str]) -> PerfData:
-        """One that was exported: its records stand in order of delivery."""
+        """Open an exported recording, whose records stand in order of delivery."""
         from perfpy.recording.exported import ExportedSymbols, open_exported  # needs pyarrow
 
         if len(exported) > 1:
@@ -95,7 +95,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Close the file; arrays and records already handed out stay valid."""
+        """Close the file; arrays and records already returned stay valid."""
         self.data.close()
         if self._file is not None:
             self._file.close()
@@ -107,43 +107,43 @@ class Recording:
 
     @property
     def events(self) -> list[FileEvent]:
-        """The events recorded, with their attrs and names."""
+        """The recorded events, with their attrs and names."""
         return self.data.events
 
     @property
     def header(self) -> Mapping[str, Any]:
-        """What the recorder wrote about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.container.features)."""
+        """The recorder's data about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.container.features)."""
         return self.data.features
 
     @property
     def title(self) -> str:
-        """What was recorded: the recorder's command line, or the path where the file does not say."""
+        """The recorder's command line, or else the path."""
         command = self.header.get("cmdline")
         return " ".join(command) if isinstance(command, (tuple, list)) else str(command or self.path)
 
     @property
     def environment(self) -> list[str]:
-        """Where and how long, in short phrases: host, kernel, architecture, seconds."""
-        found = [str(self.header[name]) for name in ("hostname", "osrelease", "arch") if self.header.get(name)]
+        """Host, kernel, architecture and duration, as short phrases."""
+        phrases = [str(self.header[name]) for name in ("hostname", "osrelease", "arch") if self.header.get(name)]
         span = self.header.get("sample_time")
         if span is not None and span.last > span.first:
-            found.append(f"{(span.last - span.first) / 1e9:.3g} s")
-        return found
+            phrases.append(f"{(span.last - span.first) / 1e9:.3g} s")
+        return phrases
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read and was left out, a line each; grows while the file is read and symbols are asked for."""
+        """One line for each part of the file that was skipped; grows while the file is read and symbols are resolved."""
         files = (str(file) for symbolizer in self._symbolizers for file in symbolizer.unreadable())
         return [*self.data.warnings, *(file for file in dict.fromkeys(files) if file not in self.data.warnings)]
 
     def times(self) -> RecordedTimes:
-        """When the first and the last sample were taken, in ns, as the header or else the samples say."""
+        """Return the times of the first and the last sample, in ns, from the header or else from the samples."""
         from perfpy.analysis.filters.time_ranges import RecordedTimes
 
         return RecordedTimes(self.path, *self.data.sample_times)
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one part of the recording (see perfdata.records.delivery_spans), as from batches(); None where there are none."""
+        """Return the samples of one span (perfpy.perfdata.records.delivery_spans), like batches(); None if it is empty."""
         from perfpy.perfdata.records.batches import Batch  # numpy is loaded when samples are asked for
 
         batch = self.data.batch_of(span, fields, more)
@@ -152,25 +152,26 @@ class Recording:
         return Batch(batch.columns, batch.event, self.data.settled_keys(batch), batch.offset)
 
     def unwinding(self, symbols: SymbolOptions | None = None, *, max_stack: int = 127) -> UserCallchains | None:
-        """What makes whole callchains of copied stacks, for `batches`; None where the recording has no copies.
+        """Return the unwinder of copied stacks, for batches(); None if the recording has no copies.
 
-        The "callchain" column goes on, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
-        innermost first: `recording.batches(["callchain"], recording.unwinding())`. symbols: where files are; max_stack: of each part.
+        The "callchain" column then continues, after the kernel's part and a marker (PERF_CONTEXT_USER), with the user's frames,
+        innermost first: `recording.batches(["callchain"], recording.unwinding())`.
+
+        symbols: where to look for files; max_stack: limit of each part.
         """
         from perfpy.analysis.samples.user_callchains import user_callchains
 
         return user_callchains(self.data, self.symbolizer(symbols), max_stack)
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
-        """The records that are no samples, in order of delivery: an iterable of SideRecord.
+        """Return the records other than samples, in order of delivery: an iterable of SideRecord.
 
-        types: only records of these types (perfpy.abi.flags.RecordType); by
-        default all but FINISHED_ROUND.
+        types: only records of these types (perfpy.abi.flags.RecordType); by default all but FINISHED_ROUND.
         """
         return self.data.side_band(types)
 
     def records(self) -> Iterator[Any]:
-        """Everything in order of delivery: samples as Sample, other records as values of perfpy.abi.records and user_records."""
+        """Yield everything in order of delivery: samples as Sample, other records as values of perfpy.abi.records and user_records."""
         others = iter(self.data.side_band())
         other = next(others, None)
         for batch in self.batches():
@@ -185,38 +186,37 @@ class Recording:
             other = next(others, None)
 
     def tracepoint(self, name: str) -> TracepointSamples:
-        """The samples of the tracepoint event `name` ("sched:sched_switch"), its fields as columns (perfdata.tracepoint_columns).
+        """Return the samples of a tracepoint event ("sched:sched_switch"), its fields as columns.
 
-        Raises UsageError when the recording has no tracepoint of this name, or
-        does not say what its fields are, or has not recorded them.
+        Raises UsageError if the recording has no tracepoint of this name, no format of its fields, or no raw data.
         """
-        # numpy is loaded when samples are asked for, not by opening a file
+        # loaded here because opening a file needs no numpy
         from perfpy.perfdata.tracepoint_columns import tracepoint_samples
 
         return TracepointSamples(*tracepoint_samples(self.data, name, self.batches()))
 
     @cached_property
     def timeline(self) -> TaskTimeline:
-        """Commands and address spaces of all tasks over time; threads lose their names when they exit."""
+        """The commands and address spaces of all tasks over time; threads lose their names when they exit."""
         return self.make_timeline(keep_exited=False)
 
     def make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
-        """A new timeline; keep_exited: threads keep their names when they exit, as perf report has it."""
+        """Return a new timeline; keep_exited: threads keep their names when they exit, as in perf report."""
         from perfpy.abi.task_columns import TASK_TYPES
         from perfpy.symbols.tasks.address_space import TaskTimeline, kernel_name
 
         listed = self.data.features.get("build_id", ())
         build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
-        types = TASK_TYPES - {RecordType.EXIT} if keep_exited else TASK_TYPES  # the ends of processes are then of no interest
+        types = TASK_TYPES - {RecordType.EXIT} if keep_exited else TASK_TYPES  # exits do not matter then
         return TaskTimeline(self.data.side_band(types).tasks(), build_ids=build_ids, kernel_name=kernel, keep_exited=keep_exited)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
-        """A new Symbolizer for the recording's addresses; options: where to look for symbols."""
+        """Return a new Symbolizer for the recording's addresses; options: where to look for symbols."""
         return self.new_symbolizer(self.timeline, options)
 
     def new_symbolizer(self, timeline: TaskTimeline, options: SymbolOptions | None, shared: SharedFiles | None = None) -> Symbolizer:
-        """A new Symbolizer, by a timeline of the recording; shared: files that were found for other recordings."""
+        """Return a new Symbolizer for a timeline of the recording; shared: files found for other recordings."""
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
         from perfpy.symbols.symbolizer import Symbolizer
 
@@ -225,15 +225,15 @@ class Recording:
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)
         unwound = self._unwound or any(event.attr.sample_type & SampleType.STACK_USER for event in self.events)
-        wanted = symbolizer.inline
-        if wanted is not Inline.NONE and (unwound or wanted is not Inline.UNWOUND_AS_PERF):
+        inline = symbolizer.inline
+        if inline is not Inline.NONE and (unwound or inline is not Inline.UNWOUND_AS_PERF):
             from perfpy.debuginfo.inlined_frames import give_inlined
 
             give_inlined(symbolizer, unwound=unwound)
         return symbolizer
 
     def _bpf_code(self) -> dict[str, tuple[bytes, int]]:
-        """The code of BPF programs by their names, and the ELF machine that it is for."""
+        """Return the code of BPF programs by name, and its ELF machine."""
         from perfpy.perfdata.container.bpf_programs import bpf_functions
         from perfpy.symbols.files.elf import MACHINES
 
@@ -243,10 +243,10 @@ class Recording:
 
     @cached_property
     def pmcu(self) -> PmcuTrace | None:
-        """What a HiSilicon PMCU counted, as columns (to_dict(), batches()); None where none was recorded. Raises BadPerfDataError."""
+        """The counts of a HiSilicon PMCU as columns (to_dict(), batches()); None without. Raises BadPerfDataError."""
         if not self.data.has_pmcu:
             return None
-        # numpy is loaded for the records, not for the header
+        # loaded here because headers need no numpy
         from perfpy.auxtrace.recorded_pmcu import pmcu_trace
 
         trace = pmcu_trace(self.data)
@@ -254,9 +254,9 @@ class Recording:
         return trace
 
     def merge_off_cpu(self) -> None:
-        """From here on time on the CPU and off it (record --off-cpu) are one event, told apart by the sort key state.
+        """Merge time on the CPU and off it (record --off-cpu) into one event from now on; the sort key state separates them.
 
-        Raises PerfError where the recording has not both.
+        Raises PerfError if the recording does not have both.
         """
         from perfpy.analysis.samples.wait_events import merge_off_cpu
 
@@ -272,7 +272,7 @@ class Recording:
     @cached_property
     def samples(self) -> NamedSamples:
         """All samples as columns, names included: recording.samples["ip"], recording.samples["symbol"]."""
-        # numpy is loaded when samples are asked for, not by opening a file
+        # loaded here because opening a file needs no numpy
         from perfpy.analysis.named_samples import NamedSamples
         from perfpy.analysis.sample_names import Naming
 
@@ -294,12 +294,16 @@ class Recording:
         event: str | Iterable[str] | None = None,
         time: str | tuple[float | str | None, float | str | None] | None = None,
     ) -> Recording:
-        """The same recording, narrowed to some samples: for its samples, batches, report, stacks and flamegraph.
+        """Return the same recording, restricted to some samples: for its samples, batches, report, stacks and flamegraph.
 
-        Each condition takes one value or several; all that are given must hold. dso, symbol: of the sampled address;
-        event: by its name, with or without modifiers. time: from and to, in seconds from the first sample or as a text
-        ("1.5s", "200ms", "10%"), None for an open end; or a text as --time takes it. The side-band stays whole;
+        All given conditions must hold; each takes one value or several. The side-band stays whole;
         the file is shared, and closed with this recording. Raises TypeError, ValueError, UsageError.
+
+        Args:
+            dso, symbol: of the sampled address.
+            event: by its name, with or without modifiers.
+            time: from and to, in seconds from the first sample or as texts ("1.5s", "200ms", "10%"), None for an open end;
+                or a text as --time takes it.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -310,11 +314,11 @@ class Recording:
         from perfpy.analysis.filters.conditions import both, conditions
 
         sets = {"pid": pid, "tid": tid, "cpu": cpu, "comm": comm, "dso": dso, "symbol": symbol}
-        asked = conditions(self.events, self.times, event=event, time=time, **sets)
-        return self.narrowed(asked if self.sample_filter is None else both(self.sample_filter, asked))
+        sample_filter = conditions(self.events, self.times, event=event, time=time, **sets)
+        return self.narrowed(sample_filter if self.sample_filter is None else both(self.sample_filter, sample_filter))
 
     def narrowed(self, sample_filter: SampleFilter, symbols: SymbolOptions | None = None) -> Recording:
-        """The same recording with these samples alone, in place of what where() left; symbols: where to look for symbols, where told."""
+        """Return the same recording with this filter in place of where()'s; symbols: where to look for symbols, if given."""
         from copy import copy
 
         part = copy(self)
@@ -325,18 +329,19 @@ class Recording:
         return part
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
-        """The samples that where() left in order of delivery, some thousands at a time, as columns.
+        """Yield the samples in order of delivery, some thousands at a time, as columns.
 
-        fields: names of the columns wanted, of which those that the recording
-        lacks are left out; None: all. more: makes further columns (see
-        unwinding). Memory stays bounded however large the file is. A batch has `columns` (as Samples), `event` (indexes into
-        Recording.events), `key` (the ordinal in the order of delivery) and
-        `offset` (in the file, in bytes), one row a sample.
+        Memory stays bounded however large the file is. A batch has `columns` (as Samples), `event` (indexes into
+        Recording.events), `key` (the ordinal in the order of delivery) and `offset` (in the file, in bytes), one row a sample.
+
+        Args:
+            fields: names of columns; unknown ones are skipped. None for all.
+            more: computes further columns (see unwinding()).
         """
         if self.sample_filter is not None:
             yield from self.samples.batches(fields, more)
             return
-        # numpy is loaded when samples are asked for, not by opening a file
+        # loaded here because opening a file needs no numpy
         from perfpy.perfdata.records.batches import Batch
 
         for batch in self.data.batches(fields, more):
@@ -352,13 +357,13 @@ class Recording:
         progress: Callable[[float], None] | None = None,
         jobs: int = 1,
     ) -> Report:
-        """A histogram of the samples, for each event.
+        """Return a histogram of the samples, for each event.
 
-        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text with commas (default: "comm,dso,symbol"); callers: count
-        callers, too, and keep call trees; options: everything that perf report can be asked, instead of these; symbols: where to look
-        for symbols; progress: called with the share of the file that has been read; jobs: how many processes may be forked for large
-        files (0: as many as CPUs). Raises UsageError for unknown keys. The report is a sequence of rows, has
-        to_pandas(), to_arrow() and to_dict(), and shows itself in notebooks.
+        The report is a sequence of rows, with to_pandas(), to_arrow() and to_dict(), and displays in notebooks. Raises UsageError.
+
+        by: sort keys such as "comm", "dso", "symbol", "pid", "cpu", or a text with commas (default: "comm,dso,symbol");
+        callers: count callers, too, and keep call trees; options: all options of perf report, instead of by and callers;
+        progress: called with the share read, 0 to 1; jobs: processes for large files (0: one per CPU).
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -371,7 +376,7 @@ class Recording:
         from perfpy.analysis.report.report import make_report
 
         if options is not None and (by or callers):
-            raise UsageError("report(options=...) says everything: leave out by and callers")
+            raise UsageError("report(options=...) replaces by and callers; drop them")
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
@@ -386,7 +391,7 @@ class Recording:
     def changes(
         self, after: Recording, by: str | Sequence[str] = "dso,symbol", *, symbols: SymbolOptions | None = None
     ) -> list[RecordingChanges]:
-        """What changed from this recording to another one: see perfpy.diff."""
+        """Compare with another recording; return the changes: see perfpy.diff."""
         from perfpy.analysis.report.recording_changes import names_for_both, recording_changes
 
         commands = [{row.texts["comm"]: row.period for row in one.report(by="comm", symbols=symbols)} for one in (self, after)]
@@ -401,10 +406,9 @@ class Recording:
         symbols: SymbolOptions | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> Annotation:
-        """The code of functions, with the samples at each instruction; it needs objdump, or the package capstone.
+        """Return the code of functions, with the samples of each instruction. Needs objdump, or the package capstone.
 
-        function: only the one of this name; options: which samples count (its columns are not asked), instead of this; symbols,
-        progress: as for `report`.
+        function: only the one of this name; options: the samples that count (its columns are ignored), instead of function.
 
             for code in recording.annotate("main").functions():
                 for line in code.rows():
@@ -416,15 +420,15 @@ class Recording:
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.analysis.report.report import make_report
 
-        asked = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        asked = asked._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
-        asked = asked._replace(sample_filter=self.within(asked.sample_filter))
-        timeline = self.make_timeline(keep_exited=asked.keep_exited)
+        report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
+        report_options = report_options._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
+        report_options = report_options._replace(sample_filter=self.within(report_options.sample_filter))
+        timeline = self.make_timeline(keep_exited=report_options.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
-        return Annotation(make_report(self.data, timeline, symbolizer, asked, progress=progress), symbolizer)
+        return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 
     def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
-        """The source files that samples are from, line by line, of each event.
+        """Return the samples of each line of source files, for each event.
 
         for file in recording.source_files()[0].files:
             for line in file.lines:
@@ -449,20 +453,22 @@ class Recording:
         most_samples: int = 0,
         jobs: int = 1,
     ) -> list[Stacks]:
-        """The whole stacks of each event, for flame graphs and exports.
+        """Return the whole stacks of each event, for flame graphs and exports.
 
-        timed: with the single samples; latency: weighted by shares of the wall clock; sites: with addresses and lines;
-        payloads: with the data of tracepoints for the single samples; most_samples: of more single samples those alike but for
-        their times are put together (0: never); jobs: as for report.
+        Args:
+            timed: keep the single samples; payloads: with the data of tracepoints.
+            latency: weight samples by shares of the wall clock.
+            sites: keep addresses and lines.
+            most_samples: merge single samples that differ only in time above this number (0: never); jobs: as for `report`.
         """
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.stacks.stack_builder import make_stacks
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self.new_symbolizer(timeline, symbols)
-        wanted = self.within(sample_filter or SampleFilter())
+        combined_filter = self.within(sample_filter or SampleFilter())
         more = {"timed": timed, "latency": latency, "sites": sites, "payloads": payloads}
-        return make_stacks(self.data, timeline, symbolizer, wanted, **more, most_samples=most_samples, jobs=jobs)
+        return make_stacks(self.data, timeline, symbolizer, combined_filter, **more, most_samples=most_samples, jobs=jobs)
 
     def page(
         self,
@@ -472,10 +478,10 @@ class Recording:
         symbols: SymbolOptions | None = None,
         code: bool = True,
     ) -> str:
-        """The profile as a page: one HTML file for any browser, complete in itself.
+        """Return the profile as a page: one self-contained HTML file for any browser.
 
-        stacks: of which it is made (default: all, with their times); code: with that of the hottest functions, for which
-        objdump is run, and lines of source files.
+        stacks: shown in the page (default: all, with their times); code: include the code of the hottest functions (from objdump),
+        and lines of source files.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -501,7 +507,7 @@ class Recording:
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
     ) -> str:
-        """The same of what changed from this recording to another one. stacks: of both, comparable (analysis.stacks.matching).
+        """Return the page of the changes from this recording to another one. stacks: of both, comparable (perfpy.analysis.stacks.matching).
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
@@ -512,14 +518,15 @@ class Recording:
 
         both = (self, after)
         first, second = stacks or [one.stacks(symbols, timed=True, most_samples=MOST_ROWS) for one in both]
-        told = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
-        return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", told), after=second)
+        titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
+        return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
-        """Write the profile as a page with flame graph, time line and tables: one HTML file for any browser, complete in itself.
+        """Write the profile as a page with flame graph, time line and tables: one self-contained HTML file for any browser.
 
-        after: a second recording; the page shows then what changed from this
-        one to that. symbols: where to look for symbols. No program is run for it: page() has code, too. Raises OutputFailedError.
+        No program is run for it; page() includes code. Raises OutputFailedError.
+
+        after: a second recording; the page then shows the changes from this one to that.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -533,10 +540,10 @@ class Recording:
             raise OutputFailedError(os.fspath(path), error.strerror or str(error)) from None
 
     def to_parquet(self, folder: str | PathLike[str], *, symbols: SymbolOptions | None = None) -> Exported:
-        """Add this recording to the tables in a folder (perfpy.views.parquet says which), for DuckDB, Polars, Spark; needs pyarrow.
+        """Add this recording to the tables in a folder (perfpy.views.parquet lists them), for DuckDB, Polars, Spark. Needs pyarrow.
 
-        symbols: where to look for symbols. perfpy.open() reads it back. Returns its key in the tables, how many samples and bytes were
-        written. A recording that is there already is written anew. Raises PerfError, OutputFailedError.
+        A recording that the folder has already is replaced. perfpy.open() reads it back. Returns its key in the tables, and the numbers of
+        samples and bytes written. Raises PerfError, OutputFailedError.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as recording:
@@ -548,15 +555,14 @@ class Recording:
         return export(self, os.fspath(folder), symbols)
 
     def within(self, sample_filter: SampleFilter) -> SampleFilter:
-        """A filter within what where() left."""
+        """Combine a filter with that of where()."""
         return sample_filter if self.sample_filter is None else sample_filter._replace(within=self.sample_filter)
 
     def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
-        """What words the data of tracepoints; None where the recording describes none."""
+        """Return the texts of tracepoint data; None if the recording has no tracepoints."""
         return self._payloads(self.symbolizer(symbols))
 
     def _payloads(self, symbolizer: Symbolizer) -> PayloadTexts | None:
-        """What words the data of tracepoints; None where the recording describes none."""
         tracing = self.data.tracing
         if tracing is None:
             return None
@@ -566,7 +572,7 @@ class Recording:
 
 
 class _Display:
-    """Words reports, loaded when one is shown."""
+    """The texts of reports, loaded when one is shown."""
 
     def report_text(self, report: Report, /) -> str:
         from perfpy.views.report.notebook import report_text
@@ -580,7 +586,7 @@ class _Display:
 
 
 def _memory_words(options: ReportOptions) -> MemoryWords | None:
-    """What words data_src; None where a report does not show it."""
+    """Return the function that formats data_src; None if a report does not show it."""
     from perfpy.analysis.sortkeys.sort_key import Mode
 
     if options.wanted.mode is not Mode.MEMORY:

@@ -1,7 +1,6 @@
-"""A recording out of a folder of tables: the perf.data that it was, but for what is not exported.
+"""Read a recording from a folder of tables: the original perf.data, except for the parts that are not exported.
 
-What enters: the path of one of the recordings (perfpy.perfdata.tables_folder). What leaves: an open file. Layout of the tables:
-perfpy.views.parquet. Needs pyarrow.
+Layout of the tables: perfpy.views.parquet. Needs pyarrow.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.samples import BRANCH_DTYPE
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.bounded_tables import opened_table
-from perfpy.perfdata.skeleton import whole_recording
+from perfpy.perfdata.bounded_tables import open_table
+from perfpy.perfdata.skeleton import join_skeleton
 from perfpy.perfdata.tables_folder import VERSION
 from perfpy.symbols.symbol_table import SymbolTable, named
 from perfpy.untrusted.expansion import ExpansionError
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_NUMBER, _OBJECT = 8, 200  # bytes of a value: of a number, and of one in a row of Python's
-#: of the whole tables: many times what a recording of a day has
+_NUMBER, _OBJECT = 8, 200  # bytes of a value: of a number, and of an object in a row
+#: of all tables: many times a day's recording
 _MOST: Final = 4 << 30
 _OF_SYMBOLS: Final = ("start", "end", "name", "build_id", "path", "inlined")
 _OWN: Final = ("recording", "at", "event", "task", "symbol", "frame", "stack", "chain", "event_in_file", "host", "day")
 
 
 def open_exported(path: str) -> tuple[BinaryIO, bool]:
-    """The recording as an open file without a name; whether its callchains were unwound. Raises BadPerfDataError."""
+    """Return the recording as an open file without a name, and whether its callchains were unwound. Raises BadPerfDataError."""
     from perfpy.views.parquet.tables import require_pyarrow
 
     require_pyarrow()
@@ -48,22 +47,22 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
         files = sorted(glob(os.path.join(escape(folder), "samples", "host=*", "day=*", f"{key}.parquet")), key=os.path.dirname)
         before = np.array(about["before"][0].as_py(), np.int64)
         samples = (part for file in files for part in _samples(file, chains))
-        return whole_recording(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
+        return join_skeleton(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
     except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise BadPerfDataError(
-            path, f"no recording that perfpy exported (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
+            path, f"not a recording exported by perfpy (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
         ) from None
 
 
 class ExportedSymbols:
-    """The symbols of a folder of tables: those that samples and callchains of its recordings fell into."""
+    """The symbols of a folder of tables: those of its recordings' samples and callchains."""
 
     def __init__(self, path: str) -> None:
-        """path: of one of the recordings."""
+        """Set the folder; path: of one of the recordings."""
         self._folder = os.path.join(os.path.dirname(os.path.dirname(path)), "symbols")
 
     def table(self, file: str) -> SymbolTable | None:
-        """Those of a file, by its build-id, or its name where it has none."""
+        """Return the symbols of a file, by its build-id, or by its name without one."""
         rows = sorted({(start, end, name) for start, end, name, whose in self._rows if whose == file})
         if not rows:
             return None
@@ -75,25 +74,25 @@ class ExportedSymbols:
     @cached_property
     def _rows(self) -> list[tuple[int, int, str, str]]:
         """Start, end, name, and build-id or path of each symbol."""
-        found: list[tuple[int, int, str, str]] = []
+        symbols: list[tuple[int, int, str, str]] = []
         for path in sorted(glob(os.path.join(escape(self._folder), "*.parquet"))):
             table = _rows(path, [*_OF_SYMBOLS], _OBJECT)
             columns = [_values(table[name]) for name in _OF_SYMBOLS]
             for start, end, name, build_id, file, inlined in zip(*columns, strict=True):
                 if not inlined and start != end:
-                    found.append((start, end, name, build_id or file))
-        return found
+                    symbols.append((start, end, name, build_id or file))
+        return symbols
 
 
 def _rows(path: str, columns: list[str], width: int = _NUMBER) -> Any:
-    """Columns of a table, as a whole. width: what becomes of a value."""
-    with opened_table(path, columns, width=width, most=_MOST) as table:
+    """Return columns of a table. width: bytes in memory per value."""
+    with open_table(path, columns, width=width, most=_MOST) as table:
         return table.read(columns=columns)
 
 
 def _samples(path: str, chains: Ragged) -> Iterator[tuple[NDArray[np.int32], Columns]]:
-    """The samples of a file, piece by piece: the events' indexes, and the columns that make the records."""
-    with opened_table(path) as table:
+    """Yield the samples of a file, batch by batch: the events' indexes, and the columns of the records."""
+    with open_table(path) as table:
         for part in table.iter_batches():
             columns = Columns(part.num_rows)
             for name in part.schema.names:
@@ -106,7 +105,7 @@ def _samples(path: str, chains: Ragged) -> Iterator[tuple[NDArray[np.int32], Col
 
 
 def _column(name: str, array: Any) -> Any:
-    """Numbers, or rows of bytes, as perfpy.abi.sample_rows takes them."""
+    """Return numbers, or rows of bytes, as perfpy.abi.sample_rows takes them."""
     import pyarrow
 
     if not pyarrow.types.is_dictionary(array.type):
@@ -121,16 +120,16 @@ def _column(name: str, array: Any) -> Any:
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of a column; equal strings are one object."""
+    """Return the values of a column; equal strings are one object."""
     import pyarrow
 
     if not pyarrow.types.is_dictionary(column.type):
         return list(column.to_pylist())
-    found = []
+    values = []
     for chunk in column.chunks:
         names = chunk.dictionary.to_pylist()
-        found += [names[number] for number in chunk.indices.to_pylist()]
-    return found
+        values += [names[number] for number in chunk.indices.to_pylist()]
+    return values
 
 
 def _ragged(array: Any) -> Ragged:
@@ -138,6 +137,6 @@ def _ragged(array: Any) -> Ragged:
 
 
 def _chosen(chains: Ragged, numbers: NDArray[np.int32]) -> Ragged:
-    """The callchain of each sample; none where the number is -1."""
+    """Return the callchain of each sample; empty if its number is -1."""
     none = Ragged(chains.values, np.concatenate([chains.offsets, chains.offsets[-1:]]))
     return none.take(np.where(numbers >= 0, numbers, len(chains)).astype(np.int64))

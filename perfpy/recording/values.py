@@ -1,4 +1,4 @@
-"""Values that a Recording hands out: single samples, and the samples of a tracepoint."""
+"""Values that a Recording returns: single samples, and the samples of a tracepoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """One sample as a value: its event, and field name -> number (or array, for callchain, raw and the like)."""
+    """One sample: its event, and field name -> number (or array, for callchain, raw and the like)."""
 
     event: FileEvent
     fields: Mapping[str, Any]
@@ -22,8 +22,9 @@ class Sample(NamedTuple):
 class TracepointSamples(NamedTuple):
     """All samples of one tracepoint.
 
-    samples: their usual columns ("time", "tid", "cpu" ...); fields: a column
-    for each field of the tracepoint, "common_pid" and its like included.
+    Attributes:
+        samples: the usual columns ("time", "tid", "cpu" ...).
+        fields: a column for each field of the tracepoint, common fields included.
     """
 
     samples: Mapping[str, Any]

@@ -83,7 +83,7 @@ def measure(recorder: list[str], options: str, seconds: float, path: Path) -> Me
         return measure(recorder, options, seconds, path)
     with PerfData(str(path)) as data:
         lost = sum(side.record.lost for side in data.side_band([RecordType.LOST_SAMPLES, RecordType.LOST]))
-        found = Measured(data.survey.events.total(), lost, usage.ru_utime + usage.ru_stime, memory)
+        found = Measured(data.record_index.sample_counts.total(), lost, usage.ru_utime + usage.ru_stime, memory)
     path.unlink()
     return found
 

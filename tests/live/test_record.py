@@ -51,7 +51,7 @@ def busy():
 
 def samples(path: Path) -> int:
     with PerfData(str(path)) as data:
-        return data.survey.events.total()
+        return data.record_index.sample_counts.total()
 
 
 def kinds(path: Path) -> list[type]:
@@ -96,8 +96,8 @@ def test_a_delay_leaves_the_beginning_out(tmp_path, busy):
     asked = time.monotonic_ns()
     record(tmp_path, "-D", "1000", "-k", "CLOCK_MONOTONIC", "-p", str(busy), program=["sleep", "2"])
     with PerfData(str(tmp_path / "perf.data")) as data:
-        assert data.survey.first - asked > 1_000_000_000  # without a delay there are samples before
-        assert data.survey.events.total() > 10
+        assert data.record_index.first - asked > 1_000_000_000  # without a delay there are samples before
+        assert data.record_index.sample_counts.total() > 10
 
 
 #: works until so many files of a pattern are there (or a minute is over), and a little longer
@@ -246,8 +246,8 @@ def test_without_build_ids_there_is_no_table(tmp_path):
 def test_everything_ends_in_a_round_and_what_was_there_before_in_a_mark(tmp_path):
     record(tmp_path)
     with PerfData(str(tmp_path / "perf.data")) as data:
-        assert data.survey.types[RecordType.FINISHED_ROUND] >= 1
-        assert data.survey.types[RecordType.FINISHED_INIT] == 1
+        assert data.record_index.type_counts[RecordType.FINISHED_ROUND] >= 1
+        assert data.record_index.type_counts[RecordType.FINISHED_INIT] == 1
 
 
 def test_a_thread_that_is_not_the_main_one_may_record(tmp_path):

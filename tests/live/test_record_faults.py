@@ -31,7 +31,7 @@ def line(*words: str) -> list[str]:
 
 def samples(path: Path) -> int:
     with PerfData(str(path)) as data:
-        return data.survey.events.total()
+        return data.record_index.sample_counts.total()
 
 
 def samples_now(path: Path) -> int:

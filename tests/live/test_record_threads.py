@@ -34,7 +34,7 @@ def record(folder: Path, *words: str, **more) -> subprocess.CompletedProcess[str
 
 def samples(folder: Path) -> int:
     with PerfData(str(folder / "d")) as data:
-        return data.survey.events.total()
+        return data.record_index.sample_counts.total()
 
 
 def perfs_samples(folder: Path) -> int:
@@ -66,7 +66,7 @@ def test_each_cpu_has_a_file_and_all_of_it_is_read(tmp_path, more):
     with PerfData(str(tmp_path / "d")) as data:
         assert {cpu for batch in data.batches(["cpu"]) for cpu in batch.columns["cpu"].tolist()} <= set(range(len(files) - 1))
         assert data.features["dir_format"] == 1
-        found = data.survey.events.total()
+        found = data.record_index.sample_counts.total()
     assert found > 0
     if shutil.which("perf"):
         assert perfs_samples(tmp_path) == found

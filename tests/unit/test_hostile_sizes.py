@@ -64,8 +64,8 @@ def test_a_record_unpacks_to_no_more_than_the_file_says(tmp_path: Path) -> None:
     path.write_bytes(builder.raw(bomb(1 << 20)).file())
     with PerfData(path) as data:
         assert sum(len(batch) for batch in data.batches()) == 3
-        assert data.survey.types[RecordType.FINISHED_INIT] < 1 << 17
-        assert any("more than the 65536 bytes" in warning for warning in data.warnings)
+        assert data.record_index.type_counts[RecordType.FINISHED_INIT] < 1 << 17
+        assert any("more than 65536 bytes" in warning for warning in data.warnings)
     assert before
 
 

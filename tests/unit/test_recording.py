@@ -57,7 +57,7 @@ def test_an_event_that_was_never_sampled_has_empty_columns(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("sampled", [0, 1])
-def test_a_tracepoint_without_raw_data_says_so(tmp_path: Path, sampled: int) -> None:
+def test_a_tracepoint_without_raw_data_is_an_error(tmp_path: Path, sampled: int) -> None:
     text = b'name: switch\nID: 314\nformat:\n\tfield:int x;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: "%d", REC->x\n'
     page = b"\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     tracing = TracingData("0.6", "<", 8, 4096, page, b"", (), (("sched", (text,)),), b"", b"", b"")
@@ -82,7 +82,7 @@ def test_the_header_and_the_context_manager(recording: Recording) -> None:
     assert recording.warnings == []
 
 
-def test_files_of_symbols_that_are_damaged_are_among_the_warnings(recording: Recording, tmp_path: Path) -> None:
+def test_damaged_symbol_files_are_among_the_warnings(recording: Recording, tmp_path: Path) -> None:
     (mapping,) = [record for record in recording.records() if isinstance(record, records.Mmap2)]
     program = tmp_path / mapping.filename.lstrip("/")
     program.parent.mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_a_flame_graph_is_one_page(recording: Recording, tmp_path: Path) -> None
         recording.flamegraph("/nowhere/flame.html")
 
 
-def test_a_recording_that_is_forgotten_is_closed(recording: Recording) -> None:
+def test_an_unreferenced_recording_is_closed(recording: Recording) -> None:
     def open_files() -> int:
         return len(os.listdir("/proc/self/fd"))
 

@@ -47,7 +47,7 @@ _ORDINAL_BITS: Final = 32  # more than a turn has samples
 _MODE_FIELDS = {Mode.BRANCH: {"branch_stack", "pid"}, Mode.MEMORY: {"weight"}}
 
 
-class TurnsPart(NamedTuple):
+class ChunksPart(NamedTuple):
     """Samples for another process to fold. turns: of the survey; memory: in bytes, before it goes on in the file; None: any number."""
 
     turns: range
@@ -100,7 +100,7 @@ class SampleScan:
                 profile.add(samples)
             return profile
         mine, *others = self._ranges()
-        work = [TurnsPart(turns, memory and memory // (1 + len(others)), ScratchFile() if memory else None) for turns in others]
+        work = [ChunksPart(turns, memory and memory // (1 + len(others)), ScratchFile() if memory else None) for turns in others]
         with ForkedWorkers(work, self._folded, len(others)) as workers:
             for samples in self._stored(mine):
                 profile.add(samples)
@@ -108,7 +108,7 @@ class SampleScan:
                 self._take_in(profile, part, found)
         return profile
 
-    def _take_in(self, profile: Profile, part: TurnsPart, found: FoldedPart) -> None:
+    def _take_in(self, profile: Profile, part: ChunksPart, found: FoldedPart) -> None:
         """Put what another process folded of the samples that come next to what was folded of those before."""
         self.data.warnings.extend([text for text in found.last.warnings if text not in self.data.warnings])
         maps = name_maps(found.last.names, self.symbolizer, self.timeline)
@@ -127,7 +127,7 @@ class SampleScan:
         borders = [turns * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
-    def _folded(self, part: TurnsPart) -> FoldedPart:
+    def _folded(self, part: ChunksPart) -> FoldedPart:
         """Some of the samples, folded by another process, and how their stacks fared."""
         profile, known, said = Profile(self.recipe), KnownNames(self.symbolizer, self.timeline), len(self.data.warnings)
         before = []

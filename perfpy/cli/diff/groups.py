@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.diff.options import DiffCommandOptions
-    from perfpy.fleet.folding import WantedStacks
+    from perfpy.fleet.folding import StackOptions
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -48,12 +48,12 @@ class AskingGroups:
         options = report_options(asked, config, recording, self._times(recording), for_people=True)
         return with_recordings(options), symbol_options(asked, config, recording)
 
-    def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
+    def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """For whole stacks."""
-        from perfpy.fleet.folding import WantedStacks
+        from perfpy.fleet.folding import StackOptions
 
         config = self._settings.apply()
-        return WantedStacks(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, config, recording)
+        return StackOptions(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, config, recording)
 
     def _times(self, recording: Recording) -> TimeRanges | None:
         from perfpy.analysis.filters.time_ranges import ranges_of
@@ -74,13 +74,13 @@ class GroupDiffRun:
         """Write what the options ask for; the exit status."""
         without_idle_threads()
         from perfpy.fleet.cluster import cluster_address
-        from perfpy.fleet.recordings import Recordings, recordings_named
+        from perfpy.fleet.recordings import Recordings, find_recordings
 
         asked = self._asked
         with progress_line("reading recordings") as progress:
             groups = [
                 Recordings(
-                    recordings_named(names),
+                    find_recordings(names),
                     weight=asked.weights,
                     check_owner=not asked.force,
                     jobs=asked.jobs,
@@ -89,7 +89,7 @@ class GroupDiffRun:
                 )
                 for names in self._named
             ]
-            _, symbols = groups[0].told_of_first(self._asking.of_rows)
+            _, symbols = groups[0].read_first(self._asking.of_rows)
             found = self._changes(groups, symbols)
             page = self._page(groups, found, symbols) if asked.flamegraph is not None else None
         self._write(found, groups, page)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.cli.report.options import ReportCommandOptions
-    from perfpy.fleet.folding import WantedStacks
+    from perfpy.fleet.folding import StackOptions
     from perfpy.fleet.recordings import Recordings
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -38,10 +38,10 @@ def report_many(asked: ReportCommandOptions) -> int:
     """Report the recordings that -i names as one; the exit status."""
     without_idle_threads()
     from perfpy.fleet.cluster import cluster_address
-    from perfpy.fleet.recordings import Recordings, recordings_named
+    from perfpy.fleet.recordings import Recordings, find_recordings
 
     _refuse_what_is_each_recordings_own(asked)
-    names = recordings_named(str(given.value) for given in asked.in_order("input"))
+    names = find_recordings(str(given.value) for given in asked.in_order("input"))
     with progress_line("reading recordings") as progress:
         recordings = Recordings(
             names,
@@ -95,12 +95,12 @@ class Asking:
         )
         return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
 
-    def of_stacks(self, recording: Recording) -> tuple[WantedStacks, SymbolOptions]:
+    def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """For whole stacks."""
-        from perfpy.fleet.folding import WantedStacks
+        from perfpy.fleet.folding import StackOptions
 
         request = self._request(recording)
-        return WantedStacks(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
+        return StackOptions(request.sample_filter(), self._asked.latency, self._sites), request.symbol_options()
 
     def _request(self, recording: Recording) -> ReportRequest:
         config = self._settings.apply()
@@ -114,7 +114,7 @@ def _report(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
     plain = asked.json is None
     asking = Asking(asked, plain=plain)
-    options, symbols, text_options = recordings.told_of_first(lambda recording: _options_of(asking, recording, asked))
+    options, symbols, text_options = recordings.read_first(lambda recording: _options_of(asking, recording, asked))
     report = recordings.report(options=options, symbols=symbols, asked=asking.of_rows)
     if asked.json is not None:
         from perfpy.views.report.json import report_json
@@ -146,7 +146,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
         if not paths:
             continue
         asking = Asking(asked, plain=False, sites=sites)
-        wanted, symbols = recordings.told_of_first(asking.of_stacks)
+        wanted, symbols = recordings.read_first(asking.of_stacks)
         stacks = recordings.stacks(symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=asking.of_stacks)
         for name, path in paths.items() if stacks else ():
             if name == "folded":

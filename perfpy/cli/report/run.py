@@ -145,7 +145,7 @@ class ReportRun:
         from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have any
 
         _print(pmcu_lines(trace))
-        return not self._recording.data.survey.types[RecordType.SAMPLE]
+        return not self._recording.data.record_index.type_counts[RecordType.SAMPLE]
 
     def _report_options(self) -> ReportOptions:
         try:

@@ -47,7 +47,7 @@ class SampleListing:
     def show(self) -> int:
         """Print what was asked for; returns the exit status."""
         asked, recording = self._asked, self._recording
-        if asked.trace_fields and recording.data.survey.types[RecordType.AUXTRACE_INFO]:
+        if asked.trace_fields and recording.data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
             raise PerfError(f"{recording.path}: perfpy has no decoder for its hardware trace; script without it shows the samples")
         if asked.header or asked.header_only:
             from perfpy.cli.line.header import print_header

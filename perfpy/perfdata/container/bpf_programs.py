@@ -1,8 +1,6 @@
-"""BPF programs of the BPF_PROG_INFO feature -> the functions they were compiled to.
+"""Decode the functions that BPF programs of the BPF_PROG_INFO feature were compiled to.
 
-What enters: a BpfProgram, and the BPF_BTF entries that name its functions.
-What leaves: one BpfFunction per function. Layout: struct bpf_prog_info in
-include/uapi/linux/bpf.h; its pointers are offsets into the program's data
+Layout: struct bpf_prog_info in include/uapi/linux/bpf.h; its pointers are offsets into the program's data
 here. BTF: struct btf_header, btf_type in include/uapi/linux/btf.h.
 """
 
@@ -39,7 +37,15 @@ _BTF_TAILS: Final = {
 
 
 class BpfFunction(NamedTuple):
-    """One compiled function: the id of its program, its name as the kernel's symbols have it, where it is, its code (if recorded)."""
+    """One compiled function.
+
+    Attributes:
+        program: the program's id.
+        name: as in /proc/kallsyms.
+        address: of its code.
+        size: bytes of its code.
+        code: empty if not recorded.
+    """
 
     program: int
     name: str
@@ -49,7 +55,7 @@ class BpfFunction(NamedTuple):
 
 
 def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = "<") -> list[BpfFunction]:
-    """The functions of a program; none when its information is damaged or not complete."""
+    """Return the functions of a program; none if its information is damaged or incomplete."""
     try:
         info = _Info(program, endian)
         functions = info.functions()
@@ -59,17 +65,17 @@ def bpf_functions(program: BpfProgram, types: Iterable[BpfTypes], endian: str = 
             BpfFunction(info.id, kernel_name(tag, name), address, size, code)
             for name, (tag, address, size), code in zip(names, functions, info.code([size for _, _, size in functions]), strict=True)
         ]
-    except (struct.error, ValueError, IndexError, OverflowError):  # they may be 64-bit numbers that no offset can be
+    except (struct.error, ValueError, IndexError, OverflowError):  # damaged fields may be 64-bit numbers beyond any offset
         return []
 
 
 def kernel_name(tag: bytes, name: str) -> str:
-    """What /proc/kallsyms calls a function."""
+    """Return a function's name as /proc/kallsyms has it."""
     return f"bpf_prog_{tag.hex()}" + (f"_{name}" if name else "")
 
 
 def program_function_names(program: str, count: int, types: Sequence[int], btf: bytes, endian: str = NATIVE_ENDIAN) -> list[str]:
-    """The names of a program's functions: by its BTF if it has one; else its own, which it gives to none of several."""
+    """Return the names of a program's functions: from its BTF if present, else the program's name if it has one function only."""
     if btf and len(types) == count:
         try:
             names = btf_function_names(btf, endian)
@@ -86,7 +92,7 @@ class _Info:
     def __init__(self, program: BpfProgram, endian: str) -> None:
         self._data = program.data
         self._endian = endian
-        # the struct grows at its end: what an older kernel did not write is 0
+        # The struct grows at its end: fields that an older kernel did not write are 0.
         raw = program.info.ljust(256, b"\0")
         self.id = self._number("I", raw, 4)
         self.name = raw[64:80].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
@@ -108,7 +114,7 @@ class _Info:
         return int(value)
 
     def functions(self) -> list[tuple[bytes, int, int]]:
-        """(tag, address, size) of each function."""
+        """Return (tag, address, size) of each function."""
         count = self.functions_count
         if count != self.tags_count or count != self.lengths_count or count * 8 > len(self._data):
             return []
@@ -118,7 +124,7 @@ class _Info:
         return list(zip(tags, addresses, sizes, strict=True))
 
     def code(self, sizes: Sequence[int]) -> Iterator[bytes]:
-        """The code of each function: that of all lies one after the other; empty where it was not recorded."""
+        """Yield the code of each function, which is stored contiguously; empty if not recorded."""
         whole = self._data[self.code_at : self.code_at + self.code_size]
         first = 0
         for size in sizes:
@@ -126,14 +132,14 @@ class _Info:
             first += size
 
     def function_types(self) -> list[int]:
-        """The types of the functions in the program's BTF; empty without one."""
+        """Return the BTF type ids of the functions; empty without BTF."""
         if self.func_info_size < 8 or self.func_info_count * self.func_info_size > len(self._data):
             return []
         return [self._number("I", self._data, self.func_info_at + i * self.func_info_size + 4) for i in range(self.func_info_count)]
 
 
 def btf_function_names(data: bytes, endian: str = "<") -> dict[int, str]:
-    """Type id -> name, of the functions in a BTF blob. Raises ValueError or struct.error when it is damaged."""
+    """Map type ids of functions in a BTF blob to names. Raises ValueError or struct.error if it is damaged."""
     magic, _, _, size, types_at, types_size, strings_at, strings_size = struct.unpack_from(endian + "HBBIIIII", data)
     if magic != _BTF_MAGIC:
         raise ValueError("not BTF")

@@ -1,9 +1,7 @@
-"""Records -> COMPRESSED records: one zstd stream in pieces, the mirror of perfpy.perfdata.records.decompression.
+"""Compress records into COMPRESSED records: one zstd stream in pieces, the reverse of perfpy.perfdata.records.decompression.
 
-What enters: whole records, in pieces no longer than a ring. What leaves:
-COMPRESSED records; each piece is flushed, so that a reader has every record
-of it. Layout: { header; char data[]; }, not padded, as perf 6.12 writes and
-reads it (newer ones know COMPRESSED2, too).
+Each piece is flushed, so that a reader gets all its records. Layout: { header; char data[]; }, not padded, as perf 6.12
+writes and reads it (newer versions also have COMPRESSED2).
 """
 
 from __future__ import annotations
@@ -19,11 +17,16 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.container.writer import Slice
 
-_MOST: Final = 0xFFFF - 8  # what a record holds
+_MOST: Final = 0xFFFF - 8  # the longest payload of a record
 
 
 class Packer:
-    """Compresses one recording. taken, given: bytes in and out so far."""
+    """The compressor of one recording.
+
+    Attributes:
+        taken: uncompressed bytes so far.
+        given: compressed bytes so far.
+    """
 
     def __init__(self, level: int) -> None:
         from perfpy.untrusted.expansion import ExpansionError, zstd_library  # only compressed recordings need it
@@ -39,11 +42,11 @@ class Packer:
         self.given = 0
 
     def restart(self) -> None:
-        """Another file begins: a stream of its own."""
+        """Begin a new zstd stream, for a new output file."""
         self._zstd = self._make()
 
     def pack(self, *slices: Slice) -> Iterator[bytes]:
-        """The records that hold these bytes."""
+        """Yield COMPRESSED records that hold these bytes."""
         for piece in slices:
             packed = self._zstd.compress(piece, self._flush)
             self.taken += len(piece)
@@ -53,5 +56,5 @@ class Packer:
 
     @property
     def ratio(self) -> float:
-        """Bytes in for each byte out."""
+        """Uncompressed bytes per compressed byte."""
         return self.taken / self.given if self.given else 0.0

@@ -1,12 +1,8 @@
-"""Feature records of pipes before pipes had feature records.
+"""Read the feature records of pipes from perf 3.x.
 
 The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe
-in front of its events, in record types of its own that the kernel's perf gave
-other meanings later: 69 was the host's name, and is ID_INDEX now. perf stops
-at such a file.
-
-What enters: a ByteSource and where its records begin. What leaves: the feature
-sections, and where the records that everybody knows begin.
+in front of its events, in record types that perf gave other meanings later: 69
+was the host's name, and is ID_INDEX now. perf stops at these files.
 """
 
 from __future__ import annotations
@@ -30,19 +26,19 @@ _FEATURES: Final = {_FIRST + number - Feature.HOSTNAME: number for number in ran
 
 
 def early_features(source: ByteSource, begin: int, endian: str) -> tuple[list[tuple[int, bytes]], int]:
-    """((number, section) of each feature, where the next record begins); nothing and `begin` where the records are today's."""
+    """Return (number, section) of each feature, and the offset of the next record; nothing and `begin` for today's records."""
     if not _is_host_name(_record(source, begin, endian), endian):
         return [], begin
-    found = []
+    features = []
     for record in _records(source, begin, endian):
         kind, _, _ = HEADER[endian].unpack_from(record)
-        found.append((int(_FEATURES[kind]), record[_HEADER_SIZE:]))
+        features.append((int(_FEATURES[kind]), record[_HEADER_SIZE:]))
         begin += len(record)
-    return found, begin
+    return features, begin
 
 
 def _records(source: ByteSource, offset: int, endian: str) -> Iterator[bytes]:
-    """The whole records of the old types from `at` on."""
+    """Yield the whole records of the old types from `offset` on."""
     while record := _record(source, offset, endian):
         kind, _, _ = HEADER[endian].unpack_from(record)
         if kind not in _FEATURES:
@@ -52,7 +48,7 @@ def _records(source: ByteSource, offset: int, endian: str) -> Iterator[bytes]:
 
 
 def _record(source: ByteSource, offset: int, endian: str) -> bytes:
-    """The record at an offset; b"" where none is whole."""
+    """Return the record at an offset; b"" if it is truncated."""
     header = source.read(offset, _HEADER_SIZE)
     if len(header) < _HEADER_SIZE:
         return b""
@@ -62,7 +58,7 @@ def _record(source: ByteSource, offset: int, endian: str) -> bytes:
 
 
 def _is_host_name(record: bytes, endian: str) -> bool:
-    """Whether it is { u32 length; char name[length]; } of type 69: no ID_INDEX has a count that fits, or stands first in a pipe."""
+    """Whether the record is { u32 length; char name[length]; } of type 69: no ID_INDEX has a count that fits, or comes first in a pipe."""
     if len(record) < _HEADER_SIZE + 4 or HEADER[endian].unpack_from(record)[0] != _FIRST:
         return False
     (length,) = struct.unpack_from(f"{endian}I", record, _HEADER_SIZE)

@@ -1,7 +1,6 @@
-"""The name of an event whose recorder left none: from its attr alone.
+"""Derive the names of events from their attrs, for recordings without event names.
 
-What enters: an EventAttr. What leaves: the name that perf makes up for it, with
-the modifiers of who is counted ("cycles:u").
+The names are perf's, with the modifiers of the counted modes ("cycles:u").
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _CACHE_MISSES: Final = ("load-misses", "store-misses", "prefetch-misses")
 
 
 def default_name(attr: EventAttr) -> str:
-    """What perf calls an event that has no name of its own.
+    """Return perf's name of an event that has no recorded name.
 
     >>> from perfpy.abi.attr import EventAttr
     >>> default_name(EventAttr(type=0, config=0, exclude_kernel=1, exclude_hv=1))
@@ -72,7 +71,7 @@ def _listed(names: tuple[str, ...], number: int, otherwise: str) -> str:
 
 
 def _hardware_name(config: int) -> str:
-    """A generic event; where the upper half names the PMU that counts it, in that PMU's form."""
+    """Return the name of a generic event; if the config's upper half selects a PMU, in the form cpu/name/."""
     name = _listed(_HARDWARE, config & 0xFFFFFFFF, "unknown-hardware")
     return f"cpu/{name}/" if config >> 32 else name
 
@@ -94,9 +93,9 @@ def _breakpoint_name(attr: EventAttr) -> str:
 
 
 def _modifiers(attr: EventAttr) -> str:
-    """The letters after the colon: who is counted, where that is not the default; the precision."""
+    """Return the letters after the colon: modes that differ from the default, and the precision."""
     letters = ""
-    # an event that says something of itself is taken to say "not the guest" too
+    # perf expects exclude_guest of every event that has another modifier
     guest_excluded = False
     if attr.exclude_kernel or attr.exclude_user or attr.exclude_hv:
         excluded = (("k", attr.exclude_kernel), ("u", attr.exclude_user), ("h", attr.exclude_hv))

@@ -1,8 +1,4 @@
-"""The events of a file: their attrs, ids and names, and which were counted together.
-
-What enters: what a Preamble says of events. What leaves: FileEvents. No numpy:
-headers and lists of events are shown without it.
-"""
+"""The events of a file: attrs, ids, names and groups. Imports no numpy: headers and lists of events are shown without it."""
 
 from __future__ import annotations
 
@@ -25,12 +21,18 @@ _ANONYMOUS: Final = "{anon_group}"
 
 
 class FileEvent:
-    """One event of a recording: its attr, the ids its samples carry, its name as perf prints it, its index in the file.
+    """One event of a recording.
 
-    unit, scale, cpus: what EVENT_UPDATE records say; tracepoint: (system,
-    name) of a tracepoint event once it is known; leader: index of the event
-    that leads its group (itself when it is alone); group_name: of a group that
-    was given one, at its leader; in_time: whether its periods are told in ns, whatever it counts.
+    Attributes:
+        attr: its perf_event_attr.
+        ids: the ids that its samples carry.
+        name: as perf prints it.
+        index: its position in the file.
+        tracepoint: (system, name) of a tracepoint event, if the recording has its format.
+        unit, scale, cpus: from EVENT_UPDATE records.
+        leader: index of the event that leads its group; its own if it is alone.
+        group_name: of a named group, at its leader.
+        in_time: whether its periods are nanoseconds, whatever it counts.
     """
 
     __slots__ = ("attr", "cpus", "group_name", "ids", "in_time", "index", "leader", "name", "scale", "tracepoint", "unit")
@@ -53,7 +55,7 @@ class FileEvent:
 
 
 def make_events(preamble: Preamble, tracing: Tracing | None) -> list[FileEvent]:
-    """The events, named by EVENT_DESC, their tracepoint or their attr; then by what EVENT_UPDATE records say."""
+    """Return the events, named by EVENT_DESC, their tracepoint or their attr, then updated from EVENT_UPDATE records."""
     described = preamble.features.get(key_of(Feature.EVENT_DESC), ())
     events = []
     for index, (attr, ids) in enumerate(preamble.events):
@@ -74,7 +76,7 @@ def _tracepoint(attr: EventAttr, tracing: Tracing | None) -> tuple[str, str] | N
 
 
 def _apply_groups(events: list[FileEvent], groups: Iterable[EventGroup]) -> None:
-    """Take over which events were counted together."""
+    """Set the group leaders."""
     for group in groups:
         members = events[group.leader : group.leader + group.members]
         for event in members:
@@ -94,8 +96,8 @@ def _apply_updates(events: list[FileEvent], updates: Iterable[EventUpdate]) -> N
 
 
 def _apply_update(event: FileEvent, update: EventUpdate) -> None:
-    """Take over what an EVENT_UPDATE record says of an event."""
-    # only pipes have these
+    """Apply an EVENT_UPDATE record to an event."""
+    # loaded here because only pipes have these records
     from perfpy.abi.user_records import EVENT_UPDATE_UNIT
 
     if isinstance(update.value, tuple):

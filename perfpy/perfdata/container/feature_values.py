@@ -1,7 +1,6 @@
-"""The values of feature sections: one type per feature that is more than a string or a number.
+"""The values of feature sections: one type for each feature that is more than a string or a number.
 
-What enters and leaves: nothing but the types; perfpy.perfdata.container.features turns
-them into bytes and back. Each one's layout stands in its first line.
+perfpy.perfdata.container.features decodes and encodes them. Each docstring begins with the section's layout.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class EventDesc(NamedTuple):
 
 
 class CpuLocation(NamedTuple):
-    """Where one CPU of CPU_TOPOLOGY sits; die is None in files that do not say."""
+    """The position of one CPU of CPU_TOPOLOGY; die is None if the file has no dies"""
 
     core: int
     socket: int
@@ -39,7 +38,7 @@ class CpuLocation(NamedTuple):
 
 
 class CpuTopology(NamedTuple):
-    """CPU_TOPOLOGY: CPU lists that share a socket, a core and a die, and where each CPU is.
+    """CPU_TOPOLOGY: the CPU lists that share a socket, a core and a die, and the position of each CPU.
 
     { u32 nr; string cores[nr]; u32 nr; string threads[nr]; { u32 core, socket; } cpu[]; u32 nr; string dies[nr]; u32 die[]; }
     """
@@ -67,7 +66,7 @@ class PmuMapping(NamedTuple):
 
 
 class EventGroup(NamedTuple):
-    """One group of GROUP_DESC: { string name; u32 leader, members; } : the leader's index and how many events it has"""
+    """One group of GROUP_DESC: { string name; u32 leader, members; } : the leader's index and the number of events"""
 
     name: str
     leader: int
@@ -101,7 +100,7 @@ class SampleTime(NamedTuple):
 
 
 class MemNode(NamedTuple):
-    """One node of MEM_TOPOLOGY: { u64 node, bits, bits; u64 bitmap[]; } : which memory blocks it has"""
+    """One node of MEM_TOPOLOGY: { u64 node, bits, bits; u64 bitmap[]; } : a bit for each memory block"""
 
     node: int
     bits: int
@@ -142,7 +141,7 @@ class Compression(NamedTuple):
 
 
 class ClockData(NamedTuple):
-    """CLOCK_DATA: { u32 version, clockid; u64 wall_clock_ns, clockid_ns; } : both clocks read at one moment"""
+    """CLOCK_DATA: { u32 version, clockid; u64 wall_clock_ns, clockid_ns; } : both clocks, read at one moment"""
 
     version: int
     clockid: int
@@ -184,7 +183,7 @@ class CpuDomains(NamedTuple):
 
 
 class DomainInfo(NamedTuple):
-    """CPU_DOMAIN_INFO: { u32 schedstat_version, most_domains; cpu[]; } : among which CPUs the scheduler balances"""
+    """CPU_DOMAIN_INFO: { u32 schedstat_version, most_domains; cpu[]; } : the CPUs among which the scheduler balances"""
 
     version: int
     most: int

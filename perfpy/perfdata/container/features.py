@@ -1,12 +1,8 @@
-"""The feature sections after the data: bytes <-> values, one decode/encode pair per feature.
+"""Decode and encode the feature sections after the data.
 
-What enters: a feature's number and its section's bytes. What leaves: one
-value per feature (perfdata.feature_values), and with encode_feature() the
-bytes again. Layouts: tools/perf/Documentation/perf.data-file-format.txt
-(HEADER_*). Pipes carry the same bytes in
-HEADER_FEATURE records.
-
-TRACING_DATA is left as bytes here (perfdata.tracepoints.tracing_data reads it).
+Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*); the values are those of
+perfpy.perfdata.container.feature_values. Pipes carry the same bytes in HEADER_FEATURE records.
+TRACING_DATA stays bytes here (perfpy.perfdata.tracepoints.tracing_data decodes it).
 """
 
 from __future__ import annotations
@@ -86,31 +82,31 @@ class Feature:
 
 #: number -> name
 FEATURE_NAMES: Final = names_of(Feature)
-#: from this number on perf 6.12 does not know them
+#: the first feature that perf 6.12 does not have
 NEWER_FEATURES: Final = Feature.CPU_DOMAIN_INFO
 
 
 def key_of(feature: int) -> str:
-    """A feature's name in PerfData.features: "hostname", "build_id" ..."""
+    """Return a feature's name in PerfData.features: "hostname", "build_id" ..."""
     return FEATURE_NAMES[feature].lower()
 
 
 class Codec(NamedTuple):
-    """What turns a feature's bytes into its value and back."""
+    """The functions that decode and encode one feature."""
 
     decode: Callable[[FieldReader], Any]
     encode: Callable[[FieldWriter, Any], None]
 
 
-_BUILD_ID_RECORD: Final = 8 + 4 + 24  # header, pid, build-id: what stands before the file name
-_QUIRK_NAME: Final = "nel.kallsyms]"  # what is left of "[kernel.kallsyms]" when a pid is read that is not there
+_BUILD_ID_RECORD: Final = 8 + 4 + 24  # header, pid, build-id: the part before the file name
+_QUIRK_NAME: Final = "nel.kallsyms]"  # the remainder of "[kernel.kallsyms]" after a pid is read from an entry without one
 
 
 def _read_build_ids(r: FieldReader) -> tuple[HeaderBuildId, ...]:
     data = r.raw(r.left)
     ids = _build_id_records(data, r.endian)
     if any(record.filename == _QUIRK_NAME for record in ids):
-        # files of 2.6.3x: the entries have no pid
+        # Entries of perf 2.6.3x have no pid.
         ids = _build_id_records(data, r.endian, has_pid=False)
     return ids
 
@@ -121,7 +117,7 @@ def _build_id_records(data: bytes, endian: str, has_pid: bool = True) -> tuple[H
     while offset + 8 <= len(data):
         _, misc, size = HEADER[endian].unpack_from(data, offset)
         if size < _BUILD_ID_RECORD - (0 if has_pid else 4) or offset + size > len(data):
-            raise ValueError(f"build-id entry of {size} bytes where {len(data) - offset} are left")
+            raise ValueError(f"build-id entry of {size} bytes in {len(data) - offset} bytes left")
         body = data[offset + 8 : offset + size]
         if not has_pid:
             body = b"\xff\xff\xff\xff" + body
@@ -169,16 +165,16 @@ def _write_pmu_mappings(w: FieldWriter, pmus: tuple[PmuMapping, ...]) -> None:
         w.string(pmu.name)
 
 
-_MOST_MEMBERS: Final = 1024  # their readings are to fit 16 KB
+_MOST_MEMBERS: Final = 1024  # their readings must fit 16 KB
 
 
 def _read_groups(r: FieldReader) -> tuple[EventGroup, ...]:
     groups = r.list(r.u32(), lambda: EventGroup(r.string(), r.u32(), r.u32()), 12)
     largest = max((group.members for group in groups), default=0)
     if largest > _MOST_MEMBERS:
-        raise ValueError(f"a group of {largest} events, the kernel has none of more than {_MOST_MEMBERS}")
+        raise ValueError(f"group of {largest} events; the kernel's limit is {_MOST_MEMBERS}")
     if any(group.leader < before.leader + before.members for before, group in itertools.pairwise(groups)):
-        raise ValueError("groups of events that overlap")
+        raise ValueError("overlapping event groups")
     return groups
 
 
@@ -190,7 +186,7 @@ def _write_groups(w: FieldWriter, groups: tuple[EventGroup, ...]) -> None:
 
 
 def _read_auxtrace(r: FieldReader) -> tuple[AuxtraceIndexEntry, ...]:
-    # simpleperf writes no count in front
+    # simpleperf writes no count
     count = r.left // 16 if r.left % 16 == 0 else r.u64()
     return r.list(count, lambda: AuxtraceIndexEntry(r.u64(), r.u64()), 16)
 
@@ -295,7 +291,7 @@ _STRING: Final = Codec(FieldReader.string, FieldWriter.string)
 _STRINGS: Final = Codec(FieldReader.strings, FieldWriter.strings)
 _NUMBER: Final = Codec(FieldReader.u64, FieldWriter.u64)
 _RAW: Final = Codec(lambda r: r.raw(r.left), FieldWriter.raw)
-_MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # the section's being there is all it says
+_MARK: Final = Codec(lambda _reader: True, lambda _writer, _value: None)  # an empty section, whose presence is the value
 
 FEATURES: Final[dict[int, Codec]] = {
     Feature.TRACING_DATA: _RAW,
@@ -336,9 +332,9 @@ FEATURES: Final[dict[int, Codec]] = {
 
 
 def decode_feature(feature: int, data: bytes, endian: str = "<", *, cpus: int | None = None) -> Any:
-    """The value of a feature section.
+    """Return the value of a feature section.
 
-    cpus: how many CPUs NRCPUS says are available, for CPU_TOPOLOGY. Raises ValueError when the bytes do not hold it.
+    cpus: available CPUs by NRCPUS, for CPU_TOPOLOGY. Raises ValueError if the bytes are malformed.
 
     >>> decode_feature(Feature.NRCPUS, bytes((8, 0, 0, 0, 4, 0, 0, 0)))
     CpuCount(available=8, online=4)
@@ -347,7 +343,7 @@ def decode_feature(feature: int, data: bytes, endian: str = "<", *, cpus: int | 
 
 
 def encode_feature(feature: int, value: Any, endian: str = "<") -> bytes:
-    """The section's bytes: the mirror of decode_feature().
+    """Return the bytes of a feature section: the reverse of decode_feature().
 
     >>> len(encode_feature(Feature.HOSTNAME, "vm"))
     68

@@ -1,8 +1,6 @@
-"""The file header, the attr table and the pipe header <-> values.
+"""Decode and encode the file header, the attr table and the pipe header.
 
-What enters: the first bytes of a perf.data. What leaves: FileHeader or
-PipeHeader, and with encode() the bytes again. Layout: struct
-perf_file_header in tools/perf/util/header.h and
+Layout: struct perf_file_header in tools/perf/util/header.h and
 tools/perf/Documentation/perf.data-file-format.txt:
 
     struct perf_file_section { u64 offset, size; }
@@ -33,14 +31,14 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAGIC: Final = {"<": b"PERFILE2", ">": b"2ELIFREP"}
-MAGIC_V1: Final = b"PERFFILE"  # the same in both byte orders: the attr size tells them apart
+MAGIC_V1: Final = b"PERFFILE"  # the same in both byte orders; the attr size distinguishes them
 HEADER_SIZE: Final = 104
 PIPE_HEADER_SIZE: Final = 16
 SECTION_SIZE: Final = 16
-_OLDEST_HEADER_SIZE: Final = 72  # of a writer that knew no features
+_OLDEST_HEADER_SIZE: Final = 72  # of writers without features
 _FEATURES_OFFSET: Final = 72
 _FEATURE_BITS: Final = 256
-_HOSTNAME: Final = 3  # every writer that has features at all sets this one
+_HOSTNAME: Final = 3  # set by every writer that has features
 _BUILD_ID: Final = 2
 _V1_ATTR_SIZES: Final = (ATTR_SIZE_VER0, ATTR_SIZE_VER1, ATTR_SIZE_VER2, ATTR_SIZE_VER3, ATTR_SIZE_VER4, ATTR_SIZE_VER5)
 
@@ -60,9 +58,11 @@ class FileSection(NamedTuple):
 class FileHeader(NamedTuple):
     """struct perf_file_header.
 
-    endian: "<" or ">"; version: 1 (PERFFILE) or 2 (PERFILE2); attr_size: of
-    one entry of the attr table, its ids section included; features: the
-    numbers of the feature sections that follow the data, ascending.
+    Attributes:
+        endian: "<" or ">".
+        version: 1 (PERFFILE) or 2 (PERFILE2).
+        attr_size: bytes of one entry of the attr table, its ids section included.
+        features: the numbers of the feature sections after the data, ascending.
     """
 
     endian: str
@@ -75,7 +75,7 @@ class FileHeader(NamedTuple):
     size: int = HEADER_SIZE
 
     def encode(self) -> bytes:
-        """The header's 104 bytes."""
+        """Return the header's 104 bytes."""
         words = [0] * (_FEATURE_BITS // 64)
         for bit in self.features:
             words[bit // 64] |= 1 << bit % 64
@@ -85,22 +85,22 @@ class FileHeader(NamedTuple):
 
 
 class PipeHeader(NamedTuple):
-    """struct perf_pipe_file_header: what a recording written to a pipe starts with."""
+    """struct perf_pipe_file_header: the start of a recording written to a pipe."""
 
     endian: str
 
     def encode(self) -> bytes:
-        """The header's 16 bytes."""
+        """Return the header's 16 bytes."""
         return MAGIC[self.endian] + struct.pack(f"{self.endian}Q", PIPE_HEADER_SIZE)
 
 
 def decode_header(data: bytes) -> FileHeader | PipeHeader:
-    """The header that `data`, the first 104 bytes of a file, starts with.
+    """Decode the header from the first 104 bytes of a file.
 
-    Raises ValueError with the reason when it is no perf.data header.
+    Raises ValueError if these are no perf.data header.
     """
     if not data:
-        raise ValueError("an empty file, nothing was recorded")
+        raise ValueError("empty file, nothing was recorded")
     if len(data) < PIPE_HEADER_SIZE:
         raise ValueError(f"only {len(data)} bytes, too short for a perf.data header")
     endian, version = _byte_order(data)
@@ -110,7 +110,7 @@ def decode_header(data: bytes) -> FileHeader | PipeHeader:
     if size not in (HEADER_SIZE, _OLDEST_HEADER_SIZE):
         raise ValueError(f"header of {size} bytes, known are {PIPE_HEADER_SIZE}, {_OLDEST_HEADER_SIZE} and {HEADER_SIZE}")
     if len(data) < size:
-        raise ValueError(f"header cut after {len(data)} of {size} bytes")
+        raise ValueError(f"header truncated after {len(data)} of {size} bytes")
     words = struct.unpack_from(f"{endian}7Q", data, 16)
     features = _feature_bits(data[_FEATURES_OFFSET:HEADER_SIZE], endian) if size == HEADER_SIZE else ()
     return FileHeader(
@@ -119,21 +119,21 @@ def decode_header(data: bytes) -> FileHeader | PipeHeader:
 
 
 def _byte_order(data: bytes) -> tuple[str, int]:
-    """("<" or ">", version) by the magic; for version 1 by which order gives a known attr size."""
+    """Return ("<" or ">", version) by the magic; for version 1 by the order that gives a valid attr size."""
     magic = data[:8]
-    for endian, known in MAGIC.items():
-        if magic == known:
+    for endian, candidate in MAGIC.items():
+        if magic == candidate:
             return endian, 2
     if magic != MAGIC_V1:
         raise ValueError("not a perf.data file (no PERFILE2 or PERFFILE at its start)")
     for endian in "<>":
         if len(data) >= 24 and struct.unpack_from(f"{endian}Q", data, 16)[0] - SECTION_SIZE in _V1_ATTR_SIZES:
             return endian, 1
-    raise ValueError("version 1 perf.data with an attr size that no perf had")
+    raise ValueError("version 1 perf.data with an unknown attr size")
 
 
 def _feature_bits(data: bytes, endian: str) -> tuple[int, ...]:
-    """The numbers of the bits set; the words are `unsigned long` of the writer, which for big-endian may be 4 bytes long."""
+    """Return the numbers of the set bits. The words are the writer's `unsigned long`, which may have 4 bytes if big-endian."""
     wide = struct.unpack(f"{endian}4Q", data)
     if endian == "<":
         return _set_bits(wide, 64)
@@ -149,20 +149,20 @@ def _set_bits(words: tuple[int, ...], width: int) -> tuple[int, ...]:
 
 
 class AttrEntry(NamedTuple):
-    """struct perf_file_attr: an event's attr and where its ids are."""
+    """struct perf_file_attr: an event's attr and the section of its ids."""
 
     attr: EventAttr
     ids: FileSection
 
     def encode(self, endian: str = "<") -> bytes:
-        """The entry's bytes: the attr in its own size, then the section."""
+        """Return the entry's bytes: the attr in its own size, then the section."""
         return self.attr.pack(endian) + struct.pack(f"{endian}2Q", *self.ids)
 
 
 def decode_attr_table(data: bytes, attr_size: int, endian: str) -> list[AttrEntry]:
-    """The attr table's entries, each `attr_size` bytes long.
+    """Return the entries of the attr table, each `attr_size` bytes long.
 
-    Raises ValueError when attr_size cannot be.
+    Raises ValueError if attr_size is impossible.
     """
     size = attr_size - SECTION_SIZE
     if size < ATTR_SIZE_VER0:
@@ -177,11 +177,11 @@ def decode_attr_table(data: bytes, attr_size: int, endian: str) -> list[AttrEntr
 
 
 def _unpack_attr(data: bytes, endian: str) -> EventAttr:
-    """An attr of the table; what its own `size` says (the writer's ABI) stays visible in attr.size."""
+    """Decode an attr of the table; attr.size keeps the attr's own `size`, the writer's ABI."""
     (own_size,) = struct.unpack_from(f"{endian}I", data, 4)
     attr = EventAttr.unpack(data, endian)
     if attr.unknown.strip(b"\0"):
-        raise ValueError(f"event attr of {len(data)} bytes uses fields that are not known here; a newer version is needed")
+        raise ValueError(f"event attr of {len(data)} bytes has fields that this version of perfpy does not know; use a newer one")
     if ATTR_SIZE_VER0 <= own_size <= len(data):
         attr.size = own_size
     return attr

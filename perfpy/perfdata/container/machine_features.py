@@ -1,7 +1,5 @@
-"""The features that say how the recorded machine is built: CPUs, memory nodes, caches, blocks of memory, scheduling domains.
+"""Decode and encode the features of the recorded machine: CPUs, memory nodes, caches, memory blocks, scheduling domains.
 
-What enters: the bytes of a section, in a cursor. What leaves: values of
-container.feature_values, and from the write functions the bytes again.
 Layouts: tools/perf/Documentation/perf.data-file-format.txt (HEADER_*).
 """
 
@@ -23,12 +21,12 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.perfdata.byte_cursor import FieldReader, FieldWriter
 
-#: the version of /proc/schedstat from which on domains have names
+#: the first version of /proc/schedstat with names of domains
 NAMED_DOMAINS = 17
 
 
 def read_cpu_topology(r: FieldReader) -> CpuTopology:
-    """Nothing in the section says how many CPUs it has: as many as NRCPUS says, else as many as fill it."""
+    """Read the CPU topology. The section has no count of its CPUs: NRCPUS has it, otherwise they fill the section."""
     cores, threads = r.strings(), r.strings()
     count = r.left // 8 if r.cpus is None else r.cpus
     if not count or r.left < 8 * count:
@@ -41,7 +39,7 @@ def read_cpu_topology(r: FieldReader) -> CpuTopology:
 
 
 def write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
-    """The mirror of read_cpu_topology()."""
+    """Write what read_cpu_topology() reads."""
     w.strings(value.cores)
     w.strings(value.threads)
     for cpu in value.cpus:
@@ -52,12 +50,12 @@ def write_cpu_topology(w: FieldWriter, value: CpuTopology) -> None:
 
 
 def read_numa(r: FieldReader) -> tuple[NumaNode, ...]:
-    """The memory nodes, with their size and CPUs."""
+    """Read the memory nodes, with their size and CPUs."""
     return r.list(r.u32(), lambda: NumaNode(r.u32(), r.u64(), r.u64(), r.string()), 24)
 
 
 def write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
-    """The mirror of read_numa()."""
+    """Write what read_numa() reads."""
     w.u32(len(nodes))
     for node in nodes:
         w.u32(node.node)
@@ -66,15 +64,15 @@ def write_numa(w: FieldWriter, nodes: tuple[NumaNode, ...]) -> None:
 
 
 def read_caches(r: FieldReader) -> tuple[CacheLevel, ...]:
-    """The kinds of caches and the CPUs that share each."""
+    """Read the CPU caches and the CPUs that share each."""
     version, count = r.u32(), r.u32()
     if version != 1:
-        raise ValueError(f"CPU cache section of version {version}, known is 1")
+        raise ValueError(f"unknown version {version} of the CPU cache section")
     return r.list(count, lambda: CacheLevel(r.u32(), r.u32(), r.u32(), r.u32(), r.string(), r.string(), r.string()), 28)
 
 
 def write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
-    """The mirror of read_caches()."""
+    """Write what read_caches() reads."""
     w.u32(1, len(caches))
     for cache in caches:
         w.u32(*cache[:4])
@@ -83,10 +81,10 @@ def write_caches(w: FieldWriter, caches: tuple[CacheLevel, ...]) -> None:
 
 
 def read_mem_topology(r: FieldReader) -> MemTopology:
-    """Which blocks of memory each node has."""
+    """Read the memory blocks of each node."""
     version, block_size, count = r.u64s(3)
     if version != 1:
-        raise ValueError(f"memory topology of version {version}, known is 1")
+        raise ValueError(f"unknown version {version} of the memory topology")
 
     def node() -> MemNode:
         number, _, bits = r.u64s(3)  # the bitmap's own size follows the node's
@@ -96,14 +94,14 @@ def read_mem_topology(r: FieldReader) -> MemTopology:
 
 
 def write_mem_topology(w: FieldWriter, value: MemTopology) -> None:
-    """The mirror of read_mem_topology()."""
+    """Write what read_mem_topology() reads."""
     w.u64(value.version, value.block_size, len(value.nodes))
     for node in value.nodes:
         w.u64(node.node, node.bits, node.bits, *node.bitmap)
 
 
 def read_domains(r: FieldReader) -> DomainInfo:
-    """Among which CPUs the scheduler balances; as many CPUs as fill the section."""
+    """Read the scheduling domains of each CPU; the CPUs fill the section."""
     version, most = r.u32(), r.u32()
 
     def domain() -> SchedDomain:
@@ -116,7 +114,7 @@ def read_domains(r: FieldReader) -> DomainInfo:
 
 
 def write_domains(w: FieldWriter, value: DomainInfo) -> None:
-    """The mirror of read_domains()."""
+    """Write what read_domains() reads."""
     w.u32(value.version, value.most)
     for cpu in value.cpus:
         w.u32(cpu.cpu, len(cpu.domains))

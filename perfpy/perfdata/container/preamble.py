@@ -1,7 +1,6 @@
-"""What is known of a recording before its records: events and features, from wherever they are read.
+"""The events and features of a recording, before any record is read.
 
-What enters: decoded parts, from the tables of a file (perfpy.perfdata.file_preamble) or the records of a pipe
-(perfpy.perfdata.records.pipe_preamble). What leaves: a Preamble.
+perfpy.perfdata.file_preamble fills it from the tables of a file, perfpy.perfdata.records.pipe_preamble from records of a pipe.
 """
 
 from __future__ import annotations
@@ -21,12 +20,15 @@ if TYPE_CHECKING:
 
 
 class Preamble:
-    """data: where the records are; events: attrs and their ids; features: name -> value.
+    """The events and features of a recording.
 
-    feature_sections: the sections of all features present, also of those that
-    are not known here (a pipe's have no offset in the file: 0);
-    updates: what a pipe's EVENT_UPDATE records say of the events; attr_records:
-    a pipe's records that announce the events, header and all.
+    Attributes:
+        data: the section of the records.
+        events: attrs and their ids.
+        features: name -> value.
+        feature_sections: the sections of all features, unknown ones included (offset 0 in pipes).
+        updates: EVENT_UPDATE records of a pipe.
+        attr_records: a pipe's HEADER_ATTR records, header included.
     """
 
     def __init__(self, data: FileSection) -> None:
@@ -38,11 +40,11 @@ class Preamble:
         self.attr_records: list[bytes] = []
 
     def add_feature(self, number: int, data: bytes, endian: str, warn: Warn) -> None:
-        """Decode a feature; one that is not known here is only listed, one that is damaged left out with a warning."""
+        """Decode a feature. Ignore an unknown one, and skip a damaged one with a warning."""
         if number not in FEATURE_NAMES:
             return
         try:
             count = self.features.get(key_of(Feature.NRCPUS))
             self.features[key_of(number)] = decode_feature(number, data, endian, cpus=count.available if count else None)
         except ValueError as error:
-            warn(f"feature {FEATURE_NAMES[number]}: {error}; left out")
+            warn(f"feature {FEATURE_NAMES[number]}: {error}; skipped")

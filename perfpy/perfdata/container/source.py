@@ -1,8 +1,4 @@
-"""Where a perf.data's bytes come from: a file, or a pipe spooled to a temporary file.
-
-What enters: a path ("-" is standard input), a file descriptor or a binary
-file object. What leaves: ByteSource, which reads any range of it.
-"""
+"""Random access to the bytes of a perf.data: a file, a descriptor, or a pipe spooled to a temporary file."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 SPOOL_PIECE = 1 << 20
 RECORD_HEADER_SIZE = 8
 
-#: what open_source() takes
+#: the argument of open_source(); "-" is standard input
 Origin: TypeAlias = "str | os.PathLike[str] | int | BinaryIO"
 
 
@@ -33,12 +29,12 @@ class ByteSource:
         self.path = path
         self._fd = fd
         self._owned = owned
-        self.watches_cuts = False  # whether a file that is cut while it is mapped ends the process with a line
+        self.watches_cuts = False  # whether truncating the mapped file ends the process with a message
         self._is_watched = False
         self.size = os.fstat(fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
+        """Return up to `size` bytes from `offset` on; fewer only at the end of the file."""
         if offset < 0 or offset >= self.size or size <= 0:
             return b""
         size = min(size, self.size - offset)
@@ -53,7 +49,7 @@ class ByteSource:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        """Fill `view` from `offset` on; returns how many bytes there were."""
+        """Fill `view` from `offset` on; return the number of bytes read."""
         done = 0
         while done < len(view):
             count = os.preadv(self._fd, [view[done:]], offset + done)
@@ -63,7 +59,7 @@ class ByteSource:
         return done
 
     def mapped(self, offset: int, size: int) -> memoryview:
-        """The same bytes as read(), not copied but mapped into memory; they must be there as long as they are used."""
+        """Return the bytes of read() as a memory mapping; the file must keep them as long as they are used."""
         import mmap  # for files with copies of stacks only
 
         if self.watches_cuts and not self._is_watched:
@@ -78,12 +74,12 @@ class ByteSource:
         return memoryview(mmap.mmap(self._fd, size + before, access=mmap.ACCESS_READ, offset=offset - before))[before:]
 
     def check_owner(self) -> None:
-        """Raise BadPerfDataError when the file belongs neither to this user nor to root."""
+        """Raise BadPerfDataError if the file belongs neither to this user nor to root."""
         if os.fstat(self._fd).st_uid not in (0, os.geteuid()):
             raise BadPerfDataError(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
 
     def modified(self) -> float:
-        """The file's time of last change, in seconds since the epoch."""
+        """Return the file's modification time, in seconds since the epoch."""
         return os.fstat(self._fd).st_mtime
 
     def close(self) -> None:
@@ -98,14 +94,14 @@ class ByteSource:
         self._fd = -1
 
     def __del__(self) -> None:
-        """One that is forgotten is closed, as Python's own files are."""
+        """Close the file, as Python's own file objects do."""
         self.close()
 
 
 def open_source(origin: Origin) -> ByteSource:
-    """The bytes of a file, or of a pipe once it has been read to its end.
+    """Open a file, or spool a pipe until its end.
 
-    Raises BadPerfDataError when the file cannot be opened.
+    Raises BadPerfDataError if the file cannot be opened.
     """
     if isinstance(origin, int):
         return _from_fd(origin, f"file descriptor {origin}", owned=False)
@@ -136,8 +132,8 @@ def _from_fd(fd: int, path: str, *, owned: bool) -> ByteSource:
 
 
 def _spool(fd: int, path: str) -> int:
-    """Copy a pipe to an unnamed temporary file; the caller closes it. Raises BadPerfDataError if it is no recording."""
-    # only pipes need it
+    """Copy a pipe to an unnamed temporary file and return its descriptor. Raises BadPerfDataError if it is no recording."""
+    # loaded here because only pipes need it
     import tempfile
 
     first = _beginning(fd, path)
@@ -150,7 +146,7 @@ def _spool(fd: int, path: str) -> int:
 
 
 def _beginning(fd: int, path: str) -> bytes:
-    """The header of what comes through a pipe, and of its first record: a pipe may have no end, and be none of ours."""
+    """Read the header and the first record's header from a pipe, and validate them: the pipe may be endless and no recording."""
     first = b""
     while len(first) < HEADER_SIZE and (piece := os.read(fd, HEADER_SIZE - len(first))):
         first += piece

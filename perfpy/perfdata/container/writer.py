@@ -1,8 +1,6 @@
-"""Writing a recording: a seekable perf.data, or a pipe.
+"""Write a recording: a seekable perf.data, or a pipe.
 
-What enters: the events with their ids, then records as bytes (slices of the
-rings among them), at last the feature sections. What leaves: a file that can
-be read from its first byte on at any moment, and is complete after finish().
+A file can be read from its first byte on at any moment, and is complete after finish().
 Layout: perfpy.perfdata.container.header; the order of sections is perf's:
 
     header, ids of all events, attr table, data, feature table, feature sections
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
 
-#: anything that os.writev takes
+#: the arguments of os.writev
 Slice = bytes | bytearray | memoryview
 
 FINISHED_ROUND: Final = encode(FinishedRound(0), NATIVE_ENDIAN)
@@ -36,72 +34,71 @@ FINISHED_ROUND: Final = encode(FinishedRound(0), NATIVE_ENDIAN)
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RECORD_SIZE: Final = struct.Struct("=6xH")
 _SIZE: Final = struct.Struct("=Q")
-_DATA_SIZE_AT: Final = 48  # in the file's header
+_DATA_SIZE_AT: Final = 48  # offset in the file header
 
 
 class WrittenEvent(NamedTuple):
-    """What the file's head says of an event: its attr and the ids of its counters."""
+    """An event's attr and the ids of its counters, as the file's head has them."""
 
     attr: EventAttr
     ids: tuple[int, ...]
 
 
 class RecordWriter(Protocol):
-    """Where records go: a file, or a pipe."""
+    """The destination of records: a file, or a pipe."""
 
     path: str
     size: int  # bytes written so far, the head included
 
     def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
-        """Write what stands in front of the records."""
+        """Write the part in front of the records."""
 
     def write(self, *slices: Slice) -> None:
-        """Append whole records, given in any number of pieces."""
+        """Append whole records, in any number of slices."""
 
     def mark(self) -> None:
-        """What is written is a whole recording, if it should end here."""
+        """Make the records written so far a whole recording, in case it ends here."""
 
     def finish(self, features: Mapping[int, bytes]) -> None:
-        """Write what follows the records."""
+        """Write the part after the records."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
 
 
 class RecordFile:
     """A file of records.
 
-    Raises OutputFailedError: from the constructor where the file cannot be
-    created; from write() when there is no room, in which case what was
-    written stays, cut after its last whole record.
+    Raises OutputFailedError: from the constructor if the file cannot be
+    created; from write() if the disk is full, and the file then ends after its last whole record.
     """
 
     def __init__(self, path: str, fd: int = -1) -> None:
-        """fd: of a file that is there; without it is made."""
+        """Open the file `fd`, or create `path`."""
         self.path = path
         try:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if fd < 0 else fd
         except OSError as error:
             raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
         self.size = 0
-        self._records_from = 0  # whole records begin there
+        self._records_from = 0  # offset of the first record
 
     def write(self, *slices: Slice) -> None:
-        """Append whole records, given in any number of pieces."""
-        wanted = sum(map(len, slices))
+        """Append whole records, in any number of slices."""
+        total = sum(map(len, slices))
         written = 0
         try:
             written = os.writev(self.fd, slices)
-            while written < wanted:  # a signal, or a disk that is about to be full
-                rest = b"".join(slices)[written:]
-                written += os.write(self.fd, rest)
+            while written < total:  # interrupted by a signal, or the disk is almost full
+                remaining = b"".join(slices)[written:]
+                written += os.write(self.fd, remaining)
         except OSError as error:
             self._cut(b"".join(slices), written)
             raise _output_failed(self.path, error) from None
-        self.size += wanted
+        self.size += total
 
     def _cut(self, data: bytes, written: int) -> None:
-        """After a failure: keep the whole records of what was written, and the file ready for more."""
+        """Truncate the file after its last whole record, and prepare it for more."""
         end = 0
         if self.size >= self._records_from:
             while end + 8 <= written and end + (size := _RECORD_SIZE.unpack_from(data, end)[0]) <= written and size:
@@ -110,7 +107,7 @@ class RecordFile:
         try:
             os.ftruncate(self.fd, self.size)
             os.lseek(self.fd, self.size, os.SEEK_SET)
-        except OSError:  # a device: what is there stays there
+        except OSError:  # a device cannot be truncated
             pass
 
     def close(self) -> None:
@@ -121,7 +118,7 @@ class RecordFile:
 
 
 class FileWriter(RecordFile):
-    """A perf.data that can be sought in. When write() has failed, finish() still works."""
+    """A seekable perf.data. finish() works even after write() failed."""
 
     def __init__(self, path: str, fd: int = -1) -> None:
         super().__init__(path, fd)
@@ -133,15 +130,15 @@ class FileWriter(RecordFile):
 
     @classmethod
     def resumed(cls, path: str) -> FileWriter:
-        """A file whose recorder ended before its time, to be written on behind its last mark.
+        """Open the file of a recorder that was killed, to append after its last mark.
 
-        Raises OSError, and ValueError where it has no mark.
+        Raises OSError, and ValueError if it has no mark.
         """
         writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
         try:
             header = decode_header(os.pread(writer.fd, HEADER_SIZE, 0))
             if not isinstance(header, FileHeader) or not header.data.size or header.data.end > os.fstat(writer.fd).st_size:
-                raise ValueError(f"{path}: no recording that could be completed")
+                raise ValueError(f"{path}: not a recording that can be resumed")
             os.ftruncate(writer.fd, header.data.end)
             os.lseek(writer.fd, header.data.end, os.SEEK_SET)
         except (OSError, ValueError):
@@ -153,13 +150,13 @@ class FileWriter(RecordFile):
 
     @property
     def data(self) -> FileSection:
-        """Where the records are."""
+        """The section of the records."""
         return FileSection(self._data_start, self.size - self._data_start)
 
     def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
-        """Write the head. A reader sees the events at once, and data up to the end of the file.
+        """Write the head. Readers see the events at once, and records up to the end of the file.
 
-        features: are written by finish(); here only a pipe needs them.
+        features: written by finish(); only pipes need them here.
         """
         del features
         ids = b"".join(struct.pack(f"={len(event.ids)}Q", *event.ids) for event in events)
@@ -178,20 +175,20 @@ class FileWriter(RecordFile):
         return FileHeader(NATIVE_ENDIAN, 2, self._attr_size, self._attrs, data, FileSection(0, 0), features).encode()
 
     def mark(self) -> None:
-        """Let the head say how much there is: should the recorder be killed, every perf reads that much."""
-        if self._data_start == HEADER_SIZE:  # there is no head yet
+        """Update the data size in the head: if the recorder is killed, every perf reads the records up to here."""
+        if self._data_start == HEADER_SIZE:  # no head yet
             return
-        with contextlib.suppress(OSError):  # a device: nobody reads it again
+        with contextlib.suppress(OSError):  # a device is never read again
             os.pwrite(self.fd, _SIZE.pack(self.size - self._data_start), _DATA_SIZE_AT)
 
     def mark_with(self, features: Mapping[int, bytes]) -> None:
-        """As mark(), with features; what is written next takes their place."""
+        """Mark like mark(), and append features, which the next record overwrites."""
         with contextlib.suppress(OSError):
             os.pwrite(self.fd, self._sections(features), self.size)
             os.pwrite(self.fd, self._header(self.size - self._data_start, tuple(sorted(features))), 0)
 
     def _sections(self, features: Mapping[int, bytes]) -> bytes:
-        """The table of features and the features, as they stand behind the data."""
+        """Return the feature table and the feature sections, for the position after the data."""
         bodies = [features[number] for number in sorted(features)]
         offset = self.size + SECTION_SIZE * len(bodies)
         table = []
@@ -203,8 +200,7 @@ class FileWriter(RecordFile):
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Write the features after the data, and the final header.
 
-        Raises OutputFailedError when there is no room for the features; the file
-        is complete without them then.
+        Raises OutputFailedError if the disk is full; the file is then complete without the features.
         """
         failure = None
         numbers = tuple(sorted(features))
@@ -223,7 +219,7 @@ class FileWriter(RecordFile):
 
 
 class PipeWriter:
-    """A recording as a stream: what a file has at its end stands in front here."""
+    """A recording as a stream: a file's last part comes first here."""
 
     def __init__(self, fd: int, path: str = "-") -> None:
         self.path = path
@@ -245,7 +241,7 @@ class PipeWriter:
         self.write(*parts)
 
     def write(self, *slices: Slice) -> None:
-        """Append whole records, given in any number of pieces. BrokenPipeError when nobody reads any more."""
+        """Append whole records, in any number of slices. Raises BrokenPipeError if the reader has closed the pipe."""
         data: Slice = slices[0] if len(slices) == 1 else b"".join(slices)
         view = memoryview(data)
         self.size += len(view)
@@ -258,18 +254,18 @@ class PipeWriter:
                 raise _output_failed("standard output", error) from None
 
     def mark(self) -> None:
-        """Nothing: a stream has no size."""
+        """No-op: streams have no size to record."""
 
     def finish(self, features: Mapping[int, bytes]) -> None:
-        """Nothing: a stream has no end section."""
+        """No-op: streams have no sections after the records."""
         del features
 
     def close(self) -> None:
-        """Leave the stream to whoever opened it."""
+        """No-op: the stream belongs to its opener."""
 
 
 def _feature_record(number: int, data: bytes) -> bytes:
-    """A HEADER_FEATURE record; perf does not pad it, so that the section's length stays known."""
+    """Return a HEADER_FEATURE record, unpadded like perf's, so that it keeps the section's length."""
     return with_header(RecordType.HEADER_FEATURE, 0, struct.pack("=Q", number) + data, NATIVE_ENDIAN)
 
 
@@ -278,5 +274,5 @@ _LAST_FEATURE: Final = 32  # HEADER_LAST_FEATURE of perf 6.12: ends the features
 
 
 def _output_failed(path: str, error: OSError) -> OutputFailedError:
-    remedy = "free some space; what was recorded up to here is kept" if error.errno in _FULL else ""
+    remedy = "free some space; the recording up to here is kept" if error.errno in _FULL else ""
     return OutputFailedError(path, os.strerror(error.errno or 0), remedy=remedy)

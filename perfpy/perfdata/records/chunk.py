@@ -1,8 +1,6 @@
-"""Chunk: some records in a row, in one buffer.
+"""Chunk: consecutive records in one buffer.
 
-What enters: a buffer and where the records begin in it. What leaves: a Chunk,
-which takes types and sizes from the headers, { u32 type; u16 misc; u16 size; },
-once they are asked for.
+Types and sizes come from the headers, { u32 type; u16 misc; u16 size; }, on first use.
 """
 
 from __future__ import annotations
@@ -24,17 +22,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SAMPLE: Final = int(RecordType.SAMPLE)
-#: records that hold others, compressed
+#: records that hold other records, compressed
 COMPRESSED_TYPES: Final = (RecordType.COMPRESSED, RecordType.COMPRESSED2)
 
 
 @dataclass(eq=False, repr=False)
 class Chunk:
-    """Some records in a row.
+    """Consecutive records in one buffer.
 
-    data: a buffer, valid until the next chunk is asked for; starts: where each
-    record begins in it, always a multiple of 8; shift: what to add to that for
-    the offsets in the file, one number or one for each record.
+    Attributes:
+        data: the buffer, valid until the next chunk is read.
+        starts: int64[n], offsets of the records in the buffer, multiples of 8.
+        endian: "<" or ">".
+        shift: added to `starts` for the offsets in the file, one number or int64[n].
     """
 
     data: NDArray[np.uint8]
@@ -62,50 +62,50 @@ class Chunk:
 
     @cached_property
     def others(self) -> NDArray[np.intp]:
-        """The rows of the records that are no samples."""
+        """The rows of the records other than samples."""
         return rows_where(self.types != _SAMPLE)
 
     def holds(self, types: Iterable[int]) -> bool:
-        """Whether any of the records is of one of these types, of which SAMPLE is none."""
+        """Whether any of the records is of one of these types, SAMPLE excluded."""
         present = self.types[self.others]
         return any(bool((present == number).any()) for number in types)
 
     @cached_property
     def begins(self) -> RecordStarts:
-        """Where the records begin."""
+        """The record starts."""
         return RecordStarts(self.starts)
 
     def column(self, kind: str, offset: int) -> NDArray[Any]:
-        """The numbers of one kind (u2, u4, u8) that stand so many bytes behind the beginnings of all records, in the file's byte order."""
+        """Return the numbers of one kind (u2, u4, u8) at an offset in each record, in the file's byte order."""
         return self.begins.column(self.data[: len(self.data) & ~7].view(self.endian + kind), offset)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the records are in the file; one that was compressed: where the compressed one is."""
+        """Offsets of the records in the file; of an unpacked record, the offset of its COMPRESSED record."""
         return self.starts + self.shift
 
     def rows(self, index: NDArray[np.intp]) -> Chunk:
-        """Only the given records."""
+        """Select records."""
         shift = self.shift if isinstance(self.shift, int) else self.shift[index]
         return Chunk(self.data, self.starts.take(index), self.endian, shift)
 
     def without(self, rows: NDArray[np.integer[Any]]) -> Chunk:
-        """All records but a few."""
+        """Drop records."""
         if not len(rows):
             return self
         shift = self.shift if isinstance(self.shift, int) else all_but(self.shift, rows)
         return Chunk(self.data, all_but(self.starts, rows), self.endian, shift)
 
     def record(self, row: int) -> bytes:
-        """The bytes of one record, header included."""
+        """Return the bytes of one record, header included."""
         start = int(self.starts[row])
         return self.data[start : start + int(self.sizes[row])].tobytes()
 
 
 def make_chunk(data: NDArray[np.uint8], starts: NDArray[np.int64], offsets: int | NDArray[np.int64], endian: str) -> Chunk:
-    """The chunk of the records at `starts`; where these are not multiples of 8, of a copy in which they are.
+    """Return a chunk of the records at `starts`; copy them if these are not multiples of 8.
 
-    offsets: where `data` begins in the file, or where each of the records is.
+    offsets: of `data` in the file, or of each record.
     """
     shift = offsets if isinstance(offsets, int) else offsets - starts
     if np.bitwise_or.reduce(starts) & 7:

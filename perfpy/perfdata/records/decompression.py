@@ -1,8 +1,6 @@
-"""COMPRESSED and COMPRESSED2 records -> the records inside them.
+"""Replace COMPRESSED and COMPRESSED2 records by the records inside them.
 
-What enters: chunks of records as they stand in the file. What leaves: the same
-with the compressed ones replaced by what they hold. All of them together are
-one zstd stream: one decompressor is kept, and a record may begin in one and
+All of them together are one zstd stream: one decompressor reads it, and a record may begin in one and
 end in the next. Layouts: { header; char data[]; } and { header; u64 size;
 char data[size]; } (tools/lib/perf/include/perf/event.h).
 """
@@ -30,16 +28,16 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.walk import Walk
 
 
-_MOST_RATIO: Final = 3072  # user stacks of 64 kB that hardly change were seen packed to a 1,723rd
-_ALWAYS: Final = 1 << 23  # bytes that a stream may unpack to, however short it is
-# What takes time is the number of records: one costs some bytes, because its time differs from those around it.
+_MOST_RATIO: Final = 3072  # user stacks of 64 kB that hardly change have reached 1,723
+_ALWAYS: Final = 1 << 23  # bytes that any stream may unpack to
+# The cost of unpacking grows with the number of records. One takes some packed bytes, because its time differs from its neighbours'.
 _MOST_RECORDS: Final = 8  # for each packed byte
 _ALWAYS_RECORDS: Final = 1 << 17
-_MOST_FRAMES: Final = 64  # in one record: writers have one for all of them
+_MOST_FRAMES: Final = 64  # in one record; writers use one frame for all records
 
 
 def zstd_decompressor() -> Any:
-    """A new zstd decompressor: the standard library's, or before Python 3.14 its backport."""
+    """Return a new zstd decompressor: the standard library's, or before Python 3.14 its backport."""
     try:
         return zstd_library().ZstdDecompressor()
     except ExpansionError as error:
@@ -47,11 +45,16 @@ def zstd_decompressor() -> Any:
 
 
 class Unpacker:
-    """Unpacks the compressed records of one stream, in order.
+    """A decompressor for the compressed records of one stream, in order.
 
-    left_over: bytes of a record that has begun; failure: (offset, reason)
-    once the stream is damaged. limit: how many bytes one record unpacks to at
-    most, as the file says (None: it does not).
+    Attributes:
+        left_over: bytes of an incomplete record.
+        failure: (offset, reason) once the stream is damaged.
+
+    Args:
+        endian: "<" or ">".
+        chunk_size: bytes of the chunks to yield, about.
+        limit: bytes that one record unpacks to at most, if the file has that number.
     """
 
     def __init__(self, endian: str, chunk_size: int, limit: int | None = None) -> None:
@@ -59,13 +62,13 @@ class Unpacker:
         self._chunk_size = chunk_size
         self._limit = limit
         self._packed = self._unpacked = 0  # bytes so far
-        self._records = 0  # that were in them
+        self._records = 0  # unpacked records so far
         self._zstd = zstd_decompressor()
         self.left_over = b""
         self.failure: tuple[int, str] | None = None
 
     def unpack(self, chunk: Chunk) -> Iterator[Chunk]:
-        """The records of one chunk with the compressed ones unpacked, in pieces of bounded size."""
+        """Yield the records of one chunk, unpacked, in pieces of bounded size."""
         packed = np.isin(chunk.types, COMPRESSED_TYPES)
         borders = np.flatnonzero(np.diff(packed)) + 1
         for run in np.split(np.arange(len(packed)), borders):
@@ -77,10 +80,10 @@ class Unpacker:
                 return
 
     def _unpack_run(self, run: Chunk) -> Iterator[Chunk]:
-        """Compressed records that follow each other: their contents are joined while they stay below the chunk size."""
+        """Unpack adjacent compressed records; join their contents up to the chunk size."""
         pieces: list[bytes] = []
         ends: list[int] = []  # of each piece, in the joined bytes
-        homes: list[int] = []  # offset of the compressed record of each piece
+        homes: list[int] = []  # offset of each piece's compressed record
         total = len(self.left_over)
         for row, offset in enumerate(run.offsets.tolist()):
             for piece in self._pieces(self._payload(run.record(row)), offset):
@@ -104,32 +107,32 @@ class Unpacker:
         return record[16 : 16 + size]
 
     def _pieces(self, payload: bytes, offset: int) -> Iterator[bytes]:
-        """What the payload unpacks to, never more at once than a chunk; `failure` says if it is damaged or beyond all bounds."""
+        """Yield unpacked pieces no longer than a chunk. Set `failure` if the payload is damaged or exceeds a limit."""
         self._packed += len(payload)
-        made = 0
+        unpacked = 0
         try:
             for piece in self._inflated(payload):
-                made += len(piece)
+                unpacked += len(piece)
                 self._unpacked += len(piece)
-                if self._limit is not None and made > self._limit:
-                    self.failure = offset, f"compressed record unpacks to more than the {self._limit} bytes that the file says"
+                if self._limit is not None and unpacked > self._limit:
+                    self.failure = offset, f"compressed record unpacks to more than {self._limit} bytes, the limit in the file"
                 elif self._unpacked > max(_ALWAYS, _MOST_RATIO * self._packed):
                     self.failure = offset, f"compressed records unpack to more than {_MOST_RATIO} times their size"
                 if self.failure:
                     return
                 yield piece
         except Exception as error:
-            # the decompressor's error class belongs to the module in use
+            # The decompressor's error class belongs to the module in use.
             if type(error).__name__ != "ZstdError" and not isinstance(error, ValueError):
                 raise
             self.failure = offset, f"compressed record cannot be unpacked: {error}"
 
     def _inflated(self, payload: bytes) -> Iterator[bytes]:
-        """The pieces; raises ValueError when there are too many frames, ZstdError when one is damaged."""
+        """Yield unpacked pieces. Raises ValueError for too many frames, ZstdError for a damaged one."""
         frames = 0
         while True:
             if self._zstd.eof:
-                # a writer may end one frame and begin another
+                # A writer may end one frame and begin another.
                 payload = self._zstd.unused_data + payload
                 if not payload:
                     return
@@ -148,20 +151,20 @@ class Unpacker:
         joined = b"".join([self.left_over, *pieces])
         data = np.zeros((len(joined) + 7) & ~7, np.uint8)[: len(joined)]
         data[:] = np.frombuffer(joined, np.uint8)
-        found = walk(data, self._endian)
-        self.left_over = joined[found.end :]
-        if found.bad_size is not None:
-            self.failure = homes[-1], f"record of {found.bad_size} bytes inside a compressed one"
-        yield from self._within_bounds(data, found, ends, homes)
+        records = walk(data, self._endian)
+        self.left_over = joined[records.end :]
+        if records.bad_size is not None:
+            self.failure = homes[-1], f"record of {records.bad_size} bytes inside a compressed one"
+        yield from self._within_bounds(data, records, ends, homes)
 
-    def _within_bounds(self, data: NDArray[np.uint8], found: Walk, ends: list[int], homes: list[int]) -> Iterator[Chunk]:
-        starts = found.starts
+    def _within_bounds(self, data: NDArray[np.uint8], records: Walk, ends: list[int], homes: list[int]) -> Iterator[Chunk]:
+        starts = records.starts
         most = max(_ALWAYS_RECORDS, _MOST_RECORDS * self._packed) - self._records
         self._records += len(starts)
         if len(starts) > most:
             self.failure = homes[-1], f"more than {_MOST_RECORDS} records for each byte of the compressed ones"
             starts = starts[:most]
         if len(starts):
-            last_bytes = np.append(found.starts[1:], found.end)[: len(starts)] - 1
+            last_bytes = np.append(records.starts[1:], records.end)[: len(starts)] - 1
             offsets = np.array(homes, np.int64)[np.searchsorted(np.array(ends), last_bytes, side="right")]
             yield make_chunk(data, starts, offsets, self._endian)

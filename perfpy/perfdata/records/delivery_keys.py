@@ -1,8 +1,6 @@
-"""Chunks of records with what ordering them needs: event, time and key of each.
+"""Assign an event, a time and a delivery key to each record.
 
-What enters: the chunks of a file. What leaves: OrderedChunks, and KeyedSamples
-for passes over the samples only. All passes over a file (the survey, the
-batches of samples) go through here, so that all see the same keys.
+All passes over a file (the first pass, the batches of samples) use this module, so that all get the same keys.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.perfdata.records.event_table import EventTable
 
-_FEW: Final = 64  # records that are no samples are few where there is at most one of them in so many
+_FEW: Final = 64  # a chunk has few other records if at most one in 64 is no sample
 _NO_ROUNDS: Final = np.zeros(0, np.int64)
 
 
 class KeyedSamples(NamedTuple):
-    """The samples of a chunk: where they are, and the event, key and time (0: none) of each."""
+    """The samples of a chunk, with the event, key and time (0: none) of each."""
 
     chunk: Chunk
     events: NDArray[np.int32]
@@ -37,16 +35,21 @@ class KeyedSamples(NamedTuple):
     times: NDArray[np.uint64]
 
     def rows(self, index: NDArray[np.intp]) -> KeyedSamples:
-        """Only the given samples."""
+        """Select samples."""
         return KeyedSamples(self.chunk.rows(index), self.events[index], self.keys[index], self.times[index])
 
 
 class OrderedChunk(NamedTuple):
-    """Some records, and what each is.
+    """The records of a chunk, with their keys, times and events.
 
-    keys and times (0: none): one per record; rows: which records are SAMPLEs;
-    samples: only these; events: of each of these; other_events: of each of
-    chunk.others, of which only the kernel's own records have one (0 otherwise).
+    Attributes:
+        chunk: the records.
+        keys: of each record.
+        times: of each record, 0 for none.
+        rows: the rows of the samples.
+        samples: the samples.
+        events: of each sample.
+        other_events: of each of chunk.others; 0 for records that are not the kernel's.
     """
 
     chunk: Chunk
@@ -58,18 +61,20 @@ class OrderedChunk(NamedTuple):
     other_events: NDArray[np.int32]
 
     @property
-    def by_themselves(self) -> KeyedSamples:
-        """The samples by themselves."""
+    def keyed_samples(self) -> KeyedSamples:
+        """The samples with their keys and times."""
         if self.samples is self.chunk:
             return KeyedSamples(self.samples, self.events, self.keys, self.times)
         return KeyedSamples(self.samples, self.events, self.keys.take(self.rows), self.times.take(self.rows))
 
 
 class _Seen(NamedTuple):
-    """What is remembered of a chunk, so that its samples are found sooner the next time.
+    """The layout of a chunk that was read before, to find its samples sooner. All its samples have their times as keys.
 
-    records: how many it has; others: which of them are no samples, few; event: the one that all samples are of (None: several).
-    All samples are delivered at their times.
+    Attributes:
+        records: the number of records.
+        others: the rows of records other than samples.
+        event: the event of all samples; None for several.
     """
 
     records: int
@@ -78,25 +83,26 @@ class _Seen(NamedTuple):
 
 
 class DeliveryKeys:
-    """The keys of one file's records, chunk after chunk.
+    """The keys of one file's records, chunk by chunk.
 
-    by_time: False for files that are delivered as they stand: the keys number
-    the records; in_rounds: False where the FINISHED_ROUND records are to be
-    ignored: all records are delivered in order of time.
+    Args:
+        table: the events.
+        by_time: False for files delivered in their own order: the keys number the records.
+        in_rounds: False to ignore FINISHED_ROUND records and deliver all records by time.
     """
 
     def __init__(self, table: EventTable, *, by_time: bool, in_rounds: bool) -> None:
         self._table = table
         self._in_rounds = by_time and in_rounds
-        self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # before each chunk that was read
-        self._seen: list[_Seen | None] = []  # of each chunk that was read
+        self._orders: list[Rounds | Numbers] = [Rounds() if by_time else Numbers()]  # the state before each chunk read so far
+        self._seen: list[_Seen | None] = []  # the layout of each chunk read so far
 
     def before(self, number: int) -> Rounds | Numbers:
-        """How the keys go on at a chunk: the first, or one of which those before have been read at some time."""
+        """Return the ordering state before a chunk: the first, or one after chunks that were read already."""
         return copy(self._orders[number])
 
     def ordered(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
-        """A chunk with keys. number: of the chunk; order: as the chunk before has left it."""
+        """Return a chunk with keys. order: the state after the chunk before; number: the chunk's."""
         others = chunk.others
         rows = np.arange(len(chunk) - len(others)) if _last_of(others, len(chunk)) else rows_where(chunk.types == RecordType.SAMPLE)
         samples = chunk.rows(rows) if len(others) else chunk
@@ -105,17 +111,17 @@ class DeliveryKeys:
         times = self._times(chunk, rows, samples, events, other_events)
         rounds = rows_where(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds and len(others) else _NO_ROUNDS
         keys = order.keys(times, rounds)
-        found = OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
+        ordered = OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
         if number + 1 == len(self._orders):
             self._orders.append(copy(order))
-            self._seen.append(_seen(found))
-        return found
+            self._seen.append(_seen(ordered))
+        return ordered
 
     def samples_again(self, chunk: Chunk, number: int) -> KeyedSamples:
-        """The samples of a chunk that was read before. number: of the chunk."""
+        """Return the samples of a chunk that was read before. number: the chunk's."""
         seen = self._seen[number] if number < len(self._seen) else None
         if seen is None or seen.records != len(chunk):
-            return self.ordered(chunk, number, self.before(number)).by_themselves
+            return self.ordered(chunk, number, self.before(number)).keyed_samples
         samples = chunk.without(seen.others)
         events = self._events(samples) if seen.event is None else np.full(len(samples), seen.event, np.int32)
         times = self._table.sample_times(samples, events)
@@ -127,7 +133,7 @@ class DeliveryKeys:
     def _times(
         self, chunk: Chunk, rows: NDArray[np.intp], samples: Chunk, events: NDArray[np.int32], other_events: NDArray[np.int32]
     ) -> NDArray[np.uint64]:
-        """The time of each record; the events of those that are no samples are put into `other_events`."""
+        """Return the time of each record; write the events of records other than samples to `other_events`."""
         table = self._table
         if not table.events:
             return np.zeros(len(chunk), np.uint64)
@@ -146,13 +152,13 @@ class DeliveryKeys:
 
 
 def _last_of(others: NDArray[np.intp], count: int) -> bool:
-    """Whether the others, if there are any, stand behind all samples."""
+    """Whether the other records, if any, follow all samples."""
     return not len(others) or int(others[0]) == count - len(others)
 
 
 def _seen(ordered: OrderedChunk) -> _Seen | None:
-    """What is remembered of a chunk: nothing where its samples must be found as at first."""
-    count, others, samples = len(ordered.chunk), ordered.chunk.others, ordered.by_themselves
+    """Return the layout of a chunk; None if its samples must be searched again."""
+    count, others, samples = len(ordered.chunk), ordered.chunk.others, ordered.keyed_samples
     if len(others) * _FEW > count or not len(samples.events) or not np.array_equal(samples.keys, samples.times):
         return None
     lowest, highest = int(samples.events.min()), int(samples.events.max())

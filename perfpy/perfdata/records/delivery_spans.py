@@ -1,8 +1,4 @@
-"""Parts of a recording whose samples are delivered one part after the other, each to be read by itself.
-
-What enters: what the survey found of a file's chunks. What leaves: Spans, one for each turn of the survey with samples
-that are given out after it; together they are all samples, in order.
-"""
+"""Split a recording into spans whose samples are delivered one span after the other, and can be read independently."""
 
 from __future__ import annotations
 
@@ -28,8 +24,8 @@ class Span(NamedTuple):
     lower: int
     upper: int
 
-    def chosen(self, samples: KeyedSamples) -> KeyedSamples:
-        """Those of some samples that are of the span."""
+    def select(self, samples: KeyedSamples) -> KeyedSamples:
+        """Select the samples of this span."""
         mask = samples.keys >= np.uint64(self.lower)
         if self.upper >> 64 == 0:
             mask &= samples.keys < np.uint64(self.upper)
@@ -37,16 +33,20 @@ class Span(NamedTuple):
 
 
 def spans_of(later: Sequence[int], highest: Sequence[int]) -> list[Span]:
-    """The spans of one file. later: of each chunk the lowest key of a sample after it; highest: that of its own samples (-1: none).
+    """Return the spans of one file, whose samples together are all samples, in order.
+
+    Args:
+        later: of each chunk, the lowest key of the samples after it.
+        highest: of each chunk, the highest key of its own samples; -1 for none.
 
     >>> spans_of([5, 9, 1 << 64], [6, 8, 12])[1]
     Span(first=0, end=2, lower=5, upper=9)
     """
-    found: list[Span] = []
+    result: list[Span] = []
     first = 0
     for chunk, (lower, upper) in enumerate(pairwise([0, *later])):
         while first < chunk and highest[first] < lower:
             first += 1
         if lower < upper:
-            found.append(Span(first, chunk + 1, lower, upper))
-    return found
+            result.append(Span(first, chunk + 1, lower, upper))
+    return result

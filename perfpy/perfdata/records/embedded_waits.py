@@ -1,9 +1,7 @@
-"""Time off the CPU as perf 7 records it: a BPF program writes each wait, and what it says lies in the raw data of a sample.
+"""Decode time off the CPU as perf 7 records it: a BPF program writes each wait into the raw data of a sample.
 
-What enters: samples with the raw data of `offcpu-time`. What leaves: the same samples as those of the thread that waited.
 Layout (off_cpu.bpf.c of tools/perf): { u32 pid, tid; u64 period, nr; u64 ips[nr]; u64 cgroup; }
-
-The sample around it is that of the BPF program: it tells when the wait ended, and on which CPU.
+The sample around it is the BPF program's: its time and CPU are those of the end of the wait.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ _HEAD: Final = "IIQQ"
 _HEAD_SIZE: Final = 24
 _WORD: Final = 8
 RAW: Final = "raw"
-#: the columns that are not as they stand in the samples
+#: the columns to replace
 FIELDS: Final = frozenset(("pid", "tid", "period", "callchain", "ip", "cgroup"))
 
 
 class EmbeddedWaits:
-    """Finds waits in raw data. events: the indexes of the events whose samples have it there."""
+    """A decoder of waits in raw data. events: the indexes of the events with waits."""
 
     def __init__(self, events: Sequence[int], endian: str) -> None:
         self._events = np.array(events, np.int32)
@@ -43,31 +41,31 @@ class EmbeddedWaits:
 
     @classmethod
     def of(cls, events: Sequence[FileEvent], endian: str) -> EmbeddedWaits | None:
-        """Those of a recording; None where no event has them."""
-        found = [event.index for event in events if _is_embedded(event)]
-        return cls(found, endian) if found else None
+        """Return the decoder for a recording; None if no event has waits."""
+        indexes = [event.index for event in events if _is_embedded(event)]
+        return cls(indexes, endian) if indexes else None
 
-    def needed(self, fields: Collection[str] | None) -> Collection[str] | None:
-        """The columns to decode where these are wanted."""
+    def fields_for(self, fields: Collection[str] | None) -> Collection[str] | None:
+        """Return the columns to decode for these fields."""
         return fields if fields is None or not FIELDS.intersection(fields) else {*fields, RAW}
 
-    def shown(self, samples: StoredBatch) -> StoredBatch:
-        """The samples with what their raw data says; those with too little of it stay as they are."""
+    def replace_columns(self, samples: StoredBatch) -> StoredBatch:
+        """Return the samples with the columns of their waits; samples with truncated raw data stay as they are."""
         rows = np.flatnonzero(np.isin(samples.event, self._events))
         raw = samples.columns.get(RAW)
         if raw is None or not len(rows):
             return samples
-        found = [(row, *wait) for row in rows.tolist() if (wait := self._wait(raw.gathered()[row].tobytes()))]
-        if not found:
+        waits = [(row, *wait) for row in rows.tolist() if (wait := self._wait(raw.gathered()[row].tobytes()))]
+        if not waits:
             return samples
         names = ("row", "pid", "tid", "period", "ips", "cgroup")
-        return _replaced(samples, dict(zip(names, map(list, zip(*found, strict=True)), strict=True)))
+        return _replaced(samples, dict(zip(names, map(list, zip(*waits, strict=True)), strict=True)))
 
     def _wait(self, data: bytes) -> tuple[int, int, int, NDArray[np.uint64], int] | None:
         if len(data) < _HEAD_SIZE:
             return None
         pid, tid, period, count = self._head.unpack_from(data)
-        if count > (len(data) - _HEAD_SIZE) // _WORD - 1:  # the cgroup stands behind them
+        if count > (len(data) - _HEAD_SIZE) // _WORD - 1:  # the cgroup follows the callchain
             return None
         words = np.frombuffer(data, self._endian + "u8", count + 1, _HEAD_SIZE).astype(np.uint64)
         return pid, tid, period, words[:-1], int(words[-1])
@@ -80,10 +78,10 @@ def _is_embedded(event: FileEvent) -> bool:
 
 
 def _replaced(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
-    """The samples with the values of the waits in their rows."""
+    """Return the samples with the values of the waits in their rows."""
     rows = np.array(waits["row"], np.int64)
     columns = dict(samples.columns)
-    waits["ip"] = [int(ips[1]) if len(ips) > 1 else 0 for ips in waits["ips"]]  # behind the marker that it is of user space
+    waits["ip"] = [int(ips[1]) if len(ips) > 1 else 0 for ips in waits["ips"]]  # after the marker of user space
     for name in ("pid", "tid", "period", "ip", "cgroup"):
         if name in columns:
             column = columns[name].copy()
@@ -94,14 +92,14 @@ def _replaced(samples: StoredBatch, waits: dict[str, list[Any]]) -> StoredBatch:
     return samples._replace(columns=Columns(samples.columns.rows, columns, samples.columns.damaged))
 
 
-def _with_chains(chains: Ragged, rows: NDArray[np.int64], found: list[NDArray[np.uint64]]) -> Ragged:
-    """The callchains with others in some rows."""
+def _with_chains(chains: Ragged, rows: NDArray[np.int64], replacements: list[NDArray[np.uint64]]) -> Ragged:
+    """Return the callchains with those of some rows replaced."""
     lengths = chains.lengths.copy()
     lengths[rows] = 0
-    kept = lengths.copy()
-    lengths[rows] = [len(chain) for chain in found]
+    unchanged = lengths.copy()
+    lengths[rows] = [len(chain) for chain in replacements]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     values = np.empty(int(offsets[-1]), np.uint64)
-    values[slices_index(offsets[:-1], kept)[0]] = chains.values[slices_index(chains.offsets[:-1], kept)[0]]
-    values[slices_index(offsets[:-1][rows], lengths[rows])[0]] = np.concatenate(found)
+    values[slices_index(offsets[:-1], unchanged)[0]] = chains.values[slices_index(chains.offsets[:-1], unchanged)[0]]
+    values[slices_index(offsets[:-1][rows], lengths[rows])[0]] = np.concatenate(replacements)
     return Ragged(values, offsets)

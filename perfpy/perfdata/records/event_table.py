@@ -1,10 +1,8 @@
-"""The events of a file: which one a record belongs to, and when the record was made.
+"""The event and the time of each record, for thousands of records at once.
 
-What enters: the attrs with their ids, and chunks of records. What leaves:
-event indexes and time stamps, for thousands of records at a time. The id is at
-a fixed offset of samples (struct sample in include/uapi/linux/perf_event.h:
+The id is at a fixed offset in samples (struct sample in include/uapi/linux/perf_event.h:
 IDENTIFIER comes first, ID after IP, TID, TIME and ADDR) and, counted from the
-end, of the sample_id trailer of all other records.
+end, in the sample_id trailer of all other records.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _TRAILER: Final = (
 
 
 class EventTable:
-    """Looks up the events of records."""
+    """The events of a file, looked up by the ids in records."""
 
     def __init__(self, events: Sequence[FileEvent], endian: str) -> None:
         self.events = list(events)
@@ -56,7 +54,7 @@ class EventTable:
         self._near = _nearby(self._ids, self._indexes)
 
     def _layout(self, attr: EventAttr) -> SampleLayout:
-        """One layout for all attrs whose samples look the same."""
+        """Return one layout for all attrs whose samples look the same."""
         key = (
             attr.sample_type,
             attr.read_format,
@@ -69,27 +67,27 @@ class EventTable:
         return self._layouts[key]
 
     @property
-    def tells_apart(self) -> bool:
-        """Whether the samples say which event they belong to, all at the same offset."""
+    def has_event_ids(self) -> bool:
+        """Whether the samples have an event id, all at the same offset."""
         if len(self.events) < 2:
             return True
         positions = set(self._id_words)
         return len(positions) == 1 and None not in positions
 
     def index_of(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The events' indexes by id; the id 0 means the first event, as perf has it; UNKNOWN_EVENT where nobody has it."""
+        """Return the events' indexes by id, UNKNOWN_EVENT for unknown ids. As in perf, id 0 is the first event's."""
         if not len(self._ids):
             return np.zeros(len(ids), np.int32)
         if len(self._near) and len(ids):
-            found: NDArray[np.int32] = self._near.take(np.minimum(ids - self._ids[0], len(self._near) - 1).view(np.int64))
-            if found.min() != UNKNOWN_EVENT:
-                return found
+            nearby: NDArray[np.int32] = self._near.take(np.minimum(ids - self._ids[0], len(self._near) - 1).view(np.int64))
+            if nearby.min() != UNKNOWN_EVENT:
+                return nearby
         positions = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         searched = np.where(self._ids[positions] == ids, self._indexes[positions], UNKNOWN_EVENT)
         return np.where(ids == 0, 0, searched).astype(np.int32, copy=False)
 
     def of_samples(self, chunk: Chunk) -> NDArray[np.int32]:
-        """The event of each record of a chunk, all of which are samples."""
+        """Return the event of each sample of a chunk of samples."""
         word = self._id_words[0] if len(self.events) > 1 else None
         if word is None:
             return np.zeros(len(chunk.starts), np.int32)
@@ -98,11 +96,11 @@ class EventTable:
         return events if inside is None else np.where(inside, events, np.int32(UNKNOWN_EVENT))
 
     def sample_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """The time stamp of each record of a chunk, all of which are samples; 0 where there is none."""
+        """Return the time stamp of each sample of a chunk of samples; 0 for none."""
         return self._times(chunk, self._time_words, events)
 
     def of_side_band(self, chunk: Chunk) -> NDArray[np.int32]:
-        """The event of each record of a chunk, none of which is a sample."""
+        """Return the event of each record of a chunk without samples."""
         first = self.events[0].attr
         from_end = _words_from_end(first.sample_type, SampleType.IDENTIFIER) or _words_from_end(first.sample_type, SampleType.ID)
         if len(self.events) == 1 or not first.sample_id_all or not from_end:
@@ -110,14 +108,14 @@ class EventTable:
         return self.index_of(_words_at(chunk, self.endian, (chunk.sizes >> 3).astype(np.int64) - from_end)[0])
 
     def side_band_times(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """The time stamp of each record of a chunk, none of which is a sample; 0 where there is none."""
+        """Return the time stamp of each record of a chunk without samples; 0 for none."""
         from_end = [_words_from_end(e.attr.sample_type, SampleType.TIME) if e.attr.sample_id_all else None for e in self.events]
         return self._times(chunk, [None if words is None else -words for words in from_end], events, (chunk.sizes >> 3).astype(np.int64))
 
     def _times(
         self, chunk: Chunk, words: Sequence[int | None], events: NDArray[np.int32], base: NDArray[np.int64] | int = 0
     ) -> NDArray[np.uint64]:
-        """The word at `base` plus what `words` has for the event of each record; 0 where the record ends before or it says "none"."""
+        """Return the word at `base` plus the event's entry in `words`; 0 beyond the record's end, and for the "no time" mark."""
         if all(word is None for word in words):
             return np.zeros(len(chunk.starts), np.uint64)
         if len(set(words)) == 1:
@@ -133,7 +131,7 @@ class EventTable:
         return times
 
     def trailer(self, event: int) -> IdLayout:
-        """The sample_id trailer of the records of an event."""
+        """Return the layout of the sample_id trailer of an event's records."""
         return self.trailers[max(event, 0)] if self.trailers else NO_ID
 
     @property
@@ -143,17 +141,17 @@ class EventTable:
 
 
 def _nearby(ids: NDArray[np.uint64], indexes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The index of each id from the lowest on, and one more for all others; empty where they lie too far apart (a kernel counts them)."""
+    """Return a table from id minus the lowest id to index, with one more entry for all other ids; empty if the ids lie too far apart."""
     lowest, highest = (int(ids[0]), int(ids[-1])) if len(ids) else (0, 0)
     if not lowest or highest - lowest >= _NEARBY:
         return np.zeros(0, np.int32)
     table = np.full(highest - lowest + 2, UNKNOWN_EVENT, np.int32)
-    table[(ids - ids[0]).view(np.int64)[::-1]] = indexes[::-1]  # of events with one id the first is written last
+    table[(ids - ids[0]).view(np.int64)[::-1]] = indexes[::-1]  # in reverse, so that the first of several events with one id wins
     return table
 
 
 def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
-    """(a word of each record, counted from its start; whether it lies inside of the record, None when all do)."""
+    """Return a word of each record, counted from its start, and whether it lies inside of the record (None: all do)."""
     inside = (chunk.sizes >> 3) > words
     if not isinstance(words, int):
         inside &= words > 0
@@ -168,7 +166,7 @@ def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tupl
 
 
 def _words_from_end(sample_type: int, field: int) -> int | None:
-    """How many words before a record's end a field of the sample_id trailer begins."""
+    """Return the number of words from a sample_id trailer's field to the record's end."""
     if not sample_type & field:
         return None
     return sum(1 for bit in _TRAILER[_TRAILER.index(field) :] if sample_type & bit)

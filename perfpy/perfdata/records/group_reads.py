@@ -1,9 +1,7 @@
-"""Samples that carry counter readings (SAMPLE_READ): one delivered sample a counter.
+"""Expand samples that carry counter readings (SAMPLE_READ) as perf does: one row per reading.
 
-What enters: batches in order of delivery. What leaves: the batches that perf
-delivers instead: for each reading of a sample a row of the event that has the
-reading's id, whose period is how far that counter has gone since the id's
-reading before; no row where it has not moved, or where nobody has the id.
+The row is of the event with the reading's id; its period is the counter's advance since the id's
+previous reading. Readings without advance, or with unknown ids, give no row.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ def carries_readings(event: FileEvent) -> bool:
 
 
 def delivered(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
-    """The batches with one row a reading; the batches themselves where no event carries readings.
+    """Yield the batches with one row per reading; unchanged if no event carries readings.
 
     The batches must have the columns "read" and "period" (if samples have it).
     """
@@ -48,7 +46,7 @@ class _Readings:
     def __init__(self, events: Sequence[FileEvent]) -> None:
         self._event_of = {ident: event.index for event in events for ident in event.ids}
         self._carries = np.array([carries_readings(event) for event in events])
-        # a single reading without its id has the id 0, which is the first event's
+        # A single reading without its id has the id 0, which is the first event's.
         self._named = np.array([bool(event.attr.read_format & (ReadFormat.ID | ReadFormat.GROUP)) for event in events])
         self._last: dict[int, int] = {}
 
@@ -60,12 +58,12 @@ class _Readings:
         carries = self._carries[batch.event].tolist()
         offsets = reads.offsets.tolist()
         ids, values = reads.values["id"].tolist(), reads.values["value"].tolist()
-        known = _periods(batch, len(carries))
+        sample_periods = _periods(batch, len(carries))
         for row, (event, has_readings) in enumerate(zip(batch.event.tolist(), carries, strict=True)):
             if not has_readings:
                 rows.append(row)
                 events.append(event)
-                periods.append(known[row])
+                periods.append(sample_periods[row])
                 continue
             for index in range(offsets[row], offsets[row + 1]):
                 owner = self._event_of.get(ids[index])

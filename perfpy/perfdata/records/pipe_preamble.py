@@ -1,7 +1,4 @@
-"""What a pipe says of itself: events and features, in records of perf's own types among the others.
-
-What enters: a ByteSource and the header it begins with. What leaves: a Preamble.
-"""
+"""Read the events and features of a pipe, from records among the others."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ _MOST_OF_UPDATES = 1 << 21
 
 
 class PipePreamble:
-    """Collects what a pipe's own records say, up to its first sample."""
+    """A reader of a pipe's header records, up to its first sample."""
 
     def __init__(self, source: ByteSource, header: PipeHeader, warn: Warn) -> None:
         self._source = source
@@ -49,14 +46,14 @@ class PipePreamble:
         early, begin = early_features(source, PIPE_HEADER_SIZE, header.endian)
         self._preamble = Preamble(FileSection(begin, source.size - begin))
         for number, section in early:
-            self._keep_feature(number, section)
+            self._add_feature(number, section)
 
     def read(self) -> Preamble:
         """Read up to the first chunk with samples."""
         data = self._preamble.data
         for chunk in RecordStream(self._source, data.offset, data.end, self._endian).chunks():
             for row in np.flatnonzero(chunk.types >= RecordType.HEADER_ATTR).tolist():
-                self._see(chunk, row)
+                self._add_record(chunk, row)
             if (chunk.types == RecordType.SAMPLE).any():
                 break
         if self._build_ids:
@@ -64,7 +61,7 @@ class PipePreamble:
             self._preamble.features[key] = (*self._preamble.features.get(key, ()), *self._build_ids)
         return self._preamble
 
-    def _see(self, chunk: Chunk, row: int) -> None:
+    def _add_record(self, chunk: Chunk, row: int) -> None:
         kind, offset = int(chunk.types[row]), int(chunk.offsets[row])
         if kind not in _KINDS:
             return
@@ -72,36 +69,38 @@ class PipePreamble:
         _, misc, _ = HEADER[self._endian].unpack_from(record)
         try:
             value = user_records.decode(kind, misc, record[8:], self._endian)
-            self._keep(value, offset + len(record))
+            self._add_value(value, offset + len(record))
             if kind == RecordType.HEADER_ATTR:
                 self._preamble.attr_records.append(record)
         except ValueError as error:
-            self._warn(f"offset {offset:#x}: {error}; left out")
+            self._warn(f"offset {offset:#x}: {error}; skipped")
 
-    def _keep(self, value: user_records.UserRecord | NewerRecord, end: int) -> None:
+    def _add_value(self, value: user_records.UserRecord | NewerRecord, end: int) -> None:
         preamble = self._preamble
         if isinstance(value, user_records.HeaderAttr):
             if value.attr.unknown.strip(b"\0"):
-                raise ValueError(f"event attr of {value.attr.size} bytes uses fields that are not known here; a newer version is needed")
+                raise ValueError(
+                    f"event attr of {value.attr.size} bytes has fields that this version of perfpy does not know; use a newer one"
+                )
             preamble.events.append((value.attr, value.ids))
         elif isinstance(value, user_records.EventUpdate):
             self._update_size += len(value.value) if isinstance(value.value, (tuple, str)) else 1
             if self._update_size > _MOST_OF_UPDATES:
-                raise ValueError("more to say of events than they can have")
+                raise ValueError("EVENT_UPDATE records longer than all events' names and CPUs can be")
             preamble.updates.append(value)
         elif isinstance(value, HeaderBuildId):
             self._build_ids.append(value)
         elif isinstance(value, user_records.HeaderFeature):
-            self._keep_feature(value.feat_id, value.data)
+            self._add_feature(value.feat_id, value.data)
         elif isinstance(value, user_records.HeaderTracingData):
             preamble.feature_sections[Feature.TRACING_DATA] = FileSection(end, value.size)
             preamble.add_feature(Feature.TRACING_DATA, self._source.read(end, value.size), self._endian, self._warn)
 
-    def _keep_feature(self, number: int, data: bytes) -> None:
+    def _add_feature(self, number: int, data: bytes) -> None:
         self._preamble.feature_sections[number] = FileSection(0, len(data))
-        # one without data is the mark at the end: the first number that the perf which wrote it did not know
-        self._preamble.add_feature(number, data, self._endian, self._warn if data else _say_nothing)
+        # A feature without data is the end mark: the first number that the writing perf did not know.
+        self._preamble.add_feature(number, data, self._endian, self._warn if data else _ignore_warning)
 
 
-def _say_nothing(_text: str) -> None:
-    """Where a feature is no feature."""
+def _ignore_warning(_text: str) -> None:
+    """Ignore warnings about the end mark."""

@@ -1,8 +1,4 @@
-"""Records before they are decoded: an array and one bytes object, as a system-wide recording has very many of them.
-
-What enters: chunks of records. What leaves: RawRecords, which hands out single
-RawRecords as it is iterated.
-"""
+"""Records before they are decoded, as one array and one bytes object: system-wide recordings have very many of them."""
 
 from __future__ import annotations
 
@@ -24,14 +20,24 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
 
 _HEADER_SIZE: Final = HEADER["<"].size
-_AT_ONCE: Final = 4096  # records that become values together
+_AT_ONCE: Final = 4096  # records decoded together
 _ROW: Final = np.dtype(
     [("key", "u8"), ("time", "u8"), ("offset", "i8"), ("type", "u4"), ("misc", "u2"), ("event", "i4"), ("size", "u2"), ("start", "i8")]
 )
 
 
 class RawRecord(NamedTuple):
-    """A record before it is decoded. event: index of the event it belongs to; body: what follows its header."""
+    """One record before it is decoded.
+
+    Attributes:
+        key: its delivery key.
+        time: nanoseconds, 0 for none.
+        offset: in the file.
+        type: its record type.
+        misc: the header's misc bits.
+        event: index of its event.
+        body: the bytes after the header.
+    """
 
     key: int
     time: int
@@ -43,15 +49,16 @@ class RawRecord(NamedTuple):
 
 
 def delivered_at(raw: RawRecord) -> tuple[int, int, int]:
-    """What records are sorted by (stably: of one compressed record all come from the same offset)."""
+    """Return the sort key of order of delivery. The sort is stable: all records of one compressed record have its offset."""
     return raw.key, raw.time, raw.offset
 
 
 class RawRecords:
-    """Records, a row each.
+    """Raw records, a row each.
 
-    rows: the fields of RawRecord but the body; `start` and `size` say where
-    that is in `bodies`, in bytes: each begins at a multiple of 8.
+    Attributes:
+        rows: the fields of RawRecord except the body; `start` and `size` locate that in `bodies`, in bytes. Starts are multiples of 8.
+        bodies: the bodies of all records.
     """
 
     def __init__(self, rows: NDArray[np.void], bodies: bytes) -> None:
@@ -68,20 +75,20 @@ class RawRecords:
                 yield RawRecord(key, time, offset, kind, misc, event, bodies[start : start + size])
 
     def of_types(self, types: Collection[int]) -> RawRecords:
-        """Only records of some types."""
+        """Select records by type."""
         return RawRecords(self.rows[np.isin(self.rows["type"], list(types))], self.bodies)
 
     def in_order(self) -> RawRecords:
-        """The records in order of delivery, as delivered_at says."""
+        """Sort the records by delivered_at."""
         key, time, offset = (np.ascontiguousarray(self.rows[name]) for name in ("key", "time", "offset"))
-        if len(offset) and bool((offset[1:] < offset[:-1]).any()):  # of several files
+        if len(offset) and bool((offset[1:] < offset[:-1]).any()):  # several files
             return RawRecords(self.rows[np.lexsort((offset, time, key))], self.bodies)
         order = delivery_order(key, time)
         return self if order is None else RawRecords(self.rows[order], self.bodies)
 
     @classmethod
     def of_chunk(cls, ordered: OrderedChunk, chosen: NDArray[np.bool_]) -> RawRecords:
-        """Those records of a chunk that are no samples, as far as they are chosen."""
+        """Return the chosen records of a chunk. chosen: a mask of chunk.others."""
         index = ordered.chunk.others[chosen]
         chunk = ordered.chunk.rows(index)
         rows = np.zeros(len(index), _ROW)
@@ -94,7 +101,7 @@ class RawRecords:
 
     @classmethod
     def joined(cls, parts: Sequence[RawRecords]) -> RawRecords:
-        """Those of all parts, one part after the other."""
+        """Concatenate records."""
         rows = np.concatenate([np.zeros(0, _ROW), *(part.rows for part in parts)])
         before = np.cumsum([0, *(len(part.bodies) for part in parts)])[:-1]
         rows["start"] += np.repeat(before, [len(part) for part in parts])
@@ -102,10 +109,10 @@ class RawRecords:
 
 
 def _bodies(chunk: Chunk) -> tuple[bytes, NDArray[np.int64]]:
-    """What follows the headers of the records of a chunk, each padded to a multiple of 8 bytes; and where each begins in that."""
+    """Return the bodies of a chunk's records, each padded to a multiple of 8 bytes, and the start of each."""
     words = (chunk.sizes.astype(np.int64) + 7 >> 3) - 1
     index, offsets = slices_index((chunk.starts >> 3) + 1, words)
     data = chunk.data[: len(chunk.data) & ~7]
-    if len(index) and index[-1] >= len(data) >> 3:  # the last one is none of the kernel's, which are padded
+    if len(index) and index[-1] >= len(data) >> 3:  # the last record is not the kernel's, whose records are padded
         data = np.concatenate([chunk.data, np.zeros(-len(chunk.data) % 8, np.uint8)])
     return data.view(np.uint64)[index].tobytes(), offsets[:-1] << 3

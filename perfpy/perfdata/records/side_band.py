@@ -1,8 +1,7 @@
-"""The records that are no samples, in order of delivery.
+"""The records other than samples, in order of delivery.
 
-What enters: keyed chunks. What leaves: SideBand, which decodes the records as
-it is iterated. Records of the types that may come as often as samples
-(BULK) are read again from the file each time; all others the survey keeps.
+Records of types that may be as frequent as samples
+(BULK) are read from the file each time; the index keeps all others.
 """
 
 from __future__ import annotations
@@ -25,17 +24,19 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery_keys import OrderedChunk
     from perfpy.perfdata.records.event_table import EventTable
 
-#: types that are not kept in memory
+#: types not kept in memory
 BULK: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.CALLCHAIN_DEFERRED, RecordType.FINISHED_ROUND))
 _FIRST_USER_TYPE: Final = RecordType.HEADER_ATTR
-_ON_REQUEST: Final = frozenset((RecordType.FINISHED_ROUND,))  # of interest to those who ask for it only
+_ON_REQUEST: Final = frozenset((RecordType.FINISHED_ROUND,))  # delivered on request only
 
 
 class SideRecord(NamedTuple):
-    """A record that is no sample.
+    """A record other than a sample.
 
-    record: a value of perfpy.abi.records or user_records; key: samples with a
-    key not below it are delivered after it; offset: in the file.
+    Attributes:
+        record: a value of perfpy.abi.records or user_records.
+        key: samples with a key not below it are delivered after it.
+        offset: in the file.
     """
 
     record: Any
@@ -43,19 +44,24 @@ class SideRecord(NamedTuple):
     offset: int
 
 
-class Turn(NamedTuple):
-    """stream: whose next chunk is read now; later: the lowest key of any record of interest that is read after that."""
+class ChunkRead(NamedTuple):
+    """One step of the order to read chunks in.
+
+    Attributes:
+        stream: the stream whose next chunk is read.
+        later: the lowest key of the relevant records read after it.
+    """
 
     stream: int
     later: int
 
 
-def records_of_types(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[Turn], types: Collection[int]) -> Iterator[RawRecord]:
-    """All records of some types, in order of delivery; only those that are out of order are held in memory."""
+def records_of_types(streams: Sequence[Iterator[OrderedChunk]], reads: Iterable[ChunkRead], types: Collection[int]) -> Iterator[RawRecord]:
+    """Yield all records of some types, in order of delivery; only those out of order are held in memory."""
     waiting: list[RawRecord] = []
-    for stream, later in turns:
+    for stream, later in reads:
         ordered = next(streams[stream], None)
-        if ordered is None:  # the file has been cut since the survey
+        if ordered is None:  # the file was truncated since the first pass
             break
         waiting += RawRecords.of_chunk(ordered, np.isin(ordered.chunk.types[ordered.chunk.others], list(types)))
         waiting.sort(key=delivered_at)
@@ -66,11 +72,14 @@ def records_of_types(streams: Sequence[Iterator[OrderedChunk]], turns: Iterable[
 
 
 class SideBand:
-    """The records of a file that are no samples, in order of delivery; decoded anew at each iteration.
+    """The records of a file other than samples, in order of delivery; decoded anew by each iteration.
 
-    kept: records in order; bulk: makes an iterator over others, in order, to
-    be merged with them; types: only these are given out (None: all but
-    FINISHED_ROUND).
+    Args:
+        kept: records in memory, in order.
+        bulk: returns an iterator over records of other types, in order, to be merged with them.
+        table: the events.
+        warn: called with one line for each damaged record.
+        types: the types to deliver; None for all but FINISHED_ROUND.
     """
 
     def __init__(
@@ -94,7 +103,7 @@ class SideBand:
                 yield SideRecord(record, raw.key, raw.offset)
 
     def _decoded(self, raw: RawRecord) -> Any:
-        """The record as a value; None, and a warning, where it is damaged."""
+        """Decode a record; return None, with a warning, if it is damaged."""
         table = self._table
         try:
             if raw.type < _FIRST_USER_TYPE:
@@ -103,11 +112,11 @@ class SideBand:
 
             return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
         except ValueError as error:
-            self._warn(f"offset {raw.offset:#x}: {error}; left out")
+            self._warn(f"offset {raw.offset:#x}: {error}; skipped")
             return None
 
     def tasks(self) -> TaskRecords:
-        """Those of its records that say which tasks there are and what they map, by columns."""
+        """Return the records of tasks and their mappings, as columns."""
         types = TASK_TYPES if self._types is None else TASK_TYPES & self._types
         kept = self._kept.of_types(types)
         rows = kept.rows
@@ -121,7 +130,7 @@ class SideBand:
         return decode_tasks(raw, rows["key"], self._table.endian)
 
     def raw(self) -> Iterator[RawRecord]:
-        """The records before they are decoded."""
-        wanted_bulk = BULK - _ON_REQUEST if self._types is None else BULK & self._types
+        """Return the records before they are decoded."""
+        bulk_types = BULK - _ON_REQUEST if self._types is None else BULK & self._types
         kept = self._kept if self._types is None else self._kept.of_types(self._types)
-        return merge(kept, self._bulk(wanted_bulk), key=delivered_at) if wanted_bulk else iter(kept)
+        return merge(kept, self._bulk(bulk_types), key=delivered_at) if bulk_types else iter(kept)

@@ -1,9 +1,7 @@
-"""The records of a perf.data, in the order of the file, a chunk of them at a time.
+"""The records of a perf.data in the order of the file, chunk by chunk.
 
-What enters: a ByteSource and the range of its data. What leaves: Chunks, whose
-buffer is used again for the next one: memory stays the same however long the
-file. Compressed records are unpacked on the way (decompression.py); the trace
-data that follows AUXTRACE and HEADER_TRACING_DATA records is stepped over.
+The chunks share one buffer: memory does not grow with the file. Compressed records are unpacked (decompression.py);
+trace data that follows AUXTRACE and HEADER_TRACING_DATA records is skipped.
 The offsets of a chunk's records are kept packed (RecordOffsets).
 """
 
@@ -27,11 +25,17 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.source import ByteSource
     from perfpy.perfdata.records.decompression import Unpacker
 
-_WORTH = 16  # records of one size in a row, on average, from which on runs are kept instead of sizes
+_WORTH = 16  # average records of one size in a row from which on runs are kept instead of sizes
 
 
 class RecordOffsets(NamedTuple):
-    """first: the first start; distances: from one start to the next, in words; counts: how often each step is taken (None: once)."""
+    """The starts of a chunk's records, packed.
+
+    Attributes:
+        first: the first start, in bytes.
+        distances: between starts, in words.
+        counts: repetitions of each distance; None for one each.
+    """
 
     first: int
     distances: NDArray[np.uint16]
@@ -39,11 +43,11 @@ class RecordOffsets(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The memory that is held."""
+        """The memory used, in bytes."""
         return self.distances.nbytes + (0 if self.counts is None else self.counts.nbytes)
 
     def starts(self) -> NDArray[np.int64]:
-        """The starts in bytes."""
+        """Return the starts in bytes."""
         distances = self.distances if self.counts is None else np.repeat(self.distances, self.counts)
         starts = np.empty(len(distances) + 1, np.int64)
         starts[0] = self.first >> 3
@@ -52,8 +56,8 @@ class RecordOffsets(NamedTuple):
         return starts << 3
 
 
-def packed(starts: NDArray[np.int64]) -> RecordOffsets | None:
-    """The starts (bytes, at least one), packed; None where that cannot be: they are no multiples of 8, or too far apart."""
+def pack_starts(starts: NDArray[np.int64]) -> RecordOffsets | None:
+    """Pack the starts (bytes, at least one); None if they are not multiples of 8, or too far apart."""
     distances = np.diff(starts) >> 3
     if np.bitwise_or.reduce(starts) & 7 or (len(distances) and int(distances.max()) > 0xFFFF):
         return None
@@ -67,23 +71,23 @@ def packed(starts: NDArray[np.int64]) -> RecordOffsets | None:
 
 CHUNK_SIZE: Final = 1 << 20
 STACKS_CHUNK_SIZE: Final = 1 << 25  # of samples with copies of stacks: some thousands of them
-# in a file there are so many chunks, at least, up to a size: each costs the same array operations, however many samples it has
+# Each file has at least 16 chunks, up to a chunk size: each costs the same array operations, however many samples it has.
 _CHUNKS: Final = 16
 _CHUNK_MOST: Final = 1 << 22
 _CHUNKS_OF_STACKS: Final = 4  # memory holds one of them
 _STACKS_CHUNK_MOST: Final = 1 << 27
-_MEMORY_FOR_OFFSETS: Final = 1 << 23  # of larger files the rest is walked again
+_MEMORY_FOR_OFFSETS: Final = 1 << 23  # beyond it, chunks are walked again
 
 
 def chunk_size(size: int, *, has_stacks: bool) -> int:
-    """The chunks to read a file in; size: the file's; has_stacks: whether its samples have copies of stacks."""
+    """Return the chunk size to read a file with. size: the file's; has_stacks: whether its samples have copies of stacks."""
     if has_stacks:
         return max(STACKS_CHUNK_SIZE, min(size // _CHUNKS_OF_STACKS, _STACKS_CHUNK_MOST) & ~7)
     return max(CHUNK_SIZE, min(size // _CHUNKS, _CHUNK_MOST) & ~7)
 
 
 class Damage(NamedTuple):
-    """Where and why the records could not be read further. is_end: because the file ends inside the last record."""
+    """The position and reason of damage; is_end: the file ends inside the last record."""
 
     offset: int
     reason: str
@@ -91,7 +95,13 @@ class Damage(NamedTuple):
 
 
 class _KnownChunk(NamedTuple):
-    """A chunk as it was found: its offset and size in the file; starts: where its records begin (None: to be found again)."""
+    """A chunk of an earlier run.
+
+    Attributes:
+        offset: in the file.
+        size: in bytes.
+        starts: of its records; None if they must be found again.
+    """
 
     offset: int
     size: int
@@ -101,9 +111,16 @@ class _KnownChunk(NamedTuple):
 class RecordStream:
     """All records between two offsets of a source.
 
-    damage: why the last run over the chunks ended before `end`, or None;
-    unpacked: how many compressed records of each type that run unpacked;
-    unpack_limit: how many bytes one of them holds at most (None: not known).
+    Attributes:
+        damage: why the last run over the chunks ended before `end`, or None.
+        unpacked: the number of compressed records of each type in that run.
+
+    Args:
+        source: the file.
+        begin, end: offsets in the file.
+        endian: "<" or ">".
+        chunk_size: bytes of a chunk.
+        unpack_limit: bytes that a compressed record unpacks to at most, if known.
     """
 
     def __init__(
@@ -125,13 +142,13 @@ class RecordStream:
         return self._known is not None
 
     def chunks(self, first: int = 0) -> Iterator[Chunk]:
-        """Every record from the first to the last whole one; may be called again, and then from any chunk on."""
+        """Yield the whole records, from any chunk on. Repeated runs are faster."""
         if self._known is not None:
             return self._known_chunks(self._known[first:])
         return islice(self._all_chunks(), first, None)
 
     def _all_chunks(self) -> Iterator[Chunk]:
-        """The chunks, compressed records unpacked; without these, it is noted for the next run where the chunks are."""
+        """Yield the chunks, compressed records unpacked; without these, note the chunks for the next run."""
         self.damage = None
         self.unpacked.clear()
         unpacker: Unpacker | None = None
@@ -158,60 +175,60 @@ class RecordStream:
         return Unpacker(self.endian, self._chunk_size, self._unpack_limit)
 
     def _plain_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
-        """The records as they stand in the file; where the chunks are is added to `known`."""
+        """Yield the records of the file, compressed ones as they are; append the chunks to `known`."""
         buffer = self._buffer()
         offset, memory = self.begin, 0
         while offset < self.end:
-            wanted = min(len(buffer), self.end - offset)
-            data = self._read(buffer, offset, wanted)
-            chunk, found = self._walked(data, offset)
+            size = min(len(buffer), self.end - offset)
+            data = self._read(buffer, offset, size)
+            chunk, walked = self._walked(data, offset)
             if len(chunk):
-                starts = packed(found.starts) if memory < _MEMORY_FOR_OFFSETS else None
+                starts = pack_starts(walked.starts) if memory < _MEMORY_FOR_OFFSETS else None
                 memory += starts.nbytes if starts else 0
-                known.append(_KnownChunk(offset, min(found.end, len(data)), starts))
+                known.append(_KnownChunk(offset, min(walked.end, len(data)), starts))
                 yield chunk
-            if found.bad_size is not None:
-                self.damage = Damage(offset + found.end, f"record of {found.bad_size} bytes")
+            if walked.bad_size is not None:
+                self.damage = Damage(offset + walked.end, f"record of {walked.bad_size} bytes")
                 return
-            if len(data) < wanted or offset + len(data) >= self.end:
-                self._check_end(offset + found.end, offset + len(data))
+            if len(data) < size or offset + len(data) >= self.end:
+                self._check_end(offset + walked.end, offset + len(data))
                 return
-            offset += found.end
+            offset += walked.end
 
     def _known_chunks(self, known: list[_KnownChunk]) -> Iterator[Chunk]:
-        """The records of chunks that an earlier run has found, each of them; `damage` stays what it was then."""
+        """Yield the chunks of an earlier run; `damage` is unchanged."""
         buffer = self._buffer()
         for found_chunk in known:
             data = self._read(buffer, found_chunk.offset, found_chunk.size)
             if len(data) < found_chunk.size:
-                self.damage = Damage(found_chunk.offset + len(data), "the file has been cut since it was read first")
+                self.damage = Damage(found_chunk.offset + len(data), "the file was truncated since the first pass")
             if found_chunk.starts and len(data) == found_chunk.size:
                 yield Chunk(data, found_chunk.starts.starts(), self.endian, found_chunk.offset)
             else:
                 yield self._walked(data, found_chunk.offset)[0]
 
     def _read(self, buffer: NDArray[np.uint8], offset: int, size: int) -> NDArray[np.uint8]:
-        """Bytes of the file, in the buffer; of large chunks, most bytes of which nobody looks at, mapped."""
+        """Return bytes of the file in the buffer; map large chunks, most bytes of which are never read."""
         if self._chunk_size >= STACKS_CHUNK_SIZE and not offset & 7:
             return np.frombuffer(self.source.mapped(offset, size), np.uint8)
         return buffer[: self.source.read_into(buffer.data[:size], offset)]
 
     def _buffer(self) -> NDArray[np.uint8]:
-        """Room for a chunk: for at least one record of the largest size there is."""
+        """Allocate a buffer for a chunk: for at least one record of the largest size."""
         return np.empty(min(self._chunk_size, max(1 << 16, (self.end - self.begin + 7) & ~7)), np.uint8)
 
     def _walked(self, data: NDArray[np.uint8], offset: int) -> tuple[Chunk, Walk]:
-        found = walk(data, self.endian)
-        chunk = make_chunk(data, found.starts, offset, self.endian)
+        walked = walk(data, self.endian)
+        chunk = make_chunk(data, walked.starts, offset, self.endian)
         if chunk.holds(PAYLOAD_TYPES):
-            found = walk_over_payloads(data, self.endian)
-            chunk = make_chunk(data, found.starts, offset, self.endian)
-        return chunk, found
+            walked = walk_over_payloads(data, self.endian)
+            chunk = make_chunk(data, walked.starts, offset, self.endian)
+        return chunk, walked
 
     def _check_end(self, stopped: int, available: int) -> None:
-        """Note what is missing when the records end at `stopped` and the bytes at `available`."""
+        """Set `damage` if records end at `stopped` and bytes at `available`, before the end."""
         missing = max(self.end, stopped) - available
         if missing > 0:
-            self.damage = Damage(min(stopped, available), f"the file is cut, {missing} bytes are missing")
+            self.damage = Damage(min(stopped, available), f"the file is truncated, {missing} bytes are missing")
         elif stopped < available:
-            self.damage = Damage(stopped, "the last record is cut", is_end=True)
+            self.damage = Damage(stopped, "the last record is truncated", is_end=True)

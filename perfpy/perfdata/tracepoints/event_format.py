@@ -1,9 +1,9 @@
-"""A tracepoint's `format` file <-> EventFormat: the fields of its raw data.
+"""Parse a tracepoint's `format` file: the fields of its raw data.
 
-What enters: the text of events/SYSTEM/NAME/format, from tracefs or from the
-TRACING_DATA section of a file. What leaves: an EventFormat. Layout: one line
-`field:TYPE NAME; offset:N; size:N; signed:N;` a field (Documentation/trace/events.rst),
-then the `print fmt`, which perfdata.tracepoints.print_format takes apart.
+The text is that of events/SYSTEM/NAME/format, from tracefs or from the
+TRACING_DATA section of a file. Layout: one line
+`field:TYPE NAME; offset:N; size:N; signed:N;` per field (Documentation/trace/events.rst),
+then the `print fmt`, which perfdata.tracepoints.print_format parses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DECLARATION: Final = re.compile(r"^(?P<type>.*?)\s*(?P<name>\w+)\s*(?P<brackets
 _MIDDLE_BRACKETS: Final = re.compile(r"\[([^\]]*)\]\s*\w+$")
 _LOC: Final = re.compile(r"__(?:data|rel)_loc")
 _LONGEST_LINE: Final = 512
-_MOST_BYTES: Final = 1 << 16  # no record is longer
+_MOST_BYTES: Final = 1 << 16  # the longest record
 _ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "char": 1}
 
 
@@ -30,11 +30,11 @@ _ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 
 class TraceField:
     """One field of a tracepoint's raw data.
 
-    type: as declared, with the brackets of an array; offset and size in
-    bytes (size 0: the rest of the data); length: elements of a fixed array;
-    element_size: bytes, 0 where the format does not tell; is_dynamic: holds
-    u16 offset and u16 length of data further on (is_relative: counted
-    from the field's own end).
+    Attributes:
+        type: as declared, with the brackets of an array.
+        offset, size: in bytes; size 0 is the rest of the data.
+        length: elements of a fixed array.
+        element_size: bytes, 0 if the format does not have it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class TraceField:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the field only says where its data are."""
+        """Whether the field holds u16 offset and u16 length of its data."""
         return _LOC.match(self.type) is not None
 
     @property
@@ -58,17 +58,17 @@ class TraceField:
 
     @property
     def is_string(self) -> bool:
-        """Whether it is an array of characters, or an old dynamic string."""
+        """Whether the field is an array of characters, or an old dynamic string."""
         return (self.is_array and any(word in self.type for word in ("char", "u8", "s8"))) or (self.is_dynamic and self.size == 2)
 
     @property
     def is_pointer(self) -> bool:
-        """Whether it is declared with a star."""
+        """Whether the field is declared with a star."""
         return "*" in self.type
 
     @property
     def is_long(self) -> bool:
-        """Whether its type has the word long in it."""
+        """Whether the field's type contains the word long."""
         return "long" in self.type
 
 
@@ -84,7 +84,7 @@ class EventFormat:
     print_fmt: str
 
     def field(self, name: str) -> TraceField | None:
-        """The field of that name, the common ones first; None when there is none."""
+        """Return the field of that name, the common ones first; None if there is none."""
         for field in (*self.common_fields, *self.fields):
             if field.name == name:
                 return field
@@ -92,42 +92,45 @@ class EventFormat:
 
 
 def parse_format(text: str, system: str, long_size: int = 8, *, warn: Callable[[str], None] | None = None) -> EventFormat:
-    """The format file of one tracepoint.
+    """Parse the format file of one tracepoint.
 
-    system: the folder it came from (a format does not name it); long_size: of
-    the kernel that recorded; warn: is told of fields that cannot be read, and
-    these are left out. Raises ValueError when the name or the ID cannot be
-    read, or without `warn` a field.
+    Raises ValueError if the name or the ID cannot be read, or without `warn` a field.
+
+    Args:
+        text: of the format file.
+        system: the folder it came from (a format does not name it).
+        long_size: bytes of a long on the recorded machine.
+        warn: called for malformed fields, which are skipped.
     """
     head, _, print_fmt = text.partition("print fmt:")
     name = re.search(r"^name:\s*(\S+)", head, re.MULTILINE)
     number = re.search(r"^ID:\s*(\d+)", head, re.MULTILINE)
     if name is None or number is None:
-        raise ValueError("a tracepoint format without name or ID")
+        raise ValueError("tracepoint format without name or ID")
     common, own = _field_blocks(head[number.end() :], _Fields(f"{system}:{name[1]}", long_size, warn))
     return EventFormat(system, name[1], int(number[1]), common, own, print_fmt.strip())
 
 
 class _Fields(NamedTuple):
-    """What the field lines of one tracepoint share."""
+    """The context of the field lines of one tracepoint."""
 
     event: str
     long_size: int
     warn: Callable[[str], None] | None
 
     def parse(self, line: str) -> TraceField | None:
-        """The field of a line; None where it cannot be read, and there is somebody to tell."""
+        """Parse a line; return None, with a warning, if it is malformed. Raises ValueError without `warn`."""
         try:
             return _parse_field(line, self.long_size)
         except ValueError as error:
             if self.warn is None:
                 raise
-            self.warn(f"tracepoint {self.event}: {error}; left out")
+            self.warn(f"tracepoint {self.event}: {error}; skipped")
             return None
 
 
 def _field_blocks(text: str, fields: _Fields) -> tuple[tuple[TraceField, ...], tuple[TraceField, ...]]:
-    """The two runs of field lines: common fields, an empty line, the event's own."""
+    """Parse the two runs of field lines: common fields, an empty line, the event's own."""
     blocks: list[list[TraceField]] = [[]]
     for line in text.splitlines():
         if "field:" in line:
@@ -141,11 +144,11 @@ def _field_blocks(text: str, fields: _Fields) -> tuple[tuple[TraceField, ...], t
 
 def _parse_field(line: str, long_size: int) -> TraceField:
     if len(line) > _LONGEST_LINE:
-        raise ValueError(f"a field of {len(line)} characters")
+        raise ValueError(f"field line of {len(line)} characters")
     match = _FIELD.match(line)
     declared = _DECLARATION.match(match["declaration"].strip()) if match else None
     if match is None or declared is None:
-        raise ValueError(f"a field that cannot be read: {line.strip()!r}")
+        raise ValueError(f"malformed field: {line.strip()!r}")
     offset, size = _number(match["offset"]), _number(match["size"])
     kind, name, brackets = declared["type"], declared["name"], declared["brackets"]
     middle = _MIDDLE_BRACKETS.search(match["declaration"].strip())
@@ -168,14 +171,14 @@ def _parse_field(line: str, long_size: int) -> TraceField:
 
 
 def _number(text: str) -> int:
-    """A number of bytes. What no record can hold is none."""
+    """Return a number of bytes. Raises ValueError beyond the size of a record."""
     value = int(text, 0)
     if not 0 <= value <= _MOST_BYTES:
-        raise ValueError(f"a field with {text} bytes in it or before it")
+        raise ValueError(f"field offset or size of {text} bytes, beyond the size of a record")
     return value
 
 
 def _array_length(inside: str) -> int:
-    """The number that ends an array's brackets; 0 for a name or nothing."""
+    """Return the number that ends an array's brackets; 0 for a name or nothing."""
     match = re.search(r"(0[xX][0-9a-fA-F]+|\d+)\s*$", inside)
     return int(match[1], 0) if match else 0

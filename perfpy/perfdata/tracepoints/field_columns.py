@@ -1,7 +1,6 @@
-"""Tracepoints' raw data -> a column per field.
+"""Decode tracepoints' raw data into a column per field.
 
-What enters: the raw column of one event's samples, and the event's format.
-What leaves: numpy arrays. Layout: the format's field lines; a dynamic field
+Layout: the format's field lines; a dynamic field
 holds { u16 offset, u16 length } of its data, counted from the record's start
 (__data_loc) or from the field's own end (__rel_loc).
 """
@@ -24,12 +23,16 @@ _NUMBERS: Final = (1, 2, 4, 8)
 
 
 def trace_columns(form: EventFormat, raw: Ragged, endian: str = "<") -> dict[str, Any]:
-    """Field name -> column, common fields ("common_pid" ...) included.
+    """Return field name -> column, common fields ("common_pid" ...) included.
 
-    raw: uint8 rows; endian: the recorded machine's. Numbers come as integers
-    of the field's size and sign, arrays of numbers as two dimensions, strings
-    as an object array of str, other dynamic data as a Ragged of bytes. What
-    lies beyond a row's end is 0 or empty.
+    Numbers come as integers of the field's size and sign, arrays of numbers as two dimensions, strings
+    as an object array of str, other dynamic data as a Ragged of bytes. Values
+    beyond a row's end are 0 or empty.
+
+    Args:
+        form: the tracepoint's format.
+        raw: uint8 rows.
+        endian: the recorded machine's.
     """
     return {field.name: _column(field, raw, endian) for field in (*form.common_fields, *form.fields)}
 
@@ -56,7 +59,7 @@ def _dtype(field: TraceField, size: int, endian: str) -> np.dtype[Any]:
 
 
 def _bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
-    """(rows, size) bytes from `offset` on in each row; 0 beyond its end."""
+    """Return (rows, size) bytes from `offset` on in each row; 0 beyond its end."""
     positions = (raw.offsets[:-1] + offset)[:, None] + np.arange(size)
     inside = positions < raw.offsets[1:, None]
     if not len(raw.values):
@@ -65,14 +68,14 @@ def _bytes_at(raw: Ragged, offset: int, size: int) -> NDArray[np.uint8]:
 
 
 def _sized(field: TraceField, raw: Ragged) -> Ragged:
-    """The bytes of a field whose offset is fixed; size 0 means the rest of the row."""
+    """Return the bytes of a field at a fixed offset; size 0 means the rest of the row."""
     starts = np.minimum(raw.offsets[:-1] + field.offset, raw.offsets[1:])
     ends = np.minimum(starts + field.size, raw.offsets[1:]) if field.size else raw.offsets[1:]
     return _rows(raw, starts, ends)
 
 
 def _dynamic(field: TraceField, raw: Ragged, endian: str) -> Ragged:
-    """The bytes that a dynamic field points to."""
+    """Return the bytes that a dynamic field refers to."""
     word = _bytes_at(raw, field.offset, 4).view(endian + "u4").ravel().astype(np.int64)
     base = raw.offsets[:-1] + (field.offset + field.size if field.is_relative else 0)
     starts = np.minimum(base + (word & 0xFFFF), raw.offsets[1:])
@@ -85,7 +88,7 @@ def _rows(raw: Ragged, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Ra
 
 
 def _texts(data: Ragged) -> NDArray[Any]:
-    """Each row up to its first NUL, as str."""
+    """Return each row up to its first NUL, as str."""
     whole, offsets = data.values.tobytes(), data.offsets.tolist()
     rows = (whole[start:end].split(b"\0", 1)[0] for start, end in itertools.pairwise(offsets))
     texts = np.empty(len(data), object)

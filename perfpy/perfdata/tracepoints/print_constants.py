@@ -1,8 +1,4 @@
-"""Arithmetic on what a print format says in plain numbers, before there is any data.
-
-What enters: expressions of printtree. What leaves: the number that one comes
-to, or a simpler expression. perf's library does the same when it parses.
-"""
+"""Fold constants in print formats, as perf's library does when it parses."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ if TYPE_CHECKING:
 
 
 _ALL: Final = (1 << 64) - 1
-_MOST_DIGITS: Final = 40  # with zeros in front; more are beyond 64 bits
+_MOST_DIGITS: Final = 40  # with leading zeros; more digits exceed 64 bits
 
 
 def number(text: str) -> int:
-    """The number at the start of an atom, as strtoull(text, 0) reads it; 0 when there is none."""
+    """Return the number at the start of an atom, as strtoull(text, 0) reads it; 0 without digits."""
     match = re.match(r"\s*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", text)
     if match is None:
         return 0
@@ -33,7 +29,7 @@ def number(text: str) -> int:
 
 
 def constant(tree: Expression) -> int | None:
-    """The value of an expression that has no field in it; None for any other."""
+    """Return the value of an expression without fields; None for any other."""
     if isinstance(tree, Atom):
         return number(tree.text)
     if isinstance(tree, Cast):
@@ -66,7 +62,7 @@ def _result(operator: str, left: int, right: int) -> int | None:
 
 
 def fold(tree: Expression) -> Expression:
-    """The number of an operation on two atoms, in place of it."""
+    """Replace an operation on two atoms by its value."""
     if not isinstance(tree, Operation) or tree.left is None:
         return tree
     left, right = fold(tree.left), fold(tree.right)

@@ -1,14 +1,13 @@
-"""The `print fmt` of a tracepoint: text -> format string and argument expressions.
+"""Parse the `print fmt` of a tracepoint: a format string and argument expressions.
 
-What enters: the part of a format file after "print fmt:", C as the kernel's
+The text is the part of a format file after "print fmt:", C as the kernel's
 TP_printk() leaves it: a string literal and arguments made of REC->field,
-operators, casts, __print_flags() and its kin. What leaves: a PrintFormat whose
-arguments are trees of perfdata.tracepoints.print_tree.
+operators, casts, __print_flags() and similar functions.
 
 perf's library groups operators by rules of its own, not by those of C (equal
 priorities group from the right; a parenthesised right side may be torn
-apart). Its text is the contract, so the same trees are built here; what it
-cannot parse raises PrintFormatError, and its fallback text is printed.
+apart). Its text is the contract, so the same trees are built here; PrintFormatError is raised
+where the library fails to parse, and its fallback text is printed.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Token(NamedTuple):
-    """kind: item, string, character, delimiter, operator or end; text: of a string all its pieces, without the quotes."""
+    """kind: item, string, character, delimiter, operator or end; text: without quotes, and all pieces of a string joined."""
 
     kind: str
     text: str
@@ -61,7 +60,7 @@ _LITERAL: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def token_at(text: str, position: int) -> tuple[Token, int]:
-    """The token that begins there, and where it ends; an "end" where there is none.
+    """Return the token at a position, and its end; an "end" token if there is none.
 
     >>> token_at("REC->pid", 3)
     (Token(kind='operator', text='->'), 5)
@@ -70,8 +69,8 @@ def token_at(text: str, position: int) -> tuple[Token, int]:
     if match is None:
         return Token("end", ""), position
     kind = str(match.lastgroup)
-    found = match[kind]
-    return Token(kind, "".join(_LITERAL.findall(found)) if kind == "string" else found), match.end()
+    token_text = match[kind]
+    return Token(kind, "".join(_LITERAL.findall(token_text)) if kind == "string" else token_text), match.end()
 
 
 class PrintFormatError(ValueError):
@@ -79,7 +78,7 @@ class PrintFormatError(ValueError):
 
 
 class PrintFormatLimitError(PrintFormatError):
-    """A print format that is longer, or nested deeper, than any that the kernel has."""
+    """A print format that is longer, or nested deeper, than any in the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +111,16 @@ _TYPE_SIZES: Final = {
 
 
 _LONGEST: Final = 1 << 16
-_DEEPEST: Final = 200  # expressions in each other while it is parsed: some frames of Python's stack each
-_MOST_LEVELS: Final = 400  # of the trees that leave: parts of an expression in each other
+_DEEPEST: Final = 200  # nested expressions during parsing: each takes some frames of Python's stack
+_MOST_LEVELS: Final = 400  # nested expressions in the result
 
 
 def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
-    """The print format of one tracepoint.
+    """Parse the print format of one tracepoint.
 
-    long_size: bytes of a long on the machine that recorded. Raises
-    PrintFormatError where perf's library gives up, PrintFormatLimitError where it
-    would go on for too long.
+    long_size: bytes of a long on the recorded machine. Raises
+    PrintFormatError if perf's library fails to parse it, PrintFormatLimitError if it
+    would take too long.
     """
     if len(event.print_fmt) > _LONGEST:
         raise PrintFormatLimitError(f"a print format of {len(event.print_fmt)} characters")
@@ -130,7 +129,7 @@ def parse_print_fmt(event: EventFormat, long_size: int = 8) -> PrintFormat:
 
 
 class _FormatParser:
-    """A recursive descent over the tokens of one print format; `token` is the one to be used next."""
+    """A recursive descent over the tokens of one print format; `token` is the next one."""
 
     def __init__(self, event: EventFormat, long_size: int) -> None:
         self._event = event
@@ -161,7 +160,7 @@ class _FormatParser:
             if was_operator:
                 argument = fold(self._operators(argument))
             arguments.append(argument)
-            # after an operator any token parts the arguments; otherwise only a comma does
+            # After an operator any token separates arguments; otherwise only a comma does.
             if self.token.kind == "end" or not (was_operator or self.token == ("delimiter", ",")):
                 return arguments
             self._advance()
@@ -173,23 +172,23 @@ class _FormatParser:
         return self.token
 
     def _expect(self, kind: str, text: str | None = None) -> str:
-        """The text of the token that must be here; the next one is read."""
-        found = self.token
-        if found.kind != kind or (text is not None and found.text != text):
-            raise PrintFormatError(f"{found.text!r} where {text or kind!r} should be")
+        """Consume the expected token; return its text."""
+        token = self.token
+        if token.kind != kind or (text is not None and token.text != text):
+            raise PrintFormatError(f"{token.text!r} where {text or kind!r} should be")
         self._advance()
-        return found.text
+        return token.text
 
     # expressions
 
     def _enter(self) -> None:
-        """Go one level down into an expression; whoever does takes the level away again."""
+        """Enter a nested expression; the caller decrements the depth afterwards."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise PrintFormatLimitError(f"expressions nested more than {_DEEPEST} times")
 
     def _primary(self) -> Expression:
-        """One operand with all that binds to it."""
+        """Parse one operand with everything that binds to it."""
         self._enter()
         operand = self._operand()
         self._depth -= 1
@@ -214,7 +213,7 @@ class _FormatParser:
         raise PrintFormatError(f"{text!r} where an argument should be")
 
     def _record_field(self) -> Expression:
-        """What follows REC: ->name."""
+        """Parse ->name after REC."""
         self._expect("operator", "->")
         name = self._expect("item")
         return FieldValue(name, self._event.field(name))
@@ -231,7 +230,7 @@ class _FormatParser:
         return Atom(" ".join(words))
 
     def _parenthesis(self) -> Expression:
-        """What follows an opening parenthesis: an expression, or a cast and its operand."""
+        """Parse an expression, or a cast and its operand, after an opening parenthesis."""
         if self.token == ("item", "REC"):
             self._advance()
             if self.token == ("delimiter", ")"):  # (REC)->name
@@ -250,14 +249,14 @@ class _FormatParser:
         return inner
 
     def _operators(self, left: Expression) -> Expression:
-        """`left` with the operator at hand, and all that follow it."""
+        """Apply the operator at hand, and all that follow it, to `left`."""
         self._enter()
         tree = self._continue(*self._applied(left))
         self._depth -= 1
         return tree
 
     def _applied(self, left: Expression) -> tuple[Expression, bool]:
-        """`left` with the operator at hand; whether its right side was torn apart."""
+        """Apply the operator at hand to `left`; return the tree, and whether its right side was torn apart."""
         operator = self.token.text
         if operator == "?":
             return self._conditional(left), False
@@ -276,7 +275,7 @@ class _FormatParser:
         return _join(operator, left, self._primary())
 
     def _continue(self, tree: Expression, torn: bool = False) -> Expression:
-        """Give the operators that follow the whole tree or its right side, by priority."""
+        """Apply the operators that follow to the whole tree or its right side, by priority."""
         while self.token.kind == "operator" and self.token.text != ":":
             own = tree.priority if isinstance(tree, Operation) else 0
             if _PRIORITY.get(self.token.text, -1) > own:
@@ -297,7 +296,7 @@ class _FormatParser:
         self._expect("operator", ":")
         return Conditional(condition, yes, self._primary())
 
-    # functions; the opening parenthesis has been read
+    # functions; the opening parenthesis is consumed
 
     def _call(self, name: str) -> Expression:
         if name == "__print_flags":
@@ -347,7 +346,7 @@ class _FormatParser:
         return Flags(value, delimiter, self._names())
 
     def _names(self) -> tuple[tuple[str, str], ...]:
-        """, { value, "name" } ... ) with the values as text."""
+        """Parse ", { value, "name" } ... )"; values stay text."""
         names = []
         while self.token == ("delimiter", ","):
             self._advance()
@@ -409,7 +408,7 @@ class _FormatParser:
 
 
 def _join(operator: str, left: Expression, right: Expression) -> tuple[Operation | Conditional, bool]:
-    """The tree of a binary operator, and whether the right side was torn apart."""
+    """Return the tree of a binary operator, and whether the right side was torn apart."""
     priority = _PRIORITY[operator]
     if isinstance(right, Operation) and priority < _PRIORITY[right.operator]:
         inner = Operation(operator, left, right.left or Atom("0"), priority)
@@ -420,7 +419,7 @@ def _join(operator: str, left: Expression, right: Expression) -> tuple[Operation
 
 
 def _constant_text(tree: Expression) -> str:
-    """An atom's own text, or the number that an expression of atoms comes to."""
+    """Return an atom's text, or the value of an expression of atoms."""
     while isinstance(tree, Cast):
         tree = tree.item
     if isinstance(tree, Atom):

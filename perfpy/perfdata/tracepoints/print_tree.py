@@ -1,7 +1,7 @@
-"""The expressions that the arguments of a tracepoint's print format are made of.
+"""The expressions in the arguments of a tracepoint's print format.
 
-Nothing is computed here: perfdata.tracepoints.print_format builds the trees, views.tracepoints.printer
-and views.tracepoints.number_columns compute them over many samples at once.
+perfdata.tracepoints.print_format builds the trees; views.tracepoints.printer
+and views.tracepoints.number_columns evaluate them over many samples at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """REC->name; field is None where the format has no such field."""
+    """REC->name; field is None if the format has no such field."""
 
     name: str
     field: TraceField | None
@@ -38,7 +38,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """left operator right; left is None of a single operator."""
+    """left operator right; left is None for a unary operator."""
 
     operator: str
     left: Expression | None
@@ -100,7 +100,7 @@ class NumberArray:
 
 @dataclass(frozen=True, slots=True)
 class DynamicText:
-    """__get_str(name); a bitmask or a cpumask when kind says so."""
+    """__get_str(name); by kind, a bitmask or a cpumask."""
 
     name: str
     field: TraceField | None
@@ -139,16 +139,16 @@ Expression: TypeAlias = (
 
 
 def levels(tree: Expression) -> int:
-    """How deep an expression is: 1 for one without parts.
+    """Return the depth of an expression: 1 for one without parts.
 
     >>> levels(Cast("u8", Atom("1")))
     2
     """
     deepest = 0
-    left = [(tree, 1)]
-    while left:
-        part, depth = left.pop()
+    pending = [(tree, 1)]
+    while pending:
+        part, depth = pending.pop()
         deepest = max(deepest, depth)
         values = (getattr(part, name) for name in part.__slots__)
-        left += [(value, depth + 1) for value in values if isinstance(value, Expression)]
+        pending += [(value, depth + 1) for value in values if isinstance(value, Expression)]
     return deepest

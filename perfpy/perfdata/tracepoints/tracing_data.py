@@ -1,8 +1,7 @@
-r"""The TRACING_DATA section <-> TracingData: what is needed to read tracepoints' raw data.
+r"""Decode and encode the TRACING_DATA section: the formats of tracepoints, and strings of the kernel.
 
-What enters: the section's bytes (in a pipe: what follows the
-HEADER_TRACING_DATA record). What leaves: its parts, the event formats parsed
-when asked for. Layout: tools/perf/util/trace-event-info.c:
+In a pipe, its bytes follow the HEADER_TRACING_DATA record. Formats are parsed on first use.
+Layout: tools/perf/util/trace-event-info.c:
 
     bytes 23 8 68, "tracing", string version; u8 big_endian, long_size; u32 page_size
     "header_page\\0" u64 size, text;  "header_event\\0" u64 size, text
@@ -37,12 +36,12 @@ _COMMIT_SIZE: Final = re.compile(rb"commit;\s*offset:\d+;\s*size:(\d+);")
 _PRINTK: Final = re.compile(r'^\s*(?:0x)?([0-9a-fA-F]+)\s*:\s*"(.*)"\s*$')
 
 
-_MOST_DIGITS: Final = 18  # of numbers that can be meant
+_MOST_DIGITS: Final = 18  # of plausible numbers
 _LONG_SIZES: Final = (4, 8)
 
 
 class Tracepoint(NamedTuple):
-    """One event's format as the kernel gave it: its text is that of .../events/SYSTEM/NAME/format."""
+    """One event's format, as text of .../events/SYSTEM/NAME/format."""
 
     system: str
     name: str
@@ -51,11 +50,14 @@ class Tracepoint(NamedTuple):
 
 
 class TracingData(NamedTuple):
-    """The section's parts, as they stand in it.
+    """The parts of the section.
 
-    endian: "<" or ">"; long_size, page_size: of the kernel recorded; ftrace:
-    formats of ftrace's own events; systems: (name, formats) for each; cmdlines
-    is None in sections of a version before 0.6.
+    Attributes:
+        endian: "<" or ">".
+        long_size, page_size: of the recorded kernel.
+        ftrace: formats of ftrace's own events.
+        systems: (name, formats) of each.
+        cmdlines: None before version 0.6.
     """
 
     version: str
@@ -71,7 +73,7 @@ class TracingData(NamedTuple):
     cmdlines: bytes | None = None
 
     def encode(self) -> bytes:
-        """The section's bytes: the mirror of decode_tracing()."""
+        """Return the section's bytes: the reverse of decode_tracing()."""
         w = FieldWriter(self.endian)
         w.raw(_MAGIC + _c_string(self.version) + bytes((self.endian == ">", self.long_size)))
         w.u32(self.page_size)
@@ -96,9 +98,9 @@ class TracingData(NamedTuple):
 
 
 def decode_tracing(data: bytes) -> TracingData:
-    """The parts of a TRACING_DATA section; bytes after it (padding) are ignored.
+    """Decode a TRACING_DATA section; ignore bytes after it (padding).
 
-    Raises ValueError when it is none, or cut.
+    Raises ValueError if it is malformed or truncated.
     """
     if not data.startswith(_MAGIC):
         raise ValueError("tracing data without its magic")
@@ -130,8 +132,8 @@ def _tagged(r: FieldReader, tag: bytes) -> bytes:
 
 
 def _number(version: str) -> float:
-    found = re.match(r"\d+(\.\d+)?", version)
-    return float(found[0]) if found else 0.0
+    match = re.match(r"\d+(\.\d+)?", version)
+    return float(match[0]) if match else 0.0
 
 
 def _c_string(value: str) -> bytes:
@@ -144,7 +146,7 @@ def _write_text(w: FieldWriter, text: bytes) -> None:
 
 
 class Formats(Mapping[int, "EventFormat"]):
-    """Tracepoint id -> its format, parsed when it is first asked for."""
+    """Tracepoint id -> format, parsed on first use."""
 
     def __init__(self, tracepoints: Mapping[int, Tracepoint], long_size: int, warn: Warn) -> None:
         self._tracepoints = tracepoints
@@ -154,7 +156,7 @@ class Formats(Mapping[int, "EventFormat"]):
 
     def __getitem__(self, number: int) -> EventFormat:
         if number not in self._parsed:
-            # the parser is only needed for files with tracepoints
+            # loaded here because only recordings of tracepoints need it
             from perfpy.perfdata.tracepoints.event_format import parse_format
 
             point = self._tracepoints[number]
@@ -170,45 +172,47 @@ class Formats(Mapping[int, "EventFormat"]):
 
 
 class Tracing:
-    """What a recording knows of its tracepoints.
+    """The tracepoints of a recording.
 
-    endian: of their raw data; long_size: bytes of a `long` of the kernel;
-    data: the section they come from; warn: is told in one line what of it
-    cannot be read.
+    Attributes:
+        endian: of their raw data.
+        long_size: bytes of the kernel's `long`.
+        data: the section.
+        warn: called with one line for each malformed part.
     """
 
     def __init__(self, data: TracingData, warn: Warn = lambda _line: None) -> None:
         self.data = data
         self.warn = warn
         self.endian = data.endian
-        # the kernel's, where its page header says it: perf itself may have been built for another one
+        # perf may have been built for another size than the kernel's, which the page header has
         commit = _COMMIT_SIZE.search(data.header_page)
         size = int(commit[1][:_MOST_DIGITS]) if commit else data.long_size
         self.long_size = size if size in _LONG_SIZES else _LONG_SIZES[-1]
 
     @cached_property
     def tracepoints(self) -> dict[int, Tracepoint]:
-        """id -> what the section has of it."""
-        found: dict[int, Tracepoint] = {}
+        """id -> tracepoint."""
+        points: dict[int, Tracepoint] = {}
         for system, formats in (*self.data.systems, ("ftrace", self.data.ftrace)):
             for text in formats:
                 number, name = _NUMBER.search(text), _NAME.search(text)
                 if number and name and len(number[1]) <= _MOST_DIGITS:
                     point = Tracepoint(system, name[1].decode("utf-8", "surrogateescape"), int(number[1]), text)
-                    found.setdefault(point.id, point)
-        return found
+                    points.setdefault(point.id, point)
+        return points
 
     @cached_property
     def formats(self) -> Formats:
-        """id -> EventFormat, each parsed when it is first asked for; a field that cannot be read is left out."""
+        """id -> EventFormat, parsed on first use without malformed fields."""
         return Formats(self.tracepoints, self.long_size, self.warn)
 
     @cached_property
     def printk_formats(self) -> dict[int, str]:
-        """Address -> the format string that the kernel has there."""
-        found: dict[int, str] = {}
+        """Address -> the kernel's format string there."""
+        strings: dict[int, str] = {}
         for line in self.data.printk.decode("utf-8", "surrogateescape").splitlines():
             match = _PRINTK.match(line)
             if match:
-                found[int(match[1], 16)] = match[2]
-        return found
+                strings[int(match[1], 16)] = match[2]
+        return strings

@@ -89,7 +89,7 @@ def is_read_to_the_end(recording: Recorded) -> bool:
     data = recording.data
     if not data.records.is_damaged:
         return True
-    types = data.survey.types
+    types = data.record_index.type_counts
     if not data.is_pipe or not data.records.is_truncated or any(record_name(kind) in _NO_RECORDS for kind in types):
         return False
     known = [side for side in recording.side_band([RecordType.HEADER_FEATURE]) if side.record.feat_id <= _FEATURES]

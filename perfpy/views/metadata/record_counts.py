@@ -69,7 +69,7 @@ def _auxtrace_note(recording: Recorded) -> str:
 
 def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
     """Counts in order of the types' numbers; types that perf does not have are left out."""
-    types = recording.data.survey.types
+    types = recording.data.record_index.type_counts
     named: Counter[str] = Counter()
     for kind, name in names_of(RecordType).items():
         if types[kind] or not (skip_empty or kind in _NEW):
@@ -80,7 +80,7 @@ def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
 def _samples(recording: Recorded) -> Counter[int]:
     """Delivered samples of each event: of those that carry counter readings one for each counter that moved."""
     if not any(carries_readings(event) for event in recording.events):
-        return recording.data.survey.events
+        return recording.data.record_index.sample_counts
     counts: Counter[int] = Counter()
     for batch in delivered(recording.batches(["read", "period"]), recording.events):
         counts.update(batch.event.tolist())

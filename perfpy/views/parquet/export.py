@@ -18,7 +18,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.analysis.samples.callchains import ChainTable, frames_of
 from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.skeleton import skeleton_of
+from perfpy.perfdata.skeleton import make_skeleton
 from perfpy.perfdata.tables_folder import MARKER, VERSION
 from perfpy.untrusted.paths import UnsafeNameError, component
 from perfpy.views.parquet.keys import FrameKeys, key_of, key_of_numbers, text_of
@@ -66,7 +66,7 @@ class _Export:
         self._tables = tables
         self._symbolizer = recording.symbolizer(symbols)
         self._keys = FrameKeys(self._symbolizer)
-        self._skeleton = skeleton_of(recording.data)
+        self._skeleton = make_skeleton(recording.data)
         self._before = np.zeros(len(self._skeleton.keys), np.int64)
         self._key = recording_key(recording)
         self._host = text_of(recording.header.get("hostname")) or "unknown"
@@ -162,8 +162,8 @@ class _Export:
         tables.add_named("events", "event", ("event", "name"), events, self._key)
         tables.write_chains(self._chains.column(), self._key)
         header, data = self._recording.header, self._recording.data
-        started = (data.survey.first or 0) + self._clock
-        ended = (data.survey.last or 0) + self._clock
+        started = (data.record_index.first or 0) + self._clock
+        ended = (data.record_index.last or 0) + self._clock
         about = {
             "recording": self._key, "host": self._host, "path": text_of(self._recording.path), "command": text_of(self._recording.title),
             "started": started, "ended": ended, "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
@@ -194,7 +194,7 @@ class _RawChains:
 def recording_key(recording: Recorded) -> str:
     """What a recording is called in the tables: the same whenever, and from wherever, it is exported."""
     data, header = recording.data, recording.header
-    parts = (header.get("hostname"), header.get("cmdline"), data.survey.first, data.survey.last, data.size)
+    parts = (header.get("hostname"), header.get("cmdline"), data.record_index.first, data.record_index.last, data.size)
     return f"{key_of('recording', *parts) & (1 << 64) - 1:016x}"
 
 
@@ -203,7 +203,7 @@ def _wall_clock(recording: Recorded) -> int:
     clock = recording.header.get("clock_data")
     if clock is not None:
         return int(clock.wall_clock_ns - clock.clockid_ns)
-    return int(recording.data.modified * 1e9) - (recording.data.survey.last or 0)
+    return int(recording.data.modified * 1e9) - (recording.data.record_index.last or 0)
 
 
 def _folder_name(host: str) -> str:

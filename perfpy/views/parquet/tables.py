@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.errors import PerfError
-from perfpy.perfdata.bounded_tables import opened_table
+from perfpy.perfdata.bounded_tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class TableFiles:
         others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
         keys = [np.zeros(0, np.int64)]
         for file in others:
-            with opened_table(os.path.join(folder, file), [key]) as table:
+            with open_table(os.path.join(folder, file), [key]) as table:
                 keys.append(table.read(columns=[key])[key].to_numpy())
         return np.concatenate(keys)
 

@@ -70,7 +70,7 @@ class DividedListing:
         if asked == 1 or any(map(carries_readings, data.events)):  # what counters said is told by differences
             return 1
         each = _LINES_EACH if self._unwound is None else STACKS_EACH
-        jobs = jobs_for(asked, data.survey.events.total(), each)
+        jobs = jobs_for(asked, data.record_index.sample_counts.total(), each)
         return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
 
     def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:

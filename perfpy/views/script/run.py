@@ -310,7 +310,7 @@ class ScriptRun:
         return None if found is None else (one_line(found[0]), address - found[1])
 
     def _side_lines(self, context: LineContext) -> Iterable[Any]:
-        types = self._recording.data.survey.types
+        types = self._recording.data.record_index.type_counts
         if not self._options.shown and not types[RecordType.STAT_ROUND] and not types[RecordType.AUXTRACE_ERROR]:
             return ()
         from perfpy.views.script.side_band import SideBandLines

@@ -46,7 +46,7 @@ class OtherRecords:
         types = {kind for name, kinds in _TYPES.items() if program.function(name) for kind in kinds}
         if tables is not None:
             types.update((*_TASK_TYPES, *_TYPES["context_switch"]))
-        if recording.data.survey.types[RecordType.STAT_ROUND]:
+        if recording.data.record_index.type_counts[RecordType.STAT_ROUND]:
             types.update(_STAT_TYPES)
         self._side: Iterator[SideRecord] = iter(recording.side_band(types) if types else ())
         self._next = next(self._side, None)

@@ -109,5 +109,5 @@ def test_another_tracer_of_the_same_number_is_not_decoded(path: Path) -> None:
     path.write_bytes(pmcu.recording(pmcu.aux_data(EVENTS, 2), mapping="vpa_dtl"))
     with perfpy.open(path) as recording:
         assert recording.pmcu is None
-        assert recording.data.survey
+        assert recording.data.record_index
         assert "not decoded" in recording.warnings[0]

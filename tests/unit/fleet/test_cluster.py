@@ -1,4 +1,4 @@
-"""A cluster gives the same report as one process: of all workers, of those that are left, of recordings that cannot be read."""
+"""A cluster gives the same report as one process, also if workers die or recordings are unreadable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from perfpy.analysis.report.options import ReportOptions
 from perfpy.errors import PerfError, UsageError
 from perfpy.fleet import cluster
 from perfpy.fleet.cluster import _awaited, _folded, _Folding, _seconds_each, cluster_address
-from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merged_groups
+from perfpy.fleet.folding import FoldedGroup, FoldingRequest, merge_groups
 from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.recordings import Recordings
 from tests.builders.own_corpus import RECORDINGS
 
-# a program of its own: a cluster has threads and processes, and warns of what it leaves to the garbage collector
+# a separate program: a cluster has threads and processes, and warns of objects that it leaves to the garbage collector
 REPORTS = """
 import json, os, signal, sys, time
 from perfpy.analysis.report.layout import Wanted
@@ -63,8 +63,8 @@ COPIES = 12
 REQUEST = FoldingRequest(lambda _recording: (ReportOptions(), None))
 
 
-def test_a_cluster_gives_the_same_report_also_when_workers_are_lost(tmp_path):
-    """Killed once: the same; lost with one recording again and again, or slow with it: that one is named and left out."""
+def test_a_cluster_gives_the_same_report_also_when_workers_die(tmp_path):
+    """A worker that dies once changes nothing; a recording that repeatedly kills or blocks workers is reported as unreadable."""
     pytest.importorskip("distributed")
     (tmp_path / "reports.py").write_text(REPORTS)
     paths = [tmp_path / f"host{number}.data" for number in range(COPIES)]
@@ -79,14 +79,14 @@ def test_a_cluster_gives_the_same_report_also_when_workers_are_lost(tmp_path):
     assert found["cluster"] == found["alone"] == found["killed"]
     assert found["harmed"][0] == found["without"][0]
     assert found["harmed"][1] == [str(paths[number]) for number in (3, 4, 5, 7)]
-    assert found["reasons"][:2] == ["the workers that tried to read it were lost", "not read within 10 seconds"]
+    assert found["reasons"][:2] == ["the workers that read it died", "not read within 10 seconds"]
     rows, failed = found["alone"]
     assert failed == [str(paths[5]), str(paths[7])]
     assert len(rows) > 10
 
 
 class Future:
-    """Of a task that is done at once, or never."""
+    """A task that finishes at once, or never."""
 
     def __init__(self, *, done):
         self._done = done
@@ -103,7 +103,7 @@ class Future:
 
 
 class Client:
-    """Workers: "slow" and "idle", or none. The first task of all is never done."""
+    """Workers "slow" and "idle", or none. The first task of all never finishes."""
 
     def __init__(self, workers):
         self.workers = workers
@@ -128,7 +128,7 @@ def at_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_slow_is_given_to_an_idle_worker_too():
+def test_slow_tasks_run_on_an_idle_worker_too():
     client = Client(["slow", "idle"])
     shares: list[float] = []
     found = _Folding(client, "tcp://here:1", REQUEST, ["a", "b"]).results(shares.append)
@@ -138,26 +138,26 @@ def test_what_is_slow_is_given_to_an_idle_worker_too():
 
 
 @pytest.mark.usefixtures("at_once")
-def test_without_workers_nothing_is_waited_for():
+def test_a_cluster_without_workers_fails():
     with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
         _Folding(Client([]), "tcp://here:1", REQUEST, ["a"]).results(None)
     with pytest.raises(PerfError, match="the cluster at tcp://here:1 has no workers"):
         _awaited(Client([]), "tcp://here:1", Future(done=False))
 
 
-def test_another_version_on_a_worker_is_told():
-    with pytest.raises(PerfError, match=r"a worker has perfpy .*, this process 0\.0\.0: install the same"):
+def test_another_version_on_a_worker_is_an_error():
+    with pytest.raises(PerfError, match=r"a worker has perfpy .*, this process 0\.0\.0; install the same version"):
         _folded(["a"], REQUEST, "report", "0.0.0", 1.0)
 
 
 @pytest.mark.parametrize("given", ["soon", "1,5"])
-def test_a_time_that_is_none_is_refused(monkeypatch, given):
+def test_invalid_timeouts_are_refused(monkeypatch, given):
     monkeypatch.setenv("PERFPY_CLUSTER_TIMEOUT", given)
     with pytest.raises(UsageError, match="a number of seconds"):
         _seconds_each()
 
 
-def test_without_a_cluster_there_the_error_says_so(tmp_path):
+def test_a_missing_cluster_is_an_error(tmp_path):
     distributed = pytest.importorskip("distributed")
     assert distributed
     code = "import dask; dask.config.set({'distributed.comm.timeouts.connect': '0.2s'});"
@@ -180,8 +180,8 @@ def test_the_address_may_be_in_the_environment(monkeypatch):
     assert cluster_address("") == ""
 
 
-def test_groups_of_which_nothing_could_be_read():
+def test_groups_without_readable_recordings():
     nothing = FoldedGroup(None, [RecordingProblem("a", "why")])
-    assert merged_groups([nothing, FoldedGroup(None, [RecordingProblem("b", "why")])]) == FoldedGroup(
+    assert merge_groups([nothing, FoldedGroup(None, [RecordingProblem("b", "why")])]) == FoldedGroup(
         None, [RecordingProblem("a", "why"), RecordingProblem("b", "why")]
     )

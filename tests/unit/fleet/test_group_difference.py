@@ -1,4 +1,4 @@
-"""Groups of recordings are compared by host: each host is one observation, whatever it has recorded."""
+"""Groups of recordings are compared by host: each host is one observation, however much it has recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARES = {"a": (40, 44, 38, 41, 43, 39, 42, 37), "b": (40, 36, 42, 39, 37, 41, 3
 
 
 def numbered(change=0, scale=(10,) * 8, first=0):
-    """Eight hosts of which "b" and "c" are equal parts of what "a" leaves; c has so many samples more."""
+    """Build eight hosts on which "b" and "c" share equally what "a" leaves; c has `change` more samples."""
     return {
         f"host{first + number}": {"a": a * size, "b": b * size, "c": (20 + change) * size}
         for number, (a, b, size) in enumerate(zip(SHARES["a"], SHARES["b"], scale, strict=True))
@@ -31,7 +31,7 @@ def rows(found):
     return {row.names[0]: row for row in found}
 
 
-def test_a_change_on_all_hosts_is_told_from_how_they_differ(tmp_path):
+def test_a_change_on_all_hosts_stands_out_from_their_spread(tmp_path):
     found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10, first=100)))
     assert (found.unit, found.test, found.in_both) == ("host", "permutation", 0)
     assert [row.names for row in found.above()] == [("c",)]
@@ -51,7 +51,7 @@ def test_the_same_hosts_are_compared_with_themselves(tmp_path):
 
 
 def test_a_host_that_did_more_is_no_change_where_hosts_are_the_same(tmp_path):
-    """Which of the hosts was busy is not what they do."""
+    """The amount of work differs between hosts, not its shares."""
     before = group(tmp_path / "before", numbered(scale=(40, *(10,) * 7)))
     after = group(tmp_path / "after", numbered(scale=(*(10,) * 7, 40)))
     found = changes(before, after)
@@ -71,7 +71,7 @@ def test_recordings_of_one_host_are_one_observation(tmp_path):
 
 
 @pytest.mark.parametrize("host", ["here", ""])
-def test_of_one_host_or_of_unknown_ones_recordings_are_compared(tmp_path, host):
+def test_recordings_are_compared_if_hosts_are_unknown_or_one(tmp_path, host):
     for name, change in (("before", 0), ("after", 30)):
         for number in range(5):
             host_recording(tmp_path / name / f"{number}.data", host, {"a": 50 + number, "c": 20 + change})
@@ -94,8 +94,8 @@ def test_hosts_may_all_count_the_same(tmp_path):
     assert shares == {"time": pytest.approx(910 / 1100), "samples": pytest.approx(910 / 1100), "equal": pytest.approx(0.5)}
 
 
-def test_what_grew_on_all_hosts_is_seen_in_what_they_do_a_second(tmp_path):
-    """Of which shares say nothing; recordings that are twice as long are no growth."""
+def test_growth_on_all_hosts_shows_in_rates(tmp_path):
+    """Shares do not show it; recordings of twice the length are no growth."""
     before = group(tmp_path / "before", {f"host{number}": {"a": 30 + number, "b": 20} for number in range(8)})
     busier = group(
         tmp_path / "busier", {f"host{number}": {"a": 30 + number, "b": 20, "again": 30 + number, "more": 20} for number in range(8)}
@@ -110,7 +110,7 @@ def test_what_grew_on_all_hosts_is_seen_in_what_they_do_a_second(tmp_path):
 
 
 def test_one_host_that_did_less_is_no_change(tmp_path):
-    """Wherever it is: groups of other sizes are not told apart by that."""
+    """Hosts with few samples, in either group, do not make groups differ."""
     sizes = {"before": range(9), "after": range(9, 20)}
     for name, numbers in sizes.items():
         group(tmp_path / name, {f"host{number}": {"a": 30 if number == 12 else 40, "b": 40} for number in numbers})
@@ -139,7 +139,7 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     assert found.rate.after == pytest.approx(found.rate.before * 2 / 3)
 
 
-def test_the_rows_with_least_are_not_tested_where_there_are_very_many(tmp_path, monkeypatch):
+def test_the_smallest_of_very_many_rows_are_not_tested(tmp_path, monkeypatch):
     monkeypatch.setattr("perfpy.analysis.report.group_table._MOST_CELLS", 32)
     found = changes(group(tmp_path / "before", numbered()), group(tmp_path / "after", numbered(10)))
     assert {name: row.chance is None for name, row in rows(found).items()} == {"a": False, "b": False, "c": True}
@@ -168,11 +168,11 @@ def test_as_columns(tmp_path):
     assert "8 -> 8 hosts" in repr(found)
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path):
+def test_groups_that_cannot_be_compared_are_refused(tmp_path):
     before, after = (perfpy.open_many(group(tmp_path / name, numbered())) for name in ("before", "after"))
-    with pytest.raises(UsageError, match="before and after"):
+    with pytest.raises(UsageError, match="in both groups"):
         before.changes(before)
-    with pytest.raises(UsageError, match="spread is between"):
+    with pytest.raises(UsageError, match="cannot be rows"):
         before.changes(after, by="host,comm")
     with pytest.raises(UsageError, match="unit"):
         before.changes(after, unit="day")

@@ -1,4 +1,4 @@
-"""Several builds of one file on several hosts: functions are one row by their names, never by their places; lines are each build's own."""
+"""Several builds of one file on several hosts: functions are rows by name, never by address; lines belong to each build."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
-from perfpy.fleet.folding import FoldingRequest, folded_group, folded_recording, merged_groups
-from perfpy.fleet.late_symbols import with_symbols_from_here
+from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
+from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.fleet.merging import merged
 from perfpy.fleet.recordings import Recordings
@@ -29,7 +29,7 @@ OPTIONS = SymbolOptions(cache=False)
 
 
 def program(folder, build_id, first, functions):
-    """A program whose functions have 0x10 bytes each, from 0x1000 on; its lines are `first` and the next."""
+    """Build a program whose functions have 0x10 bytes each, from 0x1000 on; its lines are `first` and the next."""
     steps = COPY + special(16, 1) + special(16, 1) + advance_pc(16) + END
     lines = line_section(set_address(0x1000) + advance_line(first - 1) + steps, [("a.c", 1)], ["src"], version=4)
     elf = source_file(lines, comp_dir="/build").build_id(build_id)
@@ -41,7 +41,7 @@ def program(folder, build_id, first, functions):
 
 
 def recording(path, build_id, addresses, host):
-    """Samples at addresses of a program, each with a callchain: there, and at its first function."""
+    """Record samples at addresses of a program, each with a callchain: its own address, and the first function."""
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN)])
     built.record(records.Comm(0, 7, 7, "prog"))
     built.record(records.Mmap2(2 | 1 << 14, 7, 7, 0x400000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, path, bytes.fromhex(build_id)))
@@ -53,7 +53,7 @@ def recording(path, build_id, addresses, host):
 
 @pytest.fixture
 def hosts(tmp_path):
-    """Two hosts: main and work in the old program; other, main and work in the new one."""
+    """Record two hosts: main and work in the old program; other, main and work in the new one."""
     old = program(tmp_path / "old", OLD, 2, ["main", "work"])
     new = program(tmp_path / "new", NEW, 50, ["other", "main", "work"])
     (tmp_path / "one.data").write_bytes(recording(old, OLD, [0x1000, 0x1010, 0x1014], "one"))
@@ -69,7 +69,7 @@ def test_functions_are_one_row_by_name_and_file(hosts):
     assert rows(hosts.report(by="dso,symbol")) == {("prog", "[.] work"): 4, ("prog", "[.] main"): 2, ("prog", "[.] other"): 1}
 
 
-def test_builds_are_told_apart_where_that_is_asked(hosts):
+def test_builds_are_separate_rows_on_request(hosts):
     found = rows(hosts.report(by="build_id,symbol"))
     assert found == {
         (OLD, "[.] main"): 1, (OLD, "[.] work"): 2, (NEW, "[.] other"): 1, (NEW, "[.] main"): 1, (NEW, "[.] work"): 2,
@@ -83,7 +83,7 @@ def test_there_is_a_note_of_several_builds(hosts):
 
 
 def test_lines_are_those_of_each_build(hosts):
-    """Where both have code at one address, of other lines."""
+    """Both builds have code at one address, from different lines."""
     found = {(name.removeprefix("[.] "), line): count for (name, line), count in rows(hosts.report(by="symbol,srcline")).items()}
     old = {("main", "a.c:2"): 1, ("work", "a.c:3"): 2}
     assert found == old | {("other", "a.c:50"): 1, ("main", "a.c:51"): 1, ("work", "a.c:52"): 2}
@@ -91,7 +91,7 @@ def test_lines_are_those_of_each_build(hosts):
 
 
 def test_callers_are_functions_by_name(hosts):
-    """`other` and the old `main` stand at one address."""
+    """`other` and the old `main` have the same address."""
     options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(order="caller"), children=True)
     text = "\n".join(report_lines(hosts.report(options=options), TextOptions()))
     children = {line.split()[-1]: line.split()[0] for line in text.splitlines() if "[.]" in line}
@@ -116,7 +116,7 @@ def test_stacks_and_their_files(hosts):
     assert "/build/src/a.c" in speedscope([with_sites], "two")
 
 
-def test_one_recording_has_the_sites_that_it_has_by_itself(hosts):
+def test_sites_of_one_recording_are_unchanged(hosts):
     for path in hosts.paths:
         with Recording(path, symbols=OPTIONS) as alone:
             expected = alone.stacks(sites=True)
@@ -125,29 +125,29 @@ def test_one_recording_has_the_sites_that_it_has_by_itself(hosts):
         assert speedscope([found], "x") == speedscope(expected, "x")
 
 
-def test_what_workers_could_not_name_is_named_by_build_id(hosts, tmp_path):
-    """The program is at another path here, and where the recordings were read it was nowhere."""
+def test_symbols_that_workers_lack_are_found_by_build_id(hosts, tmp_path):
+    """The program is at another path here, and missing where the recordings were read."""
     elsewhere = tmp_path / "elsewhere"
     for build_id, name in ((OLD, "old"), (NEW, "new")):
         folder = elsewhere / ".build-id" / build_id[:2]
         folder.mkdir(parents=True)
         (tmp_path / name / "prog").rename(folder / build_id[2:])
 
-    def asking(keys: str) -> FoldingRequest:
+    def request_for(keys: str) -> FoldingRequest:
         options = ReportOptions(wanted=Wanted(sort=keys))
         return FoldingRequest(lambda _recording: (options, OPTIONS))
 
-    for request in map(asking, ("symbol", "build_id,symbol", "symbol,srcline")):
-        parts = [folded_recording(path, request) for path in hosts.paths]
+    for request in map(request_for, ("symbol", "build_id,symbol", "symbol,srcline")):
+        parts = [fold_recording(path, request) for path in hosts.paths]
         part = merged([one for one in parts if one is not None])
         assert not part.symbols.names
-        named = with_symbols_from_here(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
+        named = add_local_symbols(part, OPTIONS._replace(buildid_dir=str(cache_of(tmp_path, elsewhere))))
         assert set(named.symbols.names) == {"main", "work", "other"}
         assert len(MergedProfile(named).symbolizer.symbols) == len(named.symbols.names)
 
 
 def cache_of(tmp_path, elsewhere):
-    """A build-id cache with both programs."""
+    """Return a build-id cache with both programs."""
     folder = tmp_path / "cache"
     if not folder.exists():
         for build_id in (OLD, NEW):
@@ -157,13 +157,13 @@ def cache_of(tmp_path, elsewhere):
     return folder
 
 
-def test_after_a_cluster_names_are_looked_for_here(hosts, tmp_path, monkeypatch):
-    """Where the workers see no files."""
+def test_missing_symbols_of_a_cluster_are_resolved_here(hosts, tmp_path, monkeypatch):
+    """The workers have no files."""
 
     def folded_elsewhere(_address, paths, request, _progress):
-        return merged_groups([folded_group([path], request) for path in paths])
+        return merge_groups([fold_group([path], request) for path in paths])
 
-    monkeypatch.setattr("perfpy.fleet.cluster.folded_by_cluster", folded_elsewhere)
+    monkeypatch.setattr("perfpy.fleet.cluster.fold_on_cluster", folded_elsewhere)
     options = ReportOptions(wanted=Wanted(sort="symbol"))
     nothing = OPTIONS._replace(symfs=str(tmp_path / "nothing"))
     there = Recordings(hosts.paths, cluster="tcp://somewhere:1", symbols=OPTIONS)
@@ -173,13 +173,13 @@ def test_after_a_cluster_names_are_looked_for_here(hosts, tmp_path, monkeypatch)
     assert not set(alone) & set(here)
 
 
-def test_files_of_one_build_are_none_to_be_told_of(hosts):
+def test_files_of_one_build_have_no_note(hosts):
     one = Recordings(hosts.paths[:1], jobs=1, symbols=OPTIONS)
     assert not any("prog" in note for note in one.report(by="symbol").notes)
 
 
 def test_code_that_runtimes_made_is_one_file_in_all_processes(tmp_path):
-    """The map of one process has the function twice, as it was compiled again."""
+    """The map of one process has the function twice, because it was compiled again."""
     for pid in (7, 8):
         lines = ["1000 10 py::f:/a.py", "1010 10 py::f:/a.py", "1020 10 py::g:/a.py"]
         built = PerfDataBuilder()
@@ -220,7 +220,7 @@ def test_the_page_and_its_title(hosts, tmp_path):
 
 
 def test_many_have_the_methods_of_one():
-    """But for those of one machine or one clock, which a loop over them has."""
+    """Except methods of one machine or one clock, which a loop over the recordings provides."""
     own = {name for name in vars(perfpy.Recording) | vars(perfpy.Recording.__mro__[1]) if not name.startswith("_")}
     many = {name for kind in perfpy.Recordings.__mro__ for name in vars(kind)}
     assert {

@@ -1,4 +1,4 @@
-"""What is each recording's own number is the same in all by what it stands for: tasks, cgroups, namespaces, sockets, tracepoints' data."""
+"""Tasks, cgroups, namespaces, sockets and tracepoint data compare across recordings by value, not by each recording's numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from perfpy.views.stacks.exports import folded
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
-# recordings, and keys whose numbers are their own
+# recordings, and keys with recording-specific numbers
 ASKED = (
     ("all-cgroups", "cgroup,sym"),
     ("namespaces", "cgroup_id,comm"),
@@ -75,7 +75,7 @@ def rows(report):
 
 
 @pytest.mark.parametrize(("name", "keys"), ASKED)
-def test_rows_are_those_of_the_recording_by_itself_and_of_two_copies_twice_as_many(unpacked, tmp_path, name, keys):
+def test_rows_equal_those_of_the_single_recording_and_double_with_two_copies(unpacked, tmp_path, name, keys):
     path, copy = unpacked(name), str(tmp_path / "copy.data")
     shutil.copy(path, copy)
     with Recording(path) as recording:
@@ -95,7 +95,7 @@ def test_threads_of_one_number_are_one_row_where_they_have_one_name():
     assert [merged.comm_of(number) for number in numbers] == ["a", "b", ":-1", "b"]
 
 
-def test_cgroups_are_told_by_their_paths():
+def test_cgroups_are_identified_by_path():
     machine = MachineTexts(cgroup_name={5: "/a", 9: "/a", 6: "/b"}.get)
     found = valued({"cgroup": np.array([9, 0, 5, 6, 8])}, OwnWords(str, machine, [None]))
     assert found.values["cgroup"] == [0, "/a", "/b", ""]
@@ -116,7 +116,7 @@ def test_fields_of_tracepoints_that_kernels_number_and_place_differently_are_one
     assert {names[:2] for names in together} == {names[:2] for one in apart for names in one}
 
 
-def test_a_recording_without_what_is_asked_for_is_left_out_and_named(unpacked):
+def test_a_recording_without_the_requested_field_is_skipped_and_reported(unpacked):
     recordings = Recordings([unpacked("chains"), unpacked("arm64-sched")], jobs=1)
     report = recordings.report(options=asked("prev_comm"))
     assert [failed.path for failed in recordings.failed] == [unpacked("chains")]
@@ -145,7 +145,7 @@ def test_all_fields_of_tracepoints_of_recordings_of_which_some_have_none(unpacke
 
 
 def shown(report):
-    """The texts of rows, of whatever columns."""
+    """Return the texts of rows, of all columns."""
     return Counter({tuple(filter(None, texts)): count for texts, count in samples(report).items()})
 
 

@@ -1,4 +1,4 @@
-"""Many recordings are reported as one: functions and events by name and meaning, whoever cannot be read named."""
+"""Many recordings are reported as one, functions and events by name and meaning; unreadable ones are listed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import perfpy
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ReportOptions
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
-from perfpy.fleet.folding import FoldingRequest, folded_recording
+from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merging import merged
-from perfpy.fleet.recordings import Recordings, recordings_named
+from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
@@ -47,14 +47,14 @@ def shares(report):
 
 @pytest.mark.parametrize("name", ["chains", "lost", "fork-exec", "arm64-chains"])
 @pytest.mark.parametrize("options", [CALLERS, ReportOptions(wanted=Wanted(sort="comm,pid,sym"))], ids=["callers", "tasks"])
-def test_one_recording_is_reported_as_by_itself(folder, name, options):
+def test_a_single_recording_has_its_own_report(folder, name, options):
     (path,) = paths(folder, name)
     with Recording(path) as recording:
         alone = text(recording.report(options=options))
     assert text(Recordings([path], jobs=1).report(options=options)) == alone
 
 
-def test_it_does_not_matter_how_many_processes_read_them(folder):
+def test_the_number_of_processes_does_not_matter(folder):
     alone = Recordings(paths(folder), jobs=1).report(options=CALLERS)
     assert text(Recordings(paths(folder), jobs=3).report(options=CALLERS)) == text(alone)
     assert len(alone.histograms) > 1
@@ -72,7 +72,7 @@ def test_twice_the_same_recording_has_twice_the_samples(folder, tmp_path):
 
 def test_neighbours_may_be_merged_in_any_groups(folder):
     request = FoldingRequest(lambda _recording: (CALLERS, None))
-    found = [folded_recording(path, request) for path in paths(folder, "chains", "lost", "fork-exec", "arm64-chains")]
+    found = [fold_recording(path, request) for path in paths(folder, "chains", "lost", "fork-exec", "arm64-chains")]
     parts = [part for part in found if part is not None]
     at_once, in_groups = merged(parts), merged([merged(parts[:1]), merged([merged(parts[1:3]), parts[3]])])
     assert pickle.dumps(at_once._replace(events=[])) == pickle.dumps(in_groups._replace(events=[]))
@@ -99,7 +99,7 @@ def test_events_are_matched_by_meaning_not_by_precision():
     plain, precise, of_user = event("cycles"), event("cycles:P", precise_ip=2), event("cycles:u", exclude_kernel=1)
     keys = [event_keys([one])[0] for one in (plain, precise, of_user)]
     assert keys[0] == keys[1] != keys[2]
-    assert len(set(event_keys([plain, precise]))) == 2  # two events of one recording stay two
+    assert len(set(event_keys([plain, precise]))) == 2  # two events of one recording stay separate
     points = [event("sched:sched_switch", type=2, config=number) for number in (1, 2)]
     assert event_keys(points[:1]) == event_keys(points[1:])
 
@@ -117,7 +117,7 @@ def test_weights(folder):
         Recordings(both, weight="heavy")
 
 
-def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
+def test_unreadable_recordings_are_skipped_and_reported(folder, tmp_path):
     bad = tmp_path / "bad.data"
     bad.write_bytes(b"PERFILE2 and no more")
     missing = str(tmp_path / "missing.data")
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
         Recordings([missing, str(bad)]).report()
 
 
-def test_recordings_of_branches_are_left_out_where_others_are_not(folder, tmp_path):
+def test_recordings_of_branches_are_skipped_if_the_first_has_none(folder, tmp_path):
     branches = tmp_path / "branches.data"
     branches.write_bytes(lzma.decompress((RECORDINGS / "made-branches.data.xz").read_bytes()))
     for path in (*paths(folder, "chains"), str(branches)):
@@ -158,10 +158,10 @@ def test_stacks_of_all(folder):
 
 
 def test_names_are_paths_patterns_and_folders(folder):
-    assert recordings_named([str(folder)]) == sorted(paths(folder))
-    assert recordings_named([str(folder / "*chains.data"), *paths(folder, "chains")]) == sorted(paths(folder, "chains", "arm64-chains"))
-    with pytest.raises(BadPerfDataError, match="no recordings there"):
-        recordings_named([str(folder / "none*.data")])
+    assert find_recordings([str(folder)]) == sorted(paths(folder))
+    assert find_recordings([str(folder / "*chains.data"), *paths(folder, "chains")]) == sorted(paths(folder, "chains", "arm64-chains"))
+    with pytest.raises(BadPerfDataError, match="no recordings found"):
+        find_recordings([str(folder / "none*.data")])
 
 
 def test_open_many(folder):

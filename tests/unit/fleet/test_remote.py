@@ -1,4 +1,4 @@
-"""Recordings are fetched by their URLs, in time and within bounds, and leave nothing behind; who cannot be fetched is named."""
+"""Recordings are fetched from URLs within limits of time and size, and leave nothing behind; failures are reported."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 import perfpy
 from perfpy.errors import BadPerfDataError, PerfError
 from perfpy.fleet import pace, remote
-from perfpy.fleet.recordings import Recordings, recordings_named
-from perfpy.fleet.remote import Fetched, shown, urls_named
+from perfpy.fleet.recordings import Recordings, find_recordings
+from perfpy.fleet.remote import Fetched, find_urls, public_name
 from tests.builders.own_corpus import RECORDINGS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> list[str]:
 
 
 class _Answers(http.server.BaseHTTPRequestHandler):
-    """Recordings, some of them cut off, slow, without end, or elsewhere."""
+    """Recordings, some of them truncated, slow, endless, or elsewhere."""
 
     def do_GET(self) -> None:
         name = self.path.partition("?")[0]
@@ -56,7 +56,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         try:
             self._send(name)
         except OSError:
-            return  # whoever asked has had enough
+            return  # the client has closed the connection
 
     def _send(self, name: str) -> None:
         if name == "/slow.data":
@@ -71,7 +71,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
             self.wfile.write(CONTENT[: len(CONTENT) // 2] if name == "/cut.data" else CONTENT)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -99,27 +99,27 @@ def test_a_file_system_gives_the_same_report_and_is_listed(here: list[str]) -> N
         memory.pipe(f"/fleet/{name}", CONTENT)
     urls = [f"memory://fleet/{name}" for name in NAMES]
     for named in (["memory://fleet/*.data"], ["memory://fleet/"], urls):
-        assert [re.sub("/+", "/", url) for url in recordings_named(named)] == [re.sub("/+", "/", url) for url in urls]
-    assert rows(recordings_named("memory://fleet/")) == rows(here)
-    with pytest.raises(BadPerfDataError, match="no recordings there"):
-        recordings_named("memory://nowhere/*.data")
+        assert [re.sub("/+", "/", url) for url in find_recordings(named)] == [re.sub("/+", "/", url) for url in urls]
+    assert rows(find_recordings("memory://fleet/")) == rows(here)
+    with pytest.raises(BadPerfDataError, match="no recordings found"):
+        find_recordings("memory://nowhere/*.data")
 
 
 def test_file_urls_are_paths(here: list[str]) -> None:
-    assert recordings_named([f"file://{path}" for path in here]) == here
-    assert recordings_named(f"file://{os.path.dirname(here[0])}/*.data") == here
+    assert find_recordings([f"file://{path}" for path in here]) == here
+    assert find_recordings(f"file://{os.path.dirname(here[0])}/*.data") == here
 
 
-def test_who_cannot_be_fetched_is_named_and_left_out(here: list[str], server: str) -> None:
+def test_recordings_that_cannot_be_fetched_are_skipped_and_reported(here: list[str], server: str) -> None:
     recordings = Recordings([f"{server}/{name}" for name in (NAMES[0], "gone", "cut.data", "elsewhere")], jobs=1)
     assert [(*row.texts.values(), row.period) for row in recordings.report(by="comm,dso,symbol")] == rows(here[:1])
     reasons = {failed.path.removeprefix(server): failed.reason for failed in recordings.failed}
     assert reasons["/gone"] == "the server does not give it"
-    assert reasons["/cut.data"].startswith("cut off after ")
+    assert reasons["/cut.data"].startswith("truncated after ")
     assert reasons["/elsewhere"] == "the server does not give it"
 
 
-def test_what_comes_too_slowly_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_downloads_time_out(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_SECONDS", 0.5)
     begun = time.monotonic()
     with pytest.raises(BadPerfDataError, match="too slow"):
@@ -127,13 +127,13 @@ def test_what_comes_too_slowly_is_not_waited_for(server: str, monkeypatch: pytes
     assert time.monotonic() - begun < 9
 
 
-def test_what_has_no_end_is_not_written_to_the_end(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_downloads_are_stopped(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_LARGEST", 1 << 20)
     with pytest.raises(BadPerfDataError, match="larger than"):
         Fetched(f"{server}/endless.data")
 
 
-def test_nothing_is_left_behind_and_no_name_is_made(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_named_file_is_made_or_left_behind(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     fetched = Fetched(f"{server}/one.data")
     assert os.fstat(fetched.fileno()).st_size == len(CONTENT)
@@ -142,8 +142,8 @@ def test_nothing_is_left_behind_and_no_name_is_made(server: str, tmp_path: Path,
 
 
 def test_passwords_and_signatures_are_not_shown(server: str) -> None:
-    assert shown("s3://me:secret@bucket/a.data?X-Amz-Signature=abc#x") == "s3://bucket/a.data"
-    assert shown("/a/b@c?d.data") == "/a/b@c?d.data"
+    assert public_name("s3://me:secret@bucket/a.data?X-Amz-Signature=abc#x") == "s3://bucket/a.data"
+    assert public_name("/a/b@c?d.data") == "/a/b@c?d.data"
     signed = server.replace("//", "//me:secret@") + "/gone?signature=abc"
     recordings = Recordings([signed], jobs=1)
     with pytest.raises(PerfError) as caught:
@@ -152,7 +152,7 @@ def test_passwords_and_signatures_are_not_shown(server: str) -> None:
     assert "abc" not in str(caught.value) + str(recordings.failed)
 
 
-def test_a_listing_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listings_stay_below_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lying:
         def glob(self, _path: str) -> list[str]:
             return ["/etc/passwd", "fleet/../../x", "fleet/one.data"]
@@ -161,13 +161,13 @@ def test_a_listing_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
             return f"lying://{name}"
 
     monkeypatch.setattr(remote, "_file_system", lambda _url: (Lying(), "fleet/*.data"))
-    assert urls_named("lying://fleet/*.data") == ["lying://fleet/one.data"]
+    assert find_urls("lying://fleet/*.data") == ["lying://fleet/one.data"]
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(PerfError, match="one more package: pip install s3fs"):
+    with pytest.raises(PerfError, match="another package: pip install s3fs"):
         Fetched("s3://bucket/perf.data")
     with pytest.raises(PerfError, match="nobodys://bucket"):
         Fetched("nobodys://bucket/perf.data")
@@ -177,11 +177,11 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_web_servers_are_not_listed() -> None:
-    with pytest.raises(BadPerfDataError, match="does not list"):
-        urls_named("https://example.org/*.data")
+    with pytest.raises(BadPerfDataError, match="cannot list"):
+        find_urls("https://example.org/*.data")
 
 
-def test_a_slow_file_system_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_file_system_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_SECONDS", 0.2)
     release = threading.Event()
 

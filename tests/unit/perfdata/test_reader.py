@@ -1,4 +1,4 @@
-"""PerfData reads files of every shape: what was put in comes out, and what is damaged is said and left out."""
+"""PerfData reads files of every kind, and skips damaged parts with a warning."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_the_same_recording_is_read_from_every_shape(tmp_path: Path, shape: str,
         others = [side.record for side in file.side_band() if isinstance(side.record, (records.Comm, records.Mmap2))]
         assert [type(record).__name__ for record in others] == ["Comm", "Mmap2"]
         assert [record.filename for record in others if isinstance(record, records.Mmap2)] == ["/bin/busy"]
-        assert file.survey.types[RecordType.SAMPLE] == 50
-        assert (file.survey.first, file.survey.last) == (200, 690)
+        assert file.record_index.type_counts[RecordType.SAMPLE] == 50
+        assert (file.record_index.first, file.record_index.last) == (200, 690)
         assert not file.warnings
 
 
@@ -85,7 +85,7 @@ def test_samples_find_their_events_by_id_and_differ_in_their_fields(tmp_path: Pa
     assert batch.event.tolist() == [0, 1, 0, 0]
     assert batch.columns["ip"].tolist() == [1, 2, 3, 4]
     assert batch.columns["callchain"].lengths.tolist() == [0, 2, 0, 0]
-    assert file.survey.events == {0: 3, 1: 1, -1: 1}
+    assert file.record_index.sample_counts == {0: 3, 1: 1, -1: 1}
     assert any("unknown events" in warning for warning in file.warnings)
 
 
@@ -97,7 +97,7 @@ def test_records_are_delivered_by_time_within_rounds_and_late_ones_after_their_r
     for time in (40, 25):
         built.sample(time=time)
     built.round()  # delivers up to 30
-    built.sample(time=5).sample(time=45).round()  # delivers up to 40: 5 comes too late
+    built.sample(time=5).sample(time=45).round()  # delivers up to 40: 5 is late
     built.sample(time=50)
     file = opened(tmp_path, built.file())
     keys = [key for batch in file.batches([]) for key in batch.key.tolist()]
@@ -150,21 +150,21 @@ def test_a_cut_file_is_read_to_its_last_whole_record(tmp_path: Path, cut: int) -
     whole = simple_recording(50).file()
     file = opened(tmp_path, whole[:-cut])
     assert len(column(file, "ip")) == 50 - -(-cut // 40)
-    assert any("cut" in warning for warning in file.warnings)
+    assert any("truncated" in warning for warning in file.warnings)
 
 
 def test_a_killed_recording_is_read_to_its_end(tmp_path: Path) -> None:
     built = simple_recording(50)
     file = opened(tmp_path, built.file(data_size=0) + b"\x09\0\0")
     assert len(column(file, "ip")) == 50
-    assert "not ended properly" in file.warnings[0]
+    assert "was not finished" in file.warnings[0]
 
 
 def test_a_killed_recording_is_read_beyond_its_last_mark(tmp_path: Path) -> None:
     built = simple_recording(50)
     file = opened(tmp_path, built.file(data_size=len(built.body) - 400) + b"\x09\0\0")
     assert len(column(file, "ip")) == 50
-    assert "not ended properly" in file.warnings[0]
+    assert "was not finished" in file.warnings[0]
 
 
 def test_damage_in_the_middle_keeps_what_is_before_it(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_sample_too_short_for_its_event_is_left_out(tmp_path: Path) -> None:
     built = simple_recording(3).raw(header_of(RecordType.SAMPLE, 16) + bytes(8)).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert column(file, "ip") == [0x1000, 0x1001, 0x1002, 9]
-    assert any("left out" in warning for warning in file.warnings)
+    assert any("skipped" in warning for warning in file.warnings)
 
 
 def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
@@ -188,13 +188,13 @@ def test_foreign_record_types_are_skipped_with_a_note(tmp_path: Path) -> None:
     assert any("type 32771" in warning for warning in file.warnings)
 
 
-def test_auxtrace_data_between_records_is_stepped_over_and_that_is_said(tmp_path: Path) -> None:
+def test_auxtrace_data_between_records_is_skipped_with_a_warning(tmp_path: Path) -> None:
     built = simple_recording(3)
     for _ in range(3):
         built.record(auxtrace_records.Auxtrace(0, 1000, 0, 0, 0, 7, 1)).raw(b"\xff" * 1000).sample(ip=9, time=900)
     file = opened(tmp_path, built.file())
     assert len(column(file, "ip")) == 6
-    assert file.warnings == ["traces of the hardware in 3 AUXTRACE records are not decoded; what they hold is not shown"]
+    assert file.warnings == ["hardware traces in 3 AUXTRACE records are not decoded or shown"]
 
 
 def test_records_of_odd_sizes_are_read(tmp_path: Path) -> None:
@@ -249,31 +249,31 @@ def test_pipe_records_name_and_group_events(tmp_path: Path) -> None:
     assert (second.name, second.scale, second.unit, second.cpus, second.leader) == ("mine", 0.5, "J", (0, 1), 0)
 
 
-def test_events_that_samples_do_not_tell_apart_are_said(tmp_path: Path) -> None:
+def test_samples_without_event_ids_give_a_warning(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(), usual_attr(config=2)], ids=[(1,), (2,)])
     built.sample(time=1).sample(1, time=2)
     file = opened(tmp_path, built.file())
     (batch,) = file.batches()
     assert batch.event.tolist() == [0, 0]
-    assert any("do not say which event" in warning for warning in file.warnings)
+    assert any("have no event id" in warning for warning in file.warnings)
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "an empty file"),
+        (b"", "empty file"),
         (b"#!/bin/sh\n" * 20, "not a perf.data"),
-        (simple_recording(1).file()[:110], "the file has 110 bytes"),
+        (simple_recording(1).file()[:110], "beyond the file's 110 bytes"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_unreadable_files_are_refused_in_one_line(tmp_path: Path, data: bytes, reason: str) -> None:
     with pytest.raises(BadPerfDataError, match=reason) as caught:
         opened(tmp_path, data)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadPerfDataError, match="a folder without a recording"):
+    with pytest.raises(BadPerfDataError, match="folder without a recording"):
         PerfData(tmp_path)
 
 
@@ -283,7 +283,7 @@ def test_a_file_that_is_not_there_is_refused_with_a_remedy(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
+def test_another_users_file_is_refused_on_request(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(1).file())
     os.chown(path, 12345, 12345)
@@ -293,8 +293,8 @@ def test_somebody_elses_file_is_refused_when_asked_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [27, 30, 31, 32, 33])
-def test_the_mark_behind_the_features_of_a_pipe_is_none_of_them(mark: int, tmp_path: Path) -> None:
-    """Every version of perf marks the end by the number behind its own features."""
+def test_the_end_mark_of_a_pipes_features_is_no_feature(mark: int, tmp_path: Path) -> None:
+    """Every version of perf marks the end by the number after its own features."""
     built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
     built.record(user_records.HeaderFeature(0, mark, b""))
     built.sample(ip=1, pid=7, tid=7, time=1, period=1)
@@ -314,7 +314,7 @@ def test_build_ids_of_a_pipe_are_its_feature_too(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["plain", "compressed", "threads", "little memory"])
 def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
-    """Samples of two sizes, in rounds, through many chunks; "little memory": too little to keep where all of them are."""
+    """Build samples of two sizes, in rounds, across many chunks; "little memory" is too little to keep the chunks' positions."""
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     if request.param == "little memory":
         monkeypatch.setattr("perfpy.perfdata.records.stream._MEMORY_FOR_OFFSETS", 3000)
@@ -336,12 +336,12 @@ def long_recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: 
 
 
 def test_a_part_of_a_file_gives_what_the_whole_gives_there(long_recording: PerfData) -> None:
-    def rows(turns: range | None) -> list[list[Any]]:
-        batches = long_recording.stored(["ip", "callchain"], turns)
+    def rows(parts: range | None) -> list[list[Any]]:
+        batches = long_recording.stored(["ip", "callchain"], parts)
         return [[b.columns["ip"].tolist(), b.columns["callchain"].lengths.tolist(), b.key.tolist(), b.offset.tolist()] for b in batches]
 
     whole = rows(None)
-    assert len(whole) == len(long_recording.survey.turns) > 3
+    assert len(whole) == len(long_recording.record_index.chunk_reads) > 3
     for parts in ([0, 1, len(whole)], [0, 2, 2, 3, len(whole)]):
         assert [row for first, end in pairwise(parts) for row in rows(range(first, end))] == whole
     assert rows(None) == whole
@@ -359,14 +359,14 @@ def test_the_second_reading_of_a_file_gives_what_the_first_gave(long_recording: 
 
 def test_a_file_that_is_cut_while_it_is_read_ends_there(long_recording: PerfData) -> None:
     path = long_recording.records.streams[0].source.path
-    count = sum(long_recording.survey.events.values())
+    count = sum(long_recording.record_index.sample_counts.values())
     os.truncate(path, os.path.getsize(path) // 2)
     assert 0 < sum(len(batch) for batch in long_recording.batches([])) < count
     assert 0 < sum(len(batch.event) for batch in long_recording.stored([])) < count
-    assert any("cut" in warning for warning in long_recording.warnings)
+    assert any("truncated" in warning for warning in long_recording.warnings)
 
 
-def test_what_has_to_wait_long_is_not_sorted_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_waiting_samples_are_not_sorted_repeatedly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     sorted_rows = []
 
@@ -376,12 +376,12 @@ def test_what_has_to_wait_long_is_not_sorted_again_and_again(tmp_path: Path, mon
 
     monkeypatch.setattr("perfpy.perfdata.records.batches.delivery_order", watched)
     built = PerfDataBuilder()
-    for start in (1_000_000, 0):  # the clock goes back: all of the second half comes too late
+    for start in (1_000_000, 0):  # the clock goes back: the second half is late
         for number in range(10_000):
             built.sample(time=start + number, ip=start + number)
             if number % 1000 == 999:
                 built.round()
     file = opened(tmp_path, built.file())
     assert sorted(column(file, "ip")) == [*range(10_000), *range(1_000_000, 1_010_000)]
-    assert len(file.survey.turns) > 10
+    assert len(file.record_index.chunk_reads) > 10
     assert sum(sorted_rows) < 2 * 20_000

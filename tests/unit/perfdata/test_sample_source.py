@@ -1,4 +1,4 @@
-"""Everything that analysis makes of samples, it makes of any value with the members of a SampleSource."""
+"""Analysis works on any object with the members of SampleSource."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMBERS = {name for protocol in (SourceHeader, SampleSource) for name in vars(pr
 
 
 class ProtocolOnly:
-    """A source with the members of the protocol, and no others."""
+    """A source with the members of the protocol only."""
 
     def __init__(self, data: PerfData) -> None:
         self._source = data
@@ -44,7 +44,7 @@ def recording(tmp_path):
 
 
 def rows(source: Any, recording: Recording) -> list[Any]:
-    """The rows of a report, as values."""
+    """Return the rows of a report, as values."""
     return make_report(source, recording.timeline, recording.symbolizer(), ReportOptions(), jobs=1).top(10)
 
 
@@ -68,7 +68,7 @@ def test_named_columns_need_no_more_than_the_protocol(recording):
     assert columns(ProtocolOnly(recording.data)) == columns(recording.data)
 
 
-def test_the_protocol_says_what_a_file_holds(recording):
+def test_perf_data_implements_the_protocol(recording):
     source: SampleSource = recording.data
     assert source.sample_counts.total() == 20
     assert 0 < source.sample_times[0] < source.sample_times[1]

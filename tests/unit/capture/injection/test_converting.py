@@ -60,7 +60,7 @@ def test_what_is_left_of_samples(tmp_path: Path) -> None:
         assert one.sample_type & ~other.sample_type == SampleType.REGS_USER | SampleType.STACK_USER
         assert (other.sample_regs_user, other.sample_stack_user, other.exclude_callchain_user) == (0, 0, 0)
         assert after.header["event_desc"][0].attr == other
-        counts = [recorded.data.survey.types for recorded in (before, after)]
+        counts = [recorded.data.record_index.type_counts for recorded in (before, after)]
         assert counts[1][RecordType.FINISHED_ROUND] == 0
         assert counts[0][RecordType.SAMPLE] == counts[1][RecordType.SAMPLE] > 0
         chains = after.samples["callchain"]

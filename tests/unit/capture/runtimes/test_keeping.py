@@ -179,7 +179,7 @@ def test_a_compressed_recording_stays_compressed(tmp_path: Path, dump: Path):
     keep_names(path, LONG_AGO, str(tmp_path / "cache"))
     assert names(path) == ["-"] * 10 + ["JS:*fib"] * 2990
     with Recording(path) as recording:
-        assert recording.data.survey.types[RecordType.COMPRESSED]
+        assert recording.data.record_index.type_counts[RecordType.COMPRESSED]
         assert recording.header["compressed"].mmap_len >= recording.header["compressed"].ratio > 1
 
 

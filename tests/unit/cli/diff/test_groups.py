@@ -165,4 +165,4 @@ def test_filters_that_leave_nothing_are_told(folders, capsys):
 
 
 def test_recordings_of_both_groups_are_refused(folders, capsys):
-    assert "it is before and after" in said(capsys, "before", "before/*", status=129).err
+    assert "in both groups" in said(capsys, "before", "before/*", status=129).err

@@ -1,4 +1,4 @@
-"""Where zstd is not installed, what needs it says so in a line, and what does not goes on."""
+"""Compression without zstd installed: features that need it fail with one line, others work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_zstd")
-def test_what_needs_it_says_so():
+def test_features_that_need_zstd_fail_with_one_line():
     with pytest.raises(PerfError, match=r"^compression: zstd is not here: install backports\.zstd"):
         Packer(1)
     with pytest.raises(PerfError, match=r"^compressed records: zstd is not here: install backports\.zstd"):
@@ -34,7 +34,7 @@ def test_what_needs_it_says_so():
 
 
 @pytest.mark.usefixtures("without_zstd")
-def test_what_does_not_goes_on():
+def test_other_features_work_without_zstd():
     assert compression_of_unwound() == 0
     text = b"7f0000001000 10 py::f:/a.py\n" * 100
     section = kept_files.encode({"/tmp/perf-7.map": text}, "<")
@@ -44,5 +44,5 @@ def test_what_does_not_goes_on():
     assert (files.get("/tmp/perf-7.map"), told) == (text, [])
 
 
-def test_where_it_is_records_of_unwound_stacks_are_compressed():
+def test_records_of_unwound_stacks_are_compressed_with_zstd():
     assert compression_of_unwound() == 1

@@ -1,4 +1,4 @@
-"""Pipes whose features are records of the types 69 to 81, as Google's perf 3.x wrote them."""
+"""Pipes with features in records of types 69 to 81, as Google's perf 3.x wrote them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.builders.perfdata import simple_recording
 if TYPE_CHECKING:
     from pathlib import Path
 
-FRONT = 16  # a pipe's header
+FRONT = 16  # size of a pipe's header
 VALUES = {
     69: (Feature.HOSTNAME, "vm"),
     73: (Feature.NRCPUS, CpuCount(8, 4)),
@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("endian", "<>")
-def test_the_features_and_all_that_follows_are_read(path: Path, endian: str) -> None:
+def test_features_and_following_records_are_read(path: Path, endian: str) -> None:
     path.write_bytes(early_pipe(endian))
     with PerfData(path) as data:
         assert data.features == {key_of(feature): value for feature, value in VALUES.values()}
@@ -71,7 +71,7 @@ def test_an_id_index_in_front_is_an_id_index(path: Path) -> None:
         assert index in [side.record for side in data.side_band()]
 
 
-def test_a_pipe_that_is_cut_within_them_is_read_as_far_as_it_goes(path: Path) -> None:
+def test_a_pipe_truncated_within_its_features_is_read_up_to_there(path: Path) -> None:
     whole = early_pipe("<")
     first = encode_feature(Feature.HOSTNAME, "vm")
     for cut in range(FRONT, FRONT + len(early_records("<"))):

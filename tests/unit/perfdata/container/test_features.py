@@ -1,4 +1,4 @@
-"""Every feature section: encode and decode are mirrors, and a cut section is refused, not misread."""
+"""Feature sections: encode and decode are inverse, and truncated sections are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfpy.perfdata.container.feature_values import CpuLocation, CpuTopology
 from perfpy.perfdata.container.features import FEATURE_NAMES, Feature, decode_feature, encode_feature
 from tests.builders.specimens import FEATURES
 
-#: what may be cut without notice: bytes as they are, marks, lists that end where the section ends, parts that older files lack
+#: features whose truncation goes unnoticed: raw bytes, empty marks, lists that end with the section, parts missing in older files
 OPEN_ENDED = {
     Feature.TRACING_DATA,
     Feature.BRANCH_STACK,

@@ -1,4 +1,4 @@
-"""File header, pipe header and attr table: bytes <-> values, and refusals that say why."""
+"""File header, pipe header and attr table: encode, decode, and refuse with a reason."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def test_feature_words_of_a_32_bit_big_endian_writer_are_recognised() -> None:
         (b"PERFILE2", "too short"),
         (b"\x7fELF" + bytes(100), "not a perf.data"),
         (b"PERFILE2" + struct.pack("<12Q", 55, *range(11)), "header of 55 bytes"),
-        (b"PERFILE2" + struct.pack("<Q", 104), "cut"),
+        (b"PERFILE2" + struct.pack("<Q", 104), "truncated"),
         (b"PERFFILE" + struct.pack("<2Q", 104, 7) + bytes(80), "version 1"),
     ],
 )
-def test_what_is_no_header_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+def test_invalid_headers_are_refused_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_header(data)
 
 
-def test_a_header_cut_anywhere_is_refused() -> None:
+def test_truncated_headers_are_refused() -> None:
     whole = FileHeader("<", 2, 144, FileSection(104, 144), FileSection(248, 99), FileSection(0, 0), (3,)).encode()
     for size in range(len(whole)):
-        with pytest.raises(ValueError, match=r"empty|short|cut"):
+        with pytest.raises(ValueError, match=r"empty|short|truncated"):
             decode_header(whole[:size])
 
 
@@ -74,11 +74,11 @@ def test_a_longer_attr_than_is_known_must_end_in_zeros() -> None:
     data = bytearray(AttrEntry(EventAttr(size=160), FileSection(0, 0)).encode())
     assert len(decode_attr_table(bytes(data), 176, "<")) == 1
     data[150] = 1
-    with pytest.raises(ValueError, match="newer version"):
+    with pytest.raises(ValueError, match="use a newer one"):
         decode_attr_table(bytes(data), 176, "<")
 
 
 @pytest.mark.parametrize(("data", "size"), [(bytes(80), 22), (bytes(81), 80)])
-def test_an_attr_table_that_cannot_be_is_refused(data: bytes, size: int) -> None:
+def test_impossible_attr_tables_are_refused(data: bytes, size: int) -> None:
     with pytest.raises(ValueError, match="attr table"):
         decode_attr_table(data, size, "<")

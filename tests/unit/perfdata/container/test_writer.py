@@ -1,4 +1,4 @@
-"""What the writer writes, the reader's own decoders read; a disk that gets full leaves whole records."""
+"""Written files are readable, and end after whole records on a full disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_finished_file_reads_back(path):
         assert [side.record.comm for side in read.side_band()] == ["one", "two"]
 
 
-def test_a_file_whose_recorder_was_killed_has_its_head_already(path):
+def test_the_file_of_a_killed_recorder_has_its_head(path):
     written(path, [comm("one")])
     with open(path, "rb") as file:
         header = decode_header(file.read())
@@ -67,7 +67,7 @@ def test_a_file_whose_recorder_was_killed_has_its_head_already(path):
     assert header.attrs.size == 2 * header.attr_size
 
 
-def test_a_file_that_is_marked_says_how_much_there_is(path):
+def test_a_marked_file_has_the_size_of_its_data(path):
     writer = FileWriter(path)
     writer.begin([WrittenEvent(EventAttr(), (7,))], {})
     writer.write(FINISHED_ROUND)
@@ -81,7 +81,7 @@ def test_a_file_that_is_marked_says_how_much_there_is(path):
     writer.close()
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(OutputFailedError, match="No such file or directory"):
         FileWriter(str(tmp_path / "nowhere" / "perf.data"))
 
@@ -95,7 +95,7 @@ def test_a_full_disk_keeps_whole_records_and_the_file_readable(path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "writev", full)
-    with pytest.raises(OutputFailedError, match="what was recorded up to here is kept"):
+    with pytest.raises(OutputFailedError, match="the recording up to here is kept"):
         writer.write(comm("two"), comm("three"))
     monkeypatch.setattr(os, "writev", real)
     kept = writer.data
@@ -119,7 +119,7 @@ def test_no_room_for_the_features_leaves_a_file_without_them(path, monkeypatch):
     assert (header.features, header.data.size) == ((), len(comm("one")))
 
 
-def test_short_writes_go_on(path, monkeypatch):
+def test_short_writes_are_continued(path, monkeypatch):
     writer = written(path)
     real = os.writev
     monkeypatch.setattr(os, "writev", lambda fd, slices: real(fd, [b"".join(slices)[:7]]))
@@ -146,7 +146,7 @@ def test_a_pipe_has_events_features_and_formats_in_front():
             assert isinstance(record, HeaderTracingData)
             size += record.size
         at += size
-    features = [RecordType.HEADER_FEATURE] * 3  # two, and the mark behind the last
+    features = [RecordType.HEADER_FEATURE] * 3  # two, and the mark after the last
     assert kinds == [RecordType.HEADER_ATTR] * 2 + features + [RecordType.HEADER_TRACING_DATA, RecordType.COMM]
 
 

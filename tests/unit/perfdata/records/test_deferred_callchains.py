@@ -1,4 +1,4 @@
-"""User callchains that come in records of their own are joined to the samples that wait for them."""
+"""Deferred user callchains are appended to the samples that wait for them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def chains(*rows: list[int]) -> Ragged:
 
 
 def joined(deferred: list[RawRecord], *rows: list[int]) -> list[list[int]]:
-    return [row.tolist() for row in DeferredCallchains(deferred, "<").joined(chains(*rows))]
+    return [row.tolist() for row in DeferredCallchains(deferred, "<").join(chains(*rows))]
 
 
-def test_the_frames_take_the_cookies_room():
+def test_frames_replace_the_cookie():
     found = joined([raw(77, CONTEXT_USER, 1, 2)], [CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, 77])
     assert found == [[CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, CONTEXT_USER, 1, 2]]
 
@@ -39,12 +39,12 @@ def test_samples_of_one_system_call_share_their_frames():
     assert found == [[CONTEXT_USER_DEFERRED, 2, 3], [9], [CONTEXT_USER_DEFERRED, 1], [CONTEXT_USER_DEFERRED, 2, 3]]
 
 
-def test_a_cookie_that_nothing_answers_is_no_frame():
+def test_a_cookie_without_record_is_dropped():
     assert joined([], [KERNEL, CONTEXT_USER_DEFERRED, 77]) == [[KERNEL, CONTEXT_USER_DEFERRED]]
     assert joined([raw(1, 2)], [KERNEL, CONTEXT_USER_DEFERRED, 77]) == [[KERNEL, CONTEXT_USER_DEFERRED]]
 
 
-def test_a_record_holds_no_more_than_its_bytes():
+def test_a_count_beyond_the_record_is_limited():
     assert joined([raw(5, 1, 2, count=1 << 62), RawRecord(0, 0, 0, 22, 0, 0, b"short")], [CONTEXT_USER_DEFERRED, 5]) == [
         [CONTEXT_USER_DEFERRED, 1, 2]
     ]

@@ -1,4 +1,4 @@
-"""Time off the CPU of perf 7: who waited, for how long and where stands in the raw data of each sample."""
+"""Waits in the raw data of perf 7's off-CPU samples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def recording(folder: Path, *raws: bytes, name: str = "offcpu-time") -> Path:
 
 
 @pytest.mark.parametrize("fields", [None, ["pid", "tid", "period", "ip", "cgroup", "callchain"]])
-def test_a_sample_is_one_of_the_thread_that_waited(tmp_path, fields):
+def test_a_sample_belongs_to_the_waiting_thread(tmp_path, fields):
     waits = [
         embedded(5, 6, 777, CONTEXT_USER, 0x402000, 0x403000),
         embedded(8, 9, 888, CONTEXT_USER, 0x404000),
@@ -67,7 +67,7 @@ def test_a_sample_is_one_of_the_thread_that_waited(tmp_path, fields):
 
 
 @pytest.mark.parametrize("field", ["pid", "period", "callchain"])
-def test_one_column_alone_is_right_too(tmp_path, field):
+def test_columns_can_be_read_one_by_one(tmp_path, field):
     with PerfData(str(recording(tmp_path, embedded(5, 6, 777, CONTEXT_USER, 0x402000)))) as data:
         (some,), (everything,) = data.batches([field]), data.batches(None)
     assert [str(value) for value in some.columns[field]] == [str(value) for value in everything.columns[field]]
@@ -76,7 +76,7 @@ def test_one_column_alone_is_right_too(tmp_path, field):
 @pytest.mark.parametrize(
     "raw", [b"", bytes(20), embedded(5, 6, 777, CONTEXT_USER, 0x402000, cut=16), struct.pack("<IIQQ", 1, 2, 3, 1 << 60)]
 )
-def test_raw_data_that_holds_no_wait_leaves_the_sample_as_it_is(tmp_path, raw):
+def test_samples_without_a_wait_in_their_raw_data_are_unchanged(tmp_path, raw):
     with PerfData(str(recording(tmp_path, raw))) as data:
         (batch,) = data.batches(None)
     assert batch.columns["period"].tolist() == [10, 1]

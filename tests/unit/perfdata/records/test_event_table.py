@@ -1,4 +1,4 @@
-"""Which event a record belongs to, by its id."""
+"""The event of each record, by its id."""
 
 import numpy as np
 import pytest
@@ -12,17 +12,17 @@ ATTR = EventAttr(sample_type=SampleType.IDENTIFIER | SampleType.IP)
 
 
 def table(*ids: tuple[int, ...]) -> EventTable:
-    """The events that have these ids."""
+    """Return a table of events with these ids."""
     return EventTable([FileEvent(ATTR, tuple(own), f"e{index}", index) for index, own in enumerate(ids)], "<")
 
 
 @pytest.mark.parametrize("far", [0, 1 << 40], ids=["near each other", "far apart"])
-def test_ids_lead_to_their_events_wherever_they_lie(far: int) -> None:
+def test_ids_are_found_near_and_far_apart(far: int) -> None:
     events = table((7, 9), (8,), (10 + far, 8))
     asked = np.array([7, 8, 9, 10 + far, 0, 6, 11 + far, (1 << 64) - 1], np.uint64)
     found = events.index_of(asked)
     assert found.tolist() == [0, 1, 0, 2, 0, UNKNOWN_EVENT, UNKNOWN_EVENT, UNKNOWN_EVENT]
-    assert events.index_of(asked[:4]).tolist() == found[:4].tolist()  # all of them known
+    assert events.index_of(asked[:4]).tolist() == found[:4].tolist()  # all ids known
 
 
 def test_the_first_event_may_have_the_id_0() -> None:

@@ -1,4 +1,4 @@
-"""The side-band is streamed in order, whatever is kept of it and whatever is read again."""
+"""The side-band comes in order, whether kept in memory or read again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PerfData:
-    """Switches and names of two CPUs, each in order, through many chunks and rounds."""
+    """Build switches and names of two CPUs, each in order, across many chunks and rounds."""
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda _, **__: 1 << 16)
     built = PerfDataBuilder()
     for block in range(40):
@@ -42,7 +42,7 @@ def test_all_come_in_order_of_time(data: PerfData) -> None:
     assert [side.key for side in data.side_band()] == times
 
 
-def test_types_choose_what_comes(data: PerfData) -> None:
+def test_only_requested_types_come(data: PerfData) -> None:
     assert {type(side.record) for side in data.side_band([RecordType.COMM])} == {records.Comm}
     assert len(list(data.side_band([RecordType.SWITCH]))) == 8000
     kept = {number for number in names_of(RecordType) if number < RecordType.HEADER_ATTR} - BULK
@@ -50,8 +50,8 @@ def test_types_choose_what_comes(data: PerfData) -> None:
     assert len(list(data.side_band([RecordType.FINISHED_ROUND]))) == 40
 
 
-def test_what_is_often_is_not_kept_in_memory(data: PerfData) -> None:
-    assert {raw.type for raw in data.survey.raw} == {RecordType.COMM}
+def test_frequent_records_are_not_kept_in_memory(data: PerfData) -> None:
+    assert {raw.type for raw in data.record_index.raw} == {RecordType.COMM}
     side_band = data.side_band()
     assert sum(1 for _ in side_band) == sum(1 for _ in side_band)
 
@@ -67,7 +67,7 @@ def test_untimed_records_of_one_compressed_record_stay_in_their_order(tmp_path: 
     assert order == ["z", "z", "a", "a", "m", "m"]
 
 
-def test_damaged_records_of_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_damaged_task_records_are_skipped_with_a_warning(tmp_path: Path) -> None:
     built = PerfDataBuilder()
     built.record(records.Comm(0, 1, 1, "before", SampleId(pid=1, tid=1, time=1)))
     built.raw(with_header(RecordType.FORK, 0, bytes(24), "<"))  # its sample_id is missing

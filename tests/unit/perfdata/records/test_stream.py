@@ -1,11 +1,11 @@
-"""The starts of a chunk's records come back from what is kept of them."""
+"""Packed starts of records unpack to the same starts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from perfpy.perfdata.records.stream import packed
+from perfpy.perfdata.records.stream import pack_starts
 
 
 @pytest.mark.parametrize(
@@ -15,14 +15,14 @@ from perfpy.perfdata.records.stream import packed
 @pytest.mark.parametrize("first", [0, 104])
 def test_starts_come_back(sizes: list[int], first: int) -> None:
     starts = first + np.cumsum([0, *sizes])
-    steps = packed(starts)
-    assert steps is not None
-    assert steps.starts().tolist() == starts.tolist()
-    assert steps.starts().dtype == np.int64
+    distances = pack_starts(starts)
+    assert distances is not None
+    assert distances.starts().tolist() == starts.tolist()
+    assert distances.starts().dtype == np.int64
 
 
 def test_records_of_one_size_take_no_memory_and_others_two_bytes_each() -> None:
-    alike, varied = packed(np.arange(0, 1 << 20, 40)), packed(np.cumsum(np.arange(8, 40_000, 8)))
+    alike, varied = pack_starts(np.arange(0, 1 << 20, 40)), pack_starts(np.cumsum(np.arange(8, 40_000, 8)))
     assert alike is not None
     assert varied is not None
     assert alike.nbytes < 20
@@ -30,5 +30,5 @@ def test_records_of_one_size_take_no_memory_and_others_two_bytes_each() -> None:
 
 
 @pytest.mark.parametrize("starts", [[0, 41], [3, 43], [0, 1 << 20]])
-def test_what_does_not_fit_is_not_packed(starts: list[int]) -> None:
-    assert packed(np.array(starts)) is None
+def test_starts_that_do_not_fit_are_not_packed(starts: list[int]) -> None:
+    assert pack_starts(np.array(starts)) is None

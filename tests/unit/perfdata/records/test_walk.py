@@ -1,4 +1,4 @@
-"""walk() finds exactly the records that following the sizes one by one finds, whatever the payloads look like."""
+"""walk() finds the same records as following the sizes one by one, whatever the payloads look like."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfpy.perfdata.records.walk import walk, walk_over_payloads
 
 
 def followed(data: bytes, endian: str) -> tuple[list[int], int]:
-    """The plain rule: from header to header."""
+    """Follow the sizes from header to header."""
     found, at = [], 0
     while at + 8 <= len(data):
         _, _, size = struct.unpack_from(endian + "IHH", data, at)
@@ -33,9 +33,11 @@ USUAL = (16, 16, 24, 40, 200)
 def records(
     rng: random.Random, count: int, endian: str, others: float, odd: float = 0.0, fakes: float = 2 / 3, sizes: tuple[int, ...] = USUAL
 ) -> bytes:
-    """Samples whose payloads are full of what looks like sample headers, and other records between them.
+    """Build samples whose payloads look like sample headers, and other records between them.
 
-    others, odd: shares of the records that are no samples, and of sizes that are no multiples of 8; fakes: of such payload.
+    Args:
+        others, odd: shares of records other than samples, and of sizes that are no multiples of 8.
+        fakes: share of header-like payload.
     """
     parts = []
     for _ in range(count):
@@ -75,7 +77,7 @@ def test_large_records_are_followed_too(endian: str, odd: float) -> None:
 
 @pytest.mark.parametrize("endian", "<>")
 @pytest.mark.parametrize("size", [0, 1, 7])
-def test_the_walk_ends_at_what_is_no_size_and_says_so(endian: str, size: int) -> None:
+def test_the_walk_ends_at_an_invalid_size_and_reports_it(endian: str, size: int) -> None:
     good = records(random.Random(1), 30, endian, 0.1)
     data = good + struct.pack(endian + "IHH", 9, 0, size) + bytes(100)
     result = walk(np.frombuffer(data, np.uint8), endian)
@@ -84,7 +86,7 @@ def test_the_walk_ends_at_what_is_no_size_and_says_so(endian: str, size: int) ->
 
 
 @pytest.mark.parametrize("endian", "<>")
-def test_data_behind_an_auxtrace_record_is_stepped_over(endian: str) -> None:
+def test_data_after_an_auxtrace_record_is_skipped(endian: str) -> None:
     auxtrace = record(71, struct.pack(endian + "QQQIIII", 100, 0, 0, 0, 0, 0, 0), endian)
     sample = record(9, bytes(8), endian)
     data = sample + auxtrace + b"\1" * 100 + sample + auxtrace
@@ -95,7 +97,7 @@ def test_data_behind_an_auxtrace_record_is_stepped_over(endian: str) -> None:
 
 
 @pytest.mark.parametrize("endian", "<>")
-def test_tracing_data_inside_of_its_record_is_not_stepped_over_again(endian: str) -> None:
+def test_tracing_data_inside_of_its_record_is_not_skipped_twice(endian: str) -> None:
     inside = record(66, struct.pack(endian + "I", 100) + bytes(100), endian)
     behind = record(66, struct.pack(endian + "I", 16), endian)
     sample = record(9, bytes(8), endian)

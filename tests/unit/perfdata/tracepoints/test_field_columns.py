@@ -1,4 +1,4 @@
-"""Tracepoints' raw data as columns: numbers, arrays, strings, dynamic fields, in both byte orders."""
+"""Tracepoints' raw data as columns: numbers, arrays, strings and dynamic fields, in both byte orders."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_no_rows_give_empty_columns(form: EventFormat) -> None:
 def test_a_recordings_tracepoint_is_read_by_name(corpus: Path) -> None:
     with Recording(corpus / "recorded" / "tp-mixed-a.data") as recording:
         switches = recording.tracepoint("sched:sched_switch")
-        count = recording.data.survey.events[1]
+        count = recording.data.record_index.sample_counts[1]
     assert len(switches.fields["prev_comm"]) == len(switches.samples["time"]) == count > 0
     assert all(isinstance(comm, str) and comm for comm in switches.fields["next_comm"])
     assert (switches.fields["common_pid"] == switches.samples["tid"]).all()

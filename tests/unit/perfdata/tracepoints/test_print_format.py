@@ -42,7 +42,7 @@ def test_a_format_gives_common_and_own_fields() -> None:
     assert [field.name for field in parsed.fields] == ["comm", "pid", "addr", "name", "reason", "words"]
 
 
-def test_fields_say_what_they_are() -> None:
+def test_fields_have_kinds_and_sizes() -> None:
     fields = {field.name: field for field in event().fields}
     assert fields["comm"].is_array
     assert fields["comm"].is_string
@@ -68,7 +68,7 @@ def test_operators_of_equal_priority_group_from_the_right() -> None:
     tree = argument("REC->pid - 1 - 2")
     assert isinstance(tree, Operation)
     assert tree.operator == "-"
-    # two constants are added up only where both sides are numbers
+    # constants are folded only if both sides are numbers
     assert tree.right == Operation("-", Atom("1"), Atom("2"), 7) or tree.right == Atom("-1")
 
 
@@ -101,7 +101,7 @@ def test_flags_keep_their_names_and_evaluate_their_masks() -> None:
     assert tree.delimiter == "|"
 
 
-def test_strings_join_and_dynamic_strings_know_their_field() -> None:
+def test_strings_join_and_dynamic_strings_have_their_field() -> None:
     parsed = parse_print_fmt(event('"a" "b %s", __get_str(name)'))
     assert parsed.literal == "ab %s"
     (tree,) = parsed.arguments
@@ -121,7 +121,7 @@ def test_strings_join_and_dynamic_strings_know_their_field() -> None:
         "REC->pid",
     ],
 )
-def test_what_perfs_library_cannot_parse_is_an_error(print_fmt: str) -> None:
+def test_formats_that_perfs_library_cannot_parse_are_errors(print_fmt: str) -> None:
     with pytest.raises(PrintFormatError):
         parse_print_fmt(event(print_fmt))
 
@@ -131,7 +131,7 @@ def test_numbers_are_read_as_c_reads_them(text: str, value: int) -> None:
     assert number(text) == value
 
 
-def test_sizeof_knows_types_and_fields() -> None:
+def test_sizeof_of_types_and_fields() -> None:
     assert argument("sizeof(unsigned long)") == Atom("8")
     assert argument("sizeof(REC->pid)") == Atom("4")
     assert parse_print_fmt(event('"%d", sizeof(long)'), 4).arguments == (Atom("4"),)

@@ -133,7 +133,7 @@ def test_damaged_tables_are_a_line(tmp_path: Path) -> None:
     with perfpy.open(recorded(tmp_path / "a.data", "one")) as recording:
         key = recording.to_parquet(tmp_path / "tables").recording
     (tmp_path / "tables" / "chains" / f"{key}.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(PerfError, match="no recording that perfpy exported") as raised:
+    with pytest.raises(PerfError, match="not a recording exported by perfpy") as raised:
         perfpy.open(tmp_path / "tables")
     assert "\n" not in str(raised.value)
 

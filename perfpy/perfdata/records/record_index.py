@@ -1,9 +1,4 @@
-"""The first pass over a file: everything but the samples, and what later passes must know.
-
-What enters: keyed chunks. What leaves: Survey: the side-band in order of
-delivery, counts by type and event, and how the chunks are to be read so that
-samples come in order.
-"""
+"""The first pass over a file: index everything but the samples, and the order in which later passes read the chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import numpy as np
 from perfpy.abi.flags import RecordType
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.raw_records import RawRecords
-from perfpy.perfdata.records.side_band import BULK, Turn
+from perfpy.perfdata.records.side_band import BULK, ChunkRead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,28 +22,30 @@ if TYPE_CHECKING:
 NO_KEY: Final = 1 << 64  # higher than any key
 
 
-class Survey(NamedTuple):
-    """What the first pass found.
+class RecordIndex(NamedTuple):
+    """The result of the first pass.
 
-    types: record type -> count; events: samples of each event (-1: of no known
-    one); first, last: the earliest and latest time of a sample (0 without);
-    raw: the side-band that is kept, in order of delivery; turns, bulk_turns:
-    how the chunks are to be read for the samples and for the rest of the
-    side-band; highest: of the samples in each chunk of each stream the highest key (-1: none).
+    Attributes:
+        type_counts: record type -> count.
+        sample_counts: samples of each event (-1: of unknown events).
+        first, last: the earliest and latest time of a sample, nanoseconds (0 without samples).
+        raw: the kept side-band, in order of delivery.
+        chunk_reads, bulk_reads: the order to read chunks in, for samples and for the other side-band.
+        highest: the highest key of the samples in each chunk of each stream (-1: none).
     """
 
-    types: Counter[int]
-    events: Counter[int]
+    type_counts: Counter[int]
+    sample_counts: Counter[int]
     first: int
     last: int
     raw: RawRecords
-    turns: list[Turn]
-    bulk_turns: list[Turn]
+    chunk_reads: list[ChunkRead]
+    bulk_reads: list[ChunkRead]
     highest: list[list[int]]
 
 
-class Surveyor:
-    """Sees all records of all streams once. streams: how many there are."""
+class RecordIndexer:
+    """A builder of the index, which gets all records of all streams once."""
 
     def __init__(self, streams: int) -> None:
         self._types: Counter[int] = Counter()
@@ -60,30 +57,30 @@ class Surveyor:
         self._lowest_bulk: list[list[int]] = [[] for _ in range(streams)]
         self._highest: list[list[int]] = [[] for _ in range(streams)]
 
-    def see(self, stream: int, ordered: OrderedChunk) -> None:
-        """The next chunk of a stream."""
+    def add(self, stream: int, ordered: OrderedChunk) -> None:
+        """Add the next chunk of a stream."""
         if len(ordered.rows):
             self._types[int(RecordType.SAMPLE)] += len(ordered.rows)
         self._types.update(_counted(ordered.chunk.types[ordered.chunk.others]))
-        lowest, highest = self._see_samples(ordered)
+        lowest, highest = self._add_samples(ordered)
         self._lowest[stream].append(lowest)
         self._highest[stream].append(highest)
-        self._lowest_bulk[stream].append(_see_side_band(ordered, self._raw))
+        self._lowest_bulk[stream].append(_keep_side_band(ordered, self._raw))
 
-    def found(self, unpacked: Iterable[Counter[int]]) -> Survey:
-        """All that was seen. unpacked: how many compressed records of each type the streams held, which nobody sees."""
+    def index(self, unpacked: Iterable[Counter[int]]) -> RecordIndex:
+        """Return the index. unpacked: the number of compressed records of each type in each stream, which add() never gets."""
         for types in unpacked:
             self._types.update(types)
         raw = RawRecords.joined(self._raw).in_order()
-        turns = _turns(self._lowest), _turns(self._lowest_bulk)
-        return Survey(self._types, self._events, self._first, self._last, raw, *turns, self._highest)
+        reads = _read_order(self._lowest), _read_order(self._lowest_bulk)
+        return RecordIndex(self._types, self._events, self._first, self._last, raw, *reads, self._highest)
 
-    def _see_samples(self, ordered: OrderedChunk) -> tuple[int, int]:
-        """Count a chunk's samples; returns the lowest and the highest of their keys."""
+    def _add_samples(self, ordered: OrderedChunk) -> tuple[int, int]:
+        """Count a chunk's samples; return the lowest and the highest of their keys."""
         if not len(ordered.rows):
             return NO_KEY, -1
         self._events.update(_counted(ordered.events))
-        samples = ordered.by_themselves
+        samples = ordered.keyed_samples
         times, keys = samples.times, samples.keys
         latest, earliest = int(times.max()), int(times.min())
         if latest and not earliest:
@@ -94,8 +91,8 @@ class Surveyor:
         return int(keys.min()), int(keys.max())
 
 
-def _see_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
-    """Keep a chunk's side-band; returns the lowest key of what is not kept of it."""
+def _keep_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
+    """Keep a chunk's side-band; return the lowest key of the records that are not kept."""
     types, others = ordered.chunk.types, ordered.chunk.others
     if not len(others):
         return NO_KEY
@@ -106,7 +103,7 @@ def _see_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
 
 
 def _counted(values: NDArray[Any]) -> dict[int, int]:
-    """value -> how often; nearly all are the same in most chunks."""
+    """Count values, nearly all of which are equal in most chunks."""
     first = values[:1]
     others = values != first
     count = len(values) - int(np.count_nonzero(others))
@@ -116,24 +113,24 @@ def _counted(values: NDArray[Any]) -> dict[int, int]:
     return {int(first[0]): count, **dict(zip(numbers.tolist(), counts.tolist(), strict=True))}
 
 
-def _turns(lowest: list[list[int]]) -> list[Turn]:
-    """Which stream's next chunk to read, one after the other: always the one with the earliest records, here or after it.
+def _read_order(lowest: list[list[int]]) -> list[ChunkRead]:
+    """Return the order to read chunks in: always the stream with the earliest records, in this chunk or later.
 
-    lowest: for each stream the lowest key of interest in each of its chunks.
+    lowest: for each stream the lowest relevant key in each of its chunks.
     """
     lowest_from = [_lowest_from(keys) for keys in lowest]
     order = sorted((key, stream, chunk) for stream, keys in enumerate(lowest_from) for chunk, key in enumerate(keys[:-1]))
     positions = [0] * len(lowest)
-    turns = []
+    reads = []
     for _, stream, _ in order:
         positions[stream] += 1
-        turns.append(Turn(stream, min(keys[position] for keys, position in zip(lowest_from, positions, strict=True))))
-    return turns
+        reads.append(ChunkRead(stream, min(keys[position] for keys, position in zip(lowest_from, positions, strict=True))))
+    return reads
 
 
 def _lowest_from(lowest: list[int]) -> list[int]:
-    """For each chunk the lowest key in it or after it; one more value, for the end."""
-    found = [NO_KEY]
+    """Return the lowest key in each chunk or after it, and one more value for the end."""
+    minimums = [NO_KEY]
     for key in reversed(lowest):
-        found.append(min(found[-1], key))
-    return found[::-1]
+        minimums.append(min(minimums[-1], key))
+    return minimums[::-1]

@@ -187,7 +187,7 @@ def _rows(
     data = recording.data
     plan = plan_report(data, asked)
     recipe = plan.recipe
-    if asked.call_graph is not None or asked.children:
+    if asked.chains.call_graph is not None or asked.chains.children:
         # recordings without callchains get the same rows
         plan = plan._replace(recipe=recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"]))))
     scan, machine = planned_scan(plan, data, timeline, symbolizer)
@@ -197,7 +197,7 @@ def _rows(
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
-    infos = lines_of(symbolizer, as_addr2line=plan.options.as_addr2line) if plan.needs_sources else None
+    infos = lines_of(symbolizer, as_addr2line=plan.options.names.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
     result = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(truncated=scan.truncated)
     return _with_dimension(result, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else result

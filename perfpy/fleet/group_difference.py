@@ -71,7 +71,9 @@ def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[st
 
 def with_recordings(options: ReportOptions) -> ReportOptions:
     """Return the options with recordings separated."""
-    return options._replace(wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}"), rows_filtered=False)
+    return options._replace(
+        rows=options.rows._replace(rows_filtered=False), wanted=options.wanted._replace(sort=f"{options.wanted.sort},{RECORDING}")
+    )
 
 
 def _tables(group: FoldedGroupReport, unit: str, *, full_names: bool) -> dict[tuple[object, ...], GroupTable]:

@@ -218,12 +218,12 @@ class Recordings:
             asked: returns the options of each recording.
         """
         from perfpy.analysis.report.layout import Wanted
-        from perfpy.analysis.report.options import CallGraph, ReportOptions
+        from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 
         if options is None:
             keys = (by if isinstance(by, str) else ",".join(by)) if by else "comm,dso,symbol"
             graph = CallGraph(order="caller") if callers else None
-            options = ReportOptions(wanted=Wanted(sort=keys), call_graph=graph, children=callers)
+            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), wanted=Wanted(sort=keys))
         return self.folded_report(options, asked, symbols)[1]
 
     def folded_report(
@@ -270,11 +270,11 @@ class Recordings:
         (10, [])
         """
         from perfpy.analysis.report.layout import Wanted
-        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.report.options import ReportOptions, RowOptions
         from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
         if options is None:
-            options = ReportOptions(wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)), group=False)
+            options = ReportOptions(rows=RowOptions(group=False), wanted=Wanted(sort=by if isinstance(by, str) else ",".join(by)))
         options = comparable(options, self.paths, after.paths, unit)
         groups = [(one.weight, *one.folded_report(options, asked, symbols)) for one in (self, after)]
         first, second = (FoldedGroupReport(weight, profile.found, report) for weight, profile, report in groups)
@@ -292,9 +292,7 @@ class Recordings:
         from perfpy.analysis.report.options import ReportOptions
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        report_options = report_options._replace(
-            wanted=Wanted(sort="dso,build_id,symbol"), by_address=True, call_graph=None, children=False
-        )
+        report_options = report_options.by_address(Wanted(sort="dso,build_id,symbol"))
         profile, report = self.folded_report(report_options, symbols=symbols)
         return Annotation(report, profile.symbolizer)
 

@@ -372,7 +372,7 @@ class Recording:
         100.00% busy 10
         """
         from perfpy.analysis.report.layout import Wanted
-        from perfpy.analysis.report.options import CallGraph, ReportOptions
+        from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
         from perfpy.analysis.report.report import make_report
 
         if options is not None and (by or callers):
@@ -380,9 +380,9 @@ class Recording:
         if options is None:
             wanted = Wanted(sort=(by if isinstance(by, str) else ",".join(by)) if by else None)
             graph = CallGraph(order="caller") if callers else None
-            options = ReportOptions(wanted=wanted, call_graph=graph, children=callers)
+            options = ReportOptions(chains=ChainOptions(call_graph=graph, children=callers), wanted=wanted)
         options = options._replace(sample_filter=self.within(options.sample_filter))
-        timeline = self.make_timeline(keep_exited=options.keep_exited)
+        timeline = self.make_timeline(keep_exited=options.names.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
         report = make_report(self.data, timeline, symbolizer, options, self._payloads(symbolizer), _memory_words(options), progress, jobs)
         report.display = _Display()
@@ -421,9 +421,8 @@ class Recording:
         from perfpy.analysis.report.report import make_report
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
-        report_options = report_options._replace(wanted=BY_FUNCTION, by_address=True, call_graph=None, children=False)
-        report_options = report_options._replace(sample_filter=self.within(report_options.sample_filter))
-        timeline = self.make_timeline(keep_exited=report_options.keep_exited)
+        report_options = report_options.by_address(BY_FUNCTION)._replace(sample_filter=self.within(report_options.sample_filter))
+        timeline = self.make_timeline(keep_exited=report_options.names.keep_exited)
         symbolizer = self.new_symbolizer(timeline, symbols)
         return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 

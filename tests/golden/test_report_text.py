@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.analysis.sortkeys.sort_key import Mode
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -73,7 +73,7 @@ def is_listed(name: str) -> bool:
 def report(path: Path, symbols: SymbolOptions) -> bytes:
     with Recording(os.fspath(path)) as recording:
         mode = Mode.BRANCH if recording.data.has_branches else Mode.NORMAL
-        options = ReportOptions(wanted=Wanted(mode=mode), call_graph=CallGraph(order="caller"), children=True)
+        options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(mode=mode))
         made = recording.report(options=options, symbols=symbols)
         lines = [HEADER_HINT, *(report_lines(made, TextOptions()) if made.samples else ())]
     return "\n".join(lines).encode("utf-8", "surrogateescape")

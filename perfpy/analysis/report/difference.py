@@ -137,7 +137,7 @@ class Difference:
         histogram = self.histograms[index]
         if histogram is None:
             return 0
-        return histogram.leader.shown_samples if histogram.options.relative_percentages else histogram.leader.samples
+        return histogram.leader.shown_samples if histogram.options.rows.relative_percentages else histogram.leader.samples
 
     @cached_property
     def noise(self) -> list[list[float]]:
@@ -231,7 +231,7 @@ def _difference(
     base_total = base.total()
     if baseline_only:
         rows = [change for change in rows if change.is_paired and not change.is_new]
-        relative = base.options.relative_percentages
+        relative = base.options.rows.relative_percentages
         base_total = sum(change.base_period for change in rows if not (relative and change.shown[1].filtered))
     totals = [_total(histogram) if histogram else 0 for histogram in histograms]
     found = Difference(base.leader.event.name, histograms, compute, totals, base_total, [])
@@ -241,7 +241,7 @@ def _difference(
 
 def _total(histogram: Histogram) -> int:
     """What shares that are compared are of: of the samples that filters leave, whatever their rows are joined with."""
-    return histogram.leader.kept_period if histogram.options.relative_percentages else histogram.leader.period
+    return histogram.leader.kept_period if histogram.options.rows.relative_percentages else histogram.leader.period
 
 
 def _parts(histogram: Histogram, index: int, naming: Naming | None) -> dict[tuple[str | None, ...], Part]:

@@ -135,7 +135,7 @@ def _added(table: GroupTable, hosts: _Hosts, cells: _Cells, *, after: bool) -> G
     unit = np.array(unit_of, np.int64)[number.ravel()]
     period, samples = (histogram.entries.measures[name][entries, 0].astype(np.float64) for name in ("period", "samples"))
     shown = ~histogram.filtered[entries]
-    counted = shown if histogram.options.relative_percentages else np.ones(len(entries), np.bool_)
+    counted = shown if histogram.options.rows.relative_percentages else np.ones(len(entries), np.bool_)
     periods, counts = (np.bincount(unit[counted], values[counted], len(own)) for values in (period, samples))
     some = periods > 0  # of others there are no shares
     names = [name for name, is_some in zip(own, some.tolist(), strict=True) if is_some]

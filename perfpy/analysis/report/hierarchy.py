@@ -67,7 +67,7 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
         None,
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
-    ordered = sort_entries(nodes, np.arange(made), layout, numbers, None, histogram.tids[example], histogram.options.sort_member)
+    ordered = sort_entries(nodes, np.arange(made), layout, numbers, None, histogram.tids[example], histogram.options.rows.sort_member)
     order = _below_parents(ordered, np.concatenate(parent_of))
     shown_nodes = histogram.of_nodes(nodes, numbers, order, histogram.tids[example])
     return Hierarchy(shown_nodes, np.concatenate(depths), np.concatenate(leaf), histogram)

@@ -139,7 +139,7 @@ class Histogram:
 
     def total(self, member: int = 0, *, latency: bool = False) -> int:
         """What 100 % is: of the period, or of the wall clock."""
-        totals, shown = self.events[member], self.options.relative_percentages
+        totals, shown = self.events[member], self.options.rows.relative_percentages
         if latency:
             return totals.shown_latency if shown else totals.latency
         return totals.shown_period if shown else totals.period

@@ -39,46 +39,87 @@ class CallGraph(NamedTuple):
 DEFAULT_PARENT = "^sys_|^do_page_fault"
 
 
-class ReportOptions(NamedTuple):
-    """Everything that decides which rows a report has.
+class ChainOptions(NamedTuple):
+    """How a report uses callchains.
 
-    call_graph: None for a report without callchains. children: whether
-    callers are rows, too. max_stack: frames of a chain that are looked at.
-    hierarchy: whether each sort key is shown on a level of its own.
-    ignore_callees, parent: regular expressions; exclude_other: only samples that
-    have a parent are shown. group: whether events of a
-    group share a table (True: all events, where none are grouped); sort_member: by which member it is sorted.
-    keep_exited: whether threads keep their names when they exit; samples that
-    come after that have only their number otherwise. full_source_path: whether
-    source files are named with their folders; rows_filtered: whether filters show or hide rows as perf does, each by its
-    first sample, in place of samples; tiers_as_one: all code that a runtime made of one function is that
-    function; recursion_as_one: a function that calls itself is one line of a call tree, however deep it goes;
-    as_addr2line: as perf names them (perfpy.debuginfo.line_table); by_address: whether Report.folded tells the
-    addresses within a function apart. time_quantum, clock_quantum: the grain of times, and of times of day, in ns.
+    Attributes:
+        call_graph: None for a report without callchains
+        children: whether callers are rows, too
+        max_stack: frames of a callchain that count
+        ignore_callees: a regular expression for functions whose callees are dropped
+        recursion_as_one: whether a function that calls itself is one line of a call tree
     """
 
-    wanted: Wanted = Wanted()
-    sample_filter: SampleFilter = SampleFilter()
-    rows_filtered: bool = False
-    tiers_as_one: bool = False
-    recursion_as_one: bool = False
     call_graph: CallGraph | None = None
     children: bool = False
     max_stack: int = 127
     ignore_callees: str = ""
-    parent: str = DEFAULT_PARENT
-    exclude_other: bool = False
-    hide_unresolved: bool = False
+    recursion_as_one: bool = False
+
+
+class RowOptions(NamedTuple):
+    """Which rows a report has, and what 100 % is.
+
+    Attributes:
+        hierarchy: whether each sort key has a level of its own
+        group: whether events of a group share a table; True: all events, if none are grouped
+        sort_member: the event of a group by which the table is sorted
+        parent: a regular expression, for --sort parent
+        exclude_other: whether to omit samples without a parent
+        hide_unresolved: whether to omit rows without a symbol
+        rows_filtered: whether filters hide rows as in perf, each by its first sample, instead of selecting samples
+        by_address: whether Report.folded keeps the addresses within a function
+    """
+
     hierarchy: bool = False
     group: bool | None = None
     sort_member: int = 0
+    parent: str = DEFAULT_PARENT
+    exclude_other: bool = False
+    hide_unresolved: bool = False
     relative_percentages: bool = False
+    rows_filtered: bool = False
+    by_address: bool = False
+
+
+class NameOptions(NamedTuple):
+    """What rows are called.
+
+    Attributes:
+        tiers_as_one: whether all code that a runtime compiled for one function is that function
+        keep_exited: whether threads keep their names when they exit; otherwise later samples show their number only
+        full_source_path: whether source files are shown with their folders
+        as_addr2line: whether source files have the names that addr2line prints (see perfpy.debuginfo.line_table)
+        unnamed_dso_width: digits of the number of a dso without a name
+    """
+
     verbose: bool = False
-    nanoseconds: bool = False
-    time_quantum: int = 100_000_000
-    clock_quantum: int = HOUR
-    unnamed_dso_width: int = 16
+    tiers_as_one: bool = False
     keep_exited: bool = True
     full_source_path: bool = False
     as_addr2line: bool = False
-    by_address: bool = False
+    unnamed_dso_width: int = 16
+
+
+class TimeOptions(NamedTuple):
+    """The resolution of times, in ns: `time_quantum` of --sort time, `clock_quantum` of --sort tod; and whether ns are printed."""
+
+    nanoseconds: bool = False
+    time_quantum: int = 100_000_000
+    clock_quantum: int = HOUR
+
+
+class ReportOptions(NamedTuple):
+    """The options that decide which rows a report has."""
+
+    wanted: Wanted = Wanted()
+    sample_filter: SampleFilter = SampleFilter()
+    chains: ChainOptions = ChainOptions()
+    rows: RowOptions = RowOptions()
+    names: NameOptions = NameOptions()
+    times: TimeOptions = TimeOptions()
+
+    def by_address(self, wanted: Wanted) -> ReportOptions:
+        """Return options for a report without callchains that keeps the addresses within functions."""
+        rows, chains = self.rows._replace(by_address=True), self.chains._replace(call_graph=None, children=False)
+        return self._replace(wanted=wanted, rows=rows, chains=chains)

@@ -47,18 +47,18 @@ class ReportPlan(NamedTuple):
     def most_frames(self) -> int:
         """The largest number of frames of a callchain: of unwound ones the kernel's part and the user's have the limit each."""
         parts = 2 if any(event.attr.sample_type & SampleType.STACK_USER for event in self.events) else 1
-        return parts * self.options.max_stack
+        return parts * self.options.chains.max_stack
 
     @property
     def callers_first(self) -> bool:
         """Whether callchains are read from their outermost frame."""
-        graph = self.options.call_graph
+        graph = self.options.chains.call_graph
         return graph is not None and graph.order == "caller"
 
     @property
     def needs_sources(self) -> bool:
         """Whether source lines are shown."""
-        graph = self.options.call_graph
+        graph = self.options.chains.call_graph
         return any(self.layout.has(name) for name in _OF_SOURCE) or (graph is not None and graph.within_functions)
 
     @property
@@ -83,7 +83,7 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
         return field_keys(token, events, tracing.formats, raw=options.wanted.raw_trace, endian=data.endian)
 
     layout = make_layout(options.wanted, fields or traced)
-    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.group)
+    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
     return ReportPlan(events, options, layout, groups, _recipe(options, layout))
 
 
@@ -95,13 +95,13 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     """
     tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
     chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
-    graph = options.call_graph if chains else None
+    graph = options.chains.call_graph if chains else None
     ordinary = options.wanted.mode is Mode.NORMAL
-    children = options.children and chains and not is_pipe and ordinary
+    children = options.chains.children and chains and not is_pipe and ordinary
     if options.wanted.mode is Mode.BRANCH:
         graph = None  # perf gives branches no callchains
     wanted = options.wanted._replace(tracepoints=tracepoints, children=children)
-    return options._replace(call_graph=graph, children=children, wanted=wanted)
+    return options._replace(chains=options.chains._replace(call_graph=graph, children=children), wanted=wanted)
 
 
 #: keys that show source lines
@@ -112,8 +112,8 @@ _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
 
 def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     """What samples are folded by to answer the options."""
-    drawn = options.call_graph is not None and options.call_graph.style != "none"
-    chains = drawn or options.children or _needs_parents(options, layout) or bool(options.ignore_callees)
+    drawn = options.chains.call_graph is not None and options.chains.call_graph.style != "none"
+    chains = drawn or options.chains.children or _needs_parents(options, layout) or bool(options.chains.ignore_callees)
     sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
     if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
         sources.append("frame")
@@ -121,15 +121,16 @@ def _recipe(options: ReportOptions, layout: Layout) -> Recipe:
     asked = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in asked if name not in known]
     # -v shows the address of a row's first sample
-    by_address = options.by_address or options.verbose or (options.call_graph is not None and options.call_graph.within_functions)
+    graph = options.chains.call_graph
+    by_address = options.rows.by_address or options.names.verbose or (graph is not None and graph.within_functions)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
     return Recipe(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
 
 
 def _needs_parents(options: ReportOptions, layout: Layout) -> bool:
     """Whether the rows' parents are looked for."""
-    return options.exclude_other or layout.has("parent")
+    return options.rows.exclude_other or layout.has("parent")
 
 
 def _looks_at_locations(options: ReportOptions) -> bool:
-    return options.sample_filter.by_location or options.sample_filter.symbol_part is not None or options.hide_unresolved
+    return options.sample_filter.by_location or options.sample_filter.symbol_part is not None or options.rows.hide_unresolved

@@ -205,9 +205,9 @@ def planned_scan(
     """How the samples of a recording are read for a report, and what CPUs and cgroups are called there."""
     options, layout = plan.options, plan.layout
     namespaces = _cgroup_namespaces(data) if layout.has("cgroup_id") else None
-    clock = WallClock.of(data, options.clock_quantum) if "wall" in plan.recipe.dimensions else None
+    clock = WallClock.of(data, options.times.clock_quantum) if "wall" in plan.recipe.dimensions else None
     more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
-    grain, most = options.time_quantum, options.max_stack
+    grain, most = options.times.time_quantum, options.chains.max_stack
     scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, plan.callers_first, jobs)
     return scan, _machine_names(data, layout, namespaces)
 
@@ -225,7 +225,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     """The report of samples that are folded already. listed: files of the recording's build-id table."""
     options = plan.options
     drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames: before anybody looks at all of them
-    locations = Locations(symbolizer, long_names=options.verbose, listed=listed, as_one=options.tiers_as_one)
+    locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
     histograms = make_tables(plan, profile, drawn, texts)
@@ -239,7 +239,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:
     from perfpy.analysis.samples.source_texts import SourceTexts  # most reports show no source lines
 
-    return SourceTexts(symbolizer, full_paths=options.full_source_path, as_addr2line=options.as_addr2line)
+    return SourceTexts(symbolizer, full_paths=options.names.full_source_path, as_addr2line=options.names.as_addr2line)
 
 
 def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
@@ -288,8 +288,8 @@ def recording_text(data: SampleSource) -> RecordingText:
 
 def key_style(options: ReportOptions) -> KeyStyle:
     """How texts are written."""
-    times = options.nanoseconds, options.time_quantum
-    return KeyStyle(options.verbose, *times, options.unnamed_dso_width, options.wanted.raw_trace, options.clock_quantum)
+    times = options.times.nanoseconds, options.times.time_quantum
+    return KeyStyle(options.names.verbose, *times, options.names.unnamed_dso_width, options.wanted.raw_trace, options.times.clock_quantum)
 
 
 def cpus_of_socket(data: SampleSource, socket: int) -> frozenset[int]:

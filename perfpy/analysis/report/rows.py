@@ -61,7 +61,7 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, opti
     """The rows of a profile, those that filters of locations exclude marked or left out."""
     frame = folded.dimensions.get("frame")
     location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
-    if options.hide_unresolved:
+    if options.rows.hide_unresolved:
         kept = np.flatnonzero(known.symbol[location >> ROLE_BITS] >= 0)
         folded, location = folded.take(kept), location[kept]
     if options.sample_filter.by_location:
@@ -78,8 +78,8 @@ def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: Report
     if profile.chains is None:
         return None
     frames, offsets = profile.chains.chains()
-    graph = options.call_graph
-    if options.hide_unresolved:
+    graph = options.chains.call_graph
+    if options.rows.hide_unresolved:
         frames, offsets = _without(frames, offsets, symbolizer.resolve().symbol[frames] < 0)
     callers_first = graph is not None and graph.order == "caller"
     if callers_first:
@@ -136,25 +136,25 @@ def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
     """The parent of each row: the first function of its chain that matches; rows without one marked, if they are not wanted."""
     folded, chains = rows.folded, rows.chains
     if chains is not None:
-        hits = np.flatnonzero(_matching(known, options.parent)[chains.frames])
+        hits = np.flatnonzero(_matching(known, options.rows.parent)[chains.frames])
         first = np.full(len(chains.offsets) - 1, -1, np.int64)
         first[np.searchsorted(chains.offsets, hits[::-1], side="right") - 1] = known.symbol[chains.frames[hits[::-1]]]
         parent = first[folded.chain]
         symbols, number = np.unique(parent[parent >= 0], return_inverse=True)
         parent[parent >= 0] = number.ravel()
         rows = rows._replace(parent=parent, parents=tuple(known.symbols.name(symbol) for symbol in symbols.tolist()))
-    if options.exclude_other:
+    if options.rows.exclude_other:
         rows = rows._replace(folded=folded.filtering(rows.parent < 0))
     return rows
 
 
 def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
     """Forget what ignored functions call: the last of them in reading order becomes the location of the sample."""
-    if not options.ignore_callees or rows.chains is None or not len(rows.chains.frames):
+    if not options.chains.ignore_callees or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
     chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    hits = np.flatnonzero(_matching(known, options.ignore_callees)[frames])
+    hits = np.flatnonzero(_matching(known, options.chains.ignore_callees)[frames])
     last = np.full(len(offsets) - 1, -1, np.int64)
     last[chain_of[hits]] = hits
     cut = last >= 0
@@ -167,7 +167,7 @@ def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Row
 
 def without_recursion(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
     """Of a function that calls itself keep what comes first in reading order."""
-    if not options.recursion_as_one or rows.chains is None or not len(rows.chains.frames):
+    if not options.chains.recursion_as_one or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
     symbol = known.symbol[frames]

@@ -67,7 +67,7 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
     """Join the rows that share all keys."""
     folded, options, known = rows.folded, plan.options, texts.locations
     roles = rows.sample_roles(known)
-    used, number_of = _used_locations(rows, roles, known, callers=options.children)
+    used, number_of = _used_locations(rows, roles, known, callers=options.chains.children)
     location_keys = {key.name: key.column(texts, used) for key in plan.layout.keys if key.of_location}
     sample_keys = {}
     for key in plan.layout.keys:
@@ -76,11 +76,13 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
     # perf leaves it to a row's first sample whether the row is shown
-    if (not options.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
+    if (not options.rows.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
     tables = _tables(plan.groups)
-    builder = EntryBuilder(folded, tables, rows.location, sample_classes, location_class, rows.chains, roles, callers=options.children)
+    builder = EntryBuilder(
+        folded, tables, rows.location, sample_classes, location_class, rows.chains, roles, callers=options.chains.children
+    )
     entries = builder.build()
     keys: dict[str, KeyValues] = {}
     for key in plan.layout.keys:
@@ -175,7 +177,7 @@ def _histogram(
 ) -> Histogram:
     """The table of a leader's group. chosen: its entries; events: the totals of its members."""
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
-    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.sort_member)
+    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.rows.sort_member)
     trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
     title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
     return Histogram(
@@ -197,7 +199,7 @@ def _histogram(
 
 def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     """What puts callers above callees of equal weight, the smaller first; None where they are not told apart."""
-    graph = plan.options.call_graph
+    graph = plan.options.chains.call_graph
     if graph is not None and graph.style == "none":
         return None  # perf compares chains only where it shows them
     if entries.depth is not None and graph is not None and graph.order == "caller":
@@ -207,15 +209,15 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
 
 def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
     """The call trees of the chosen entries; None where none are drawn, or the leader has no callchains."""
-    options, graph = plan.options, plan.options.call_graph
+    options, graph = plan.options, plan.options.chains.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
     from perfpy.analysis.report.call_tree import SiblingNames
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
     assert rows.chains is not None
-    weights = joined.entries.measures["children" if options.children else "period"][chosen, 0]
-    total = totals.shown_period if options.relative_percentages else totals.period
+    weights = joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
+    total = totals.shown_period if options.rows.relative_percentages else totals.period
     frames, known = rows.chains.frames, texts.locations
     calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
 from perfpy.analysis.filters.sample_filter import SampleFilter
-from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -170,7 +170,7 @@ class AnnotateRun:
             raise PerfError(f"{self._recording.path}: -C needs the CPU of each sample: record with --sample-cpu, or leave -C out")
         if asked.prefix_strip and not asked.prefix:
             fail("--prefix-strip leaves out folders where --prefix puts others: give both")
-        return ReportOptions(sample_filter=self._filter(), group=asked.group, verbose=asked.verbose > 0)
+        return ReportOptions(rows=RowOptions(group=asked.group), names=NameOptions(verbose=asked.verbose > 0), sample_filter=self._filter())
 
     def _filter(self) -> SampleFilter:
         asked = self._asked

@@ -50,21 +50,21 @@ def report_options(
 ) -> ReportOptions:
     """What the table of one recording is made of. times: the part of it that counts."""
     from perfpy.analysis.report.layout import Wanted
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 
     if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
         raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
     unnamed = not asked.field_separator and not asked.dsos
     return ReportOptions(
-        rows_filtered=not for_people,
+        rows=RowOptions(rows_filtered=not for_people, group=False, relative_percentages=are_relative(asked, config)),
+        names=NameOptions(
+            keep_exited=False,  # as perf diff; perf report keeps them
+            as_addr2line=True,
+            verbose=is_verbose(asked),
+            unnamed_dso_width=ReportOptions().names.unnamed_dso_width if unnamed else 0,
+        ),
         wanted=Wanted(sort=sort_keys(asked)),
         sample_filter=sample_filter(asked, times),
-        group=False,
-        keep_exited=False,  # as perf diff; its report keeps them
-        as_addr2line=True,
-        relative_percentages=are_relative(asked, config),
-        verbose=is_verbose(asked),
-        unnamed_dso_width=ReportOptions().unnamed_dso_width if unnamed else 0,
     )
 
 

@@ -99,10 +99,12 @@ class GroupDiffRun:
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """What changed in each event. Raises PerfError where there is nothing to compare."""
         from perfpy.analysis.report.layout import Wanted
-        from perfpy.analysis.report.options import ReportOptions
+        from perfpy.analysis.report.options import ReportOptions, RowOptions
 
         asked = self._asked
-        options = ReportOptions(wanted=Wanted(sort=sort_keys(asked)), group=False, relative_percentages=are_relative(asked, load()))
+        options = ReportOptions(
+            rows=RowOptions(group=False, relative_percentages=are_relative(asked, load())), wanted=Wanted(sort=sort_keys(asked))
+        )
         ask, (before, after) = self._asking.of_rows, groups
         found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, full_names=asked.full_names)
         if not any(map(len, found)):

@@ -93,7 +93,7 @@ class Asking:
             if options.wanted.fields
             else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
         )
-        return options._replace(wanted=wanted, group=None), request.symbol_options(plain=self._plain)
+        return options._replace(rows=options.rows._replace(group=None), wanted=wanted), request.symbol_options(plain=self._plain)
 
     def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """For whole stacks."""

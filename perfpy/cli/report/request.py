@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.filters.conditions import events_named
-from perfpy.analysis.report.options import DEFAULT_PARENT, ReportOptions
+from perfpy.analysis.report.options import DEFAULT_PARENT, ChainOptions, NameOptions, ReportOptions, RowOptions, TimeOptions
 from perfpy.analysis.report.report import cpus_of_socket
 from perfpy.analysis.samples.wait_events import has_off_cpu, says_why_it_waited
 from perfpy.analysis.sortkeys.key_texts import HOUR
@@ -59,27 +59,39 @@ class ReportRequest:
         return ReportOptions(
             wanted=self._wanted(sample_filter, children=children, plain=plain),
             sample_filter=sample_filter,
-            rows_filtered=plain,
-            as_addr2line=plain,
-            tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
-            recursion_as_one=not plain and asked.json is None and not graph.within_functions,
-            call_graph=graph,
-            children=children,
+            chains=ChainOptions(
+                graph,
+                children,
+                asked.max_stack,
+                ignore_callees=texts.pattern(asked.ignore_callees, "--ignore-callees"),
+                recursion_as_one=not plain and asked.json is None and not graph.within_functions,
+            ),
+            rows=self._row_options(plain=plain, relative_percentages=percentage == "relative"),
+            names=NameOptions(
+                verbose=asked.verbose > 0,
+                tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
+                full_source_path=asked.full_source_path,
+                as_addr2line=plain,
+                unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
+            ),
+            times=TimeOptions(
+                nanoseconds=asked.ns,
+                time_quantum=texts.quantum(asked.time_quantum),
+                clock_quantum=texts.quantum(asked.time_quantum) if asked.in_order("time_quantum") else HOUR,
+            ),
+        )
+
+    def _row_options(self, *, plain: bool, relative_percentages: bool) -> RowOptions:
+        asked, config = self._asked, self._config
+        return RowOptions(
             hierarchy=asked.hierarchy,
-            max_stack=asked.max_stack,
-            ignore_callees=texts.pattern(asked.ignore_callees, "--ignore-callees"),
+            group=asked.group if asked.group is not None or config.flag("report.group", True) else False,
+            sort_member=asked.group_sort_idx,
             parent=texts.pattern(asked.parent, "-p") or DEFAULT_PARENT,
             exclude_other=asked.exclude_other,
             hide_unresolved=asked.hide_unresolved,
-            group=asked.group if asked.group is not None or config.flag("report.group", True) else False,
-            sort_member=asked.group_sort_idx,
-            relative_percentages=percentage == "relative",
-            verbose=asked.verbose > 0,
-            nanoseconds=asked.ns,
-            full_source_path=asked.full_source_path,
-            time_quantum=texts.quantum(asked.time_quantum),
-            clock_quantum=texts.quantum(asked.time_quantum) if asked.in_order("time_quantum") else HOUR,
-            unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
+            relative_percentages=relative_percentages,
+            rows_filtered=plain,
         )
 
     def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:

@@ -225,7 +225,7 @@ class ReportRun:
         """The code of a function with the samples of an event; raises PerfError where there is none."""
         from perfpy.views.annotate.browser import CodeScreen
 
-        options = self._request.report_options()._replace(group=False, hierarchy=False)
+        options = self._request.report_options()._replace(rows=self._request.report_options().rows._replace(group=False, hierarchy=False))
         options = options._replace(sample_filter=options.sample_filter._replace(symbols=(function,)))
         return CodeScreen(self._recording.annotate(options=options, symbols=self._request.symbol_options()).function(event))
 

@@ -57,7 +57,7 @@ def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
     """The same table, 100 % being what some of its rows have."""
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
-    return histogram.with_totals(events, histogram.options._replace(relative_percentages=True))
+    return histogram.with_totals(events, histogram.options._replace(rows=histogram.options.rows._replace(relative_percentages=True)))
 
 
 class CallLine(NamedTuple):

@@ -87,7 +87,7 @@ class MetricColumnText:
             number for number, event in enumerate(histogram.events) if event.samples or not options.skip_empty or len(histogram.events) == 1
         ]
         own = user_width or max(metric.width, len(self._name) if metric.value == LATENCY else 0)
-        grouped = histogram.options.group is not False
+        grouped = histogram.options.rows.group is not False
         self.width = max(own, len(self._members) * metric.width if grouped else 0, len(self._name))
         self._own = own
         self._colour = "" if options.separator else options.colour

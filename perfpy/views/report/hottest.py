@@ -166,7 +166,7 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
 
     name: a function's name -> what is shown of it.
     """
-    trees, graph = histogram.trees, histogram.options.call_graph
+    trees, graph = histogram.trees, histogram.options.chains.call_graph
     rows = histogram.shown()
     if trees is None or graph is None or not len(rows):
         return None

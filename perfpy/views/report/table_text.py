@@ -55,7 +55,7 @@ def _padded(cell: str, width: int) -> str:
 
 def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | None:
     """What draws the call trees; None where there are none."""
-    trees, graph = histogram.trees, histogram.options.call_graph
+    trees, graph = histogram.trees, histogram.options.chains.call_graph
     if trees is None or graph is None:
         return None
     from perfpy.views.report.callchain_text import ChainWriter  # most reports are flat

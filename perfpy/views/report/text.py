@@ -39,7 +39,7 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
 
 def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     """One table: rows, or with -H levels of rows."""
-    if not histogram.options.hierarchy:
+    if not histogram.options.rows.hierarchy:
         return HistogramText(histogram, options).lines()
     from perfpy.analysis.report.hierarchy import make_hierarchy
     from perfpy.views.report.hierarchy_text import HierarchyText
@@ -48,7 +48,7 @@ def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
-    relative = histogram.options.relative_percentages
+    relative = histogram.options.rows.relative_percentages
     samples = sum(event.shown_samples if relative else event.samples for event in histogram.events)
     period = sum(event.shown_period if relative else event.period for event in histogram.events)
     plural = "s" if histogram.plural else ""

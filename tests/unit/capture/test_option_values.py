@@ -7,7 +7,7 @@ import pytest
 from perfpy.abi.flags import BranchSample
 from perfpy.capture import option_values as values
 from perfpy.errors import UsageError
-from tests.builders.record_options import record_options
+from tests.builders.options import record_options
 
 
 @pytest.mark.parametrize(

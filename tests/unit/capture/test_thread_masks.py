@@ -8,7 +8,7 @@ from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
 from perfpy.errors import UsageError
 from perfpy.kernel.topology import Topology
-from tests.builders.record_options import record_options
+from tests.builders.options import record_options
 
 
 @pytest.fixture

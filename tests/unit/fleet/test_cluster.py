@@ -22,10 +22,10 @@ from tests.builders.own_corpus import RECORDINGS
 REPORTS = """
 import json, os, signal, sys, time
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.recordings import Recordings
 
-OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), call_graph=CallGraph(order="caller"), children=True)
+OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True))
 
 def report(recordings, asked=None):
     rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(options=OPTIONS, asked=asked)]

@@ -126,10 +126,12 @@ def test_an_idle_host_has_a_rate_and_no_share(tmp_path):
     before, after = (group(tmp_path / str(number), side) for number, side in enumerate(sides))
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.layout import Wanted
-    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.options import ReportOptions, RowOptions
 
     options = ReportOptions(
-        wanted=Wanted(sort="comm"), sample_filter=SampleFilter(comms=("a",)), rows_filtered=False, relative_percentages=True
+        rows=RowOptions(rows_filtered=False, relative_percentages=True),
+        wanted=Wanted(sort="comm"),
+        sample_filter=SampleFilter(comms=("a",)),
     )
     (found,) = perfpy.open_many(before).changes(
         perfpy.open_many(after), options=options, asked=lambda _recording: (with_recordings(options), None)

@@ -8,7 +8,7 @@ import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
 from perfpy.fleet.late_symbols import add_local_symbols
 from perfpy.fleet.merged_profile import MergedProfile
@@ -92,7 +92,7 @@ def test_lines_are_those_of_each_build(hosts):
 
 def test_callers_are_functions_by_name(hosts):
     """`other` and the old `main` have the same address."""
-    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=CallGraph(order="caller"), children=True)
+    options = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(sort="symbol"))
     text = "\n".join(report_lines(hosts.report(options=options), TextOptions()))
     children = {line.split()[-1]: line.split()[0] for line in text.splitlines() if "[.]" in line}
     assert children == {"other": "57.14%", "work": "57.14%", "main": "57.14%"}

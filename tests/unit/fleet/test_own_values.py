@@ -12,7 +12,7 @@ import pytest
 from perfpy.abi.flags import SampleType
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.sortkeys.key_texts import MachineTexts
 from perfpy.capture.off_cpu.sources import TIME_ATTR
 from perfpy.errors import UsageError
@@ -24,6 +24,7 @@ from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.text import report_lines
 from perfpy.views.stacks.exports import folded
+from tests.builders.options import report_options
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -56,7 +57,7 @@ def unpacked(tmp_path_factory):
 
 
 def asked(keys, **more):
-    return ReportOptions(wanted=Wanted(sort=keys), group=False, **more)
+    return report_options(group=False, wanted=Wanted(sort=keys), **more)
 
 
 def text(report):

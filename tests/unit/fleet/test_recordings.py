@@ -10,7 +10,7 @@ import pytest
 
 import perfpy
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.merging import merged
@@ -22,7 +22,7 @@ from perfpy.views.stacks.exports import folded
 from tests.builders.own_corpus import RECORDINGS
 
 NAMES = ("chains", "lost", "fork-exec", "arm64-chains", "zstd", "no-samples")
-CALLERS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), call_graph=CallGraph(order="caller"), children=True)
+CALLERS = ReportOptions(chains=ChainOptions(call_graph=CallGraph(order="caller"), children=True), wanted=Wanted(sort="comm,dso,symbol"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.analysis.aggregate import overflow, runs, scan
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, TimeOptions
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.views.report.column_text import TextOptions
@@ -23,10 +23,10 @@ NAMES = "chains sched zstd-many pipe-chains made-branches made-memory fork-exec 
 GRAPH = CallGraph(order="caller")
 ASKED = {
     "default": ReportOptions(),
-    "callers": ReportOptions(call_graph=GRAPH, children=True),
-    "tasks": ReportOptions(wanted=Wanted(sort="comm,dso,sym,pid,cpu"), verbose=True),
-    "times": ReportOptions(wanted=Wanted(sort="time,sym"), time_quantum=1000),
-    "tiers": ReportOptions(wanted=Wanted(sort="sym"), call_graph=GRAPH, tiers_as_one=True),
+    "callers": ReportOptions(chains=ChainOptions(call_graph=GRAPH, children=True)),
+    "tasks": ReportOptions(names=NameOptions(verbose=True), wanted=Wanted(sort="comm,dso,sym,pid,cpu")),
+    "times": ReportOptions(times=TimeOptions(time_quantum=1000), wanted=Wanted(sort="time,sym")),
+    "tiers": ReportOptions(chains=ChainOptions(call_graph=GRAPH), names=NameOptions(tiers_as_one=True), wanted=Wanted(sort="sym")),
 }
 
 

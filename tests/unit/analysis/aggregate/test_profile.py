@@ -12,10 +12,11 @@ from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.aggregate import profile
 from perfpy.analysis.report import entries, rows, trees
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph
 from perfpy.perfdata.records import stream
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.options import report_options
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def recording() -> bytes:
 
 
 def report(path: Path, **changes: Any) -> dict[str, Any]:
-    options = ReportOptions(wanted=Wanted(sort="comm,dso,symbol,pid"), call_graph=CallGraph(), **changes)
+    options = report_options(call_graph=CallGraph(), wanted=Wanted(sort="comm,dso,symbol,pid"), **changes)
     with Recording(path) as opened:
         return opened.report(options=options).to_dict()
 
@@ -86,7 +87,7 @@ def in_two_functions(folder: Path) -> tuple[Path, SymbolOptions]:
 def test_places_in_one_function_are_one_row(tmp_path: Path, options: dict[str, Any]) -> None:
     """Whether the chains are told apart by address, because addresses are shown, or not."""
     path, symbols = in_two_functions(tmp_path)
-    wanted = ReportOptions(wanted=Wanted(sort="symbol"), children=True, **{"call_graph": CallGraph(), **options})
+    wanted = report_options(children=True, wanted=Wanted(sort="symbol"), **{"call_graph": CallGraph(), **options})
     with Recording(path) as opened:
         table = opened.report(options=wanted, symbols=symbols).histograms[0]
     outer, inner = table.rows()

@@ -13,7 +13,7 @@ import pytest
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate import scan
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.unwind.callchains import UserCallchains
@@ -35,9 +35,11 @@ CODE, STACK, COPY = 0x400000, 0x7FFF0000, 64
 CALLERS = CallGraph(order="caller")
 ASKED = {
     "default": ReportOptions(),
-    "callers": ReportOptions(call_graph=CALLERS, children=True),
-    "callees": ReportOptions(call_graph=CallGraph(order="callee"), wanted=Wanted(sort="comm,dso,sym,pid"), verbose=True),
-    "lines": ReportOptions(call_graph=CALLERS, children=True, wanted=Wanted(sort="srcline")),
+    "callers": ReportOptions(chains=ChainOptions(call_graph=CALLERS, children=True)),
+    "callees": ReportOptions(
+        chains=ChainOptions(call_graph=CallGraph(order="callee")), names=NameOptions(verbose=True), wanted=Wanted(sort="comm,dso,sym,pid")
+    ),
+    "lines": ReportOptions(chains=ChainOptions(call_graph=CALLERS, children=True), wanted=Wanted(sort="srcline")),
 }
 SYMBOLS = SymbolOptions(
     symfs=str(HERE / "symfs"), inline=Inline.NONE, cache=False
@@ -88,7 +90,7 @@ def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[i
     symbols = SYMBOLS._replace(inline=INLINES[inline])
     together = shown(path, ASKED[asked], 3, symbols)
     assert together == shown(path, ASKED[asked], 1, symbols)
-    assert any("--" in line for line in together[0]) == (ASKED[asked].call_graph is not None)
+    assert any("--" in line for line in together[0]) == (ASKED[asked].chains.call_graph is not None)
     assert 1 < parts[0] <= 3
     assert parts[1] == 1
 

@@ -79,5 +79,5 @@ def test_conditions_add_up(recording: perfpy.Recording) -> None:
 def test_a_report_is_told_everything_once(recording: perfpy.Recording) -> None:
     from perfpy.analysis.report.options import ReportOptions
 
-    with pytest.raises(PerfError, match="leave out by and callers"):
+    with pytest.raises(PerfError, match="drop them"):
         recording.report(by="comm", options=ReportOptions())

@@ -17,8 +17,8 @@ from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError, UsageError
 from perfpy.recording import Recording
 from perfpy.symbols.files.elf import ElfFile
+from tests.builders.options import record_options
 from tests.builders.perfdata import PerfDataBuilder
-from tests.builders.record_options import record_options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from perfpy.capture.targets import Target
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
-from tests.builders.record_options import record_options
+from tests.builders.options import record_options
 
 COMMAND, SYSTEM = Target("command", (), (0, 1)), Target("system", (), (0, 1))
 FORMAT = (

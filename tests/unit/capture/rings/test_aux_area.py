@@ -22,7 +22,7 @@ from perfpy.events.event import Event, EventTerms
 from perfpy.kernel.ring import AuxArea, Ring
 from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
-from tests.builders.record_options import record_options
+from tests.builders.options import record_options
 
 if TYPE_CHECKING:
     from pathlib import Path

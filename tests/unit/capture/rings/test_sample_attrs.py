@@ -14,7 +14,7 @@ from perfpy.capture.rings.sample_attrs import configure_sampling
 from perfpy.capture.targets import Target
 from perfpy.events.event import Event, EventTerms
 from tests.builders.fake_kernel import FakeKernel
-from tests.builders.record_options import record_options
+from tests.builders.options import record_options
 
 COMMAND = Target("command", (), (0, 1))
 SYSTEM = Target("system", (), (0, 1))

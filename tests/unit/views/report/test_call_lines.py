@@ -11,7 +11,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_id import SampleId
 from perfpy.analysis.report.layout import Wanted
-from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.call_lines import call_lines, folded
 from tests.builders.elf import Elf
@@ -46,7 +46,7 @@ def recursive(tmp_path: Path) -> Path:
 
 def histogram(recording: Path, *, as_one: bool, order: str, style: str = "graph") -> Histogram:
     graph = CallGraph(order=order, style=style)
-    options = ReportOptions(wanted=Wanted(sort="symbol"), call_graph=graph, children=True, recursion_as_one=as_one)
+    options = ReportOptions(chains=ChainOptions(call_graph=graph, children=True, recursion_as_one=as_one), wanted=Wanted(sort="symbol"))
     with perfpy.open(recording / "perf.data") as opened:
         return opened.report(options=options, symbols=SymbolOptions(symfs=str(recording), cache=False)).histograms[0]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY, Recipe
-from perfpy.analysis.report.groups import EventGroups
+from perfpy.analysis.report.event_groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout
 from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 

@@ -246,7 +246,7 @@ def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) ->
     """What to say of the callchains, if they were looked at."""
     if profile.chains is None:
         return ""
-    from perfpy.analysis.report.chain_ends import chain_note
+    from perfpy.analysis.report.short_callchain_note import chain_note
 
     return chain_note(data, profile, symbolizer)
 

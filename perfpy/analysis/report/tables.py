@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.aggregate.profile import FoldedSamples
     from perfpy.analysis.report.call_names import CallNames
-    from perfpy.analysis.report.groups import EventGroups
+    from perfpy.analysis.report.event_groups import EventGroups
     from perfpy.analysis.report.plan import ReportPlan
     from perfpy.analysis.report.rows import DrawnChains, Rows
     from perfpy.analysis.report.trees import Trees

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi.startup import NamedTuple
-from perfpy.analysis.samples.waits import state_of, waker_of
+from perfpy.analysis.samples.wait_reasons import state_of, waker_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

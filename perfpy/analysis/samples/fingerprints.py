@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged, Slices
-from perfpy.analysis.samples.task_states import MIX
+from perfpy.analysis.samples.task_dimensions import MIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices, slices_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.abi.startup import NamedTuple, dataclass, replace
-from perfpy.analysis.samples.task_states import TaskStates
+from perfpy.analysis.samples.task_dimensions import TaskStates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

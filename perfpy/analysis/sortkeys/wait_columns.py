@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
-from perfpy.analysis.samples.waits import NOTE_SHIFT, state_name
+from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_text
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
 from perfpy.analysis.samples.parallelism import LATENCY_SCALE, Parallelism
 from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu, is_time
-from perfpy.analysis.samples.waits import state_name
+from perfpy.analysis.samples.wait_reasons import state_name
 from perfpy.analysis.stacks.single_samples import SingleSamples
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
 from perfpy.symbols.interning import IdTable

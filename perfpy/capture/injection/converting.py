@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import MISC_USER, RecordType
 from perfpy.capture.unwinding.plain_attrs import plain_attr
-from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
+from perfpy.capture.unwinding.stack_rewriting import Rewriting, parts_of
 from perfpy.capture.unwinding.unwinder import recordable
 from perfpy.unwind.callchains import has_user_stacks
 

@@ -251,7 +251,7 @@ class DataFile:
             or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs)
         ):
             return
-        from perfpy.capture.metadata.chain_ends import chain_ends, has_walked_chains  # not needed while the measurement runs
+        from perfpy.capture.metadata.frame_pointer_hint import chain_ends, has_walked_chains  # not needed while the measurement runs
 
         if has_walked_chains(self._attrs):
             self.hint = self.hint or chain_ends(data, rounds, self._attrs, hits).of_frame_pointers()

@@ -19,7 +19,7 @@ from perfpy.capture.runtimes.hotspot.java_frames import FIELDS as LOOKED_AT
 from perfpy.capture.runtimes.hotspot.java_frames import JavaFrames
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
 from perfpy.capture.unwinding.replay import Replay
-from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
+from perfpy.capture.unwinding.stack_rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.truncated_stacks import TruncatedStacks, note

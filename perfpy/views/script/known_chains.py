@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
-from perfpy.analysis.samples.task_states import TaskStates
+from perfpy.analysis.samples.task_dimensions import TaskStates
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:

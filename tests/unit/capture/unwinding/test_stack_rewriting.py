@@ -14,7 +14,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, SampleType
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.unwinding.plain_attrs import plain_attr
-from perfpy.capture.unwinding.rewriting import Rewriting, parts_of
+from perfpy.capture.unwinding.stack_rewriting import Rewriting, parts_of
 from perfpy.perfdata.records.chunk import Chunk
 from perfpy.perfdata.records.walk import walk
 

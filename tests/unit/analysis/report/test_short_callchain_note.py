@@ -10,7 +10,7 @@ import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, SampleType
 from perfpy.perfdata.container.features import Feature
-from perfpy.symbols.chain_ends import ChainEnds
+from perfpy.symbols.short_callchains import ChainEnds
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

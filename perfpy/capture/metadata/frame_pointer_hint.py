@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.fixed_fields import words_before
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
-from perfpy.symbols.chain_ends import ChainEnds
+from perfpy.symbols.short_callchains import ChainEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.analysis.samples.task_states import TaskStates
+from perfpy.analysis.samples.task_dimensions import TaskStates
 from perfpy.symbols.interning import IdTable
 
 

@@ -11,9 +11,9 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, NATIVE_END
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.metadata.chain_ends import chain_ends, has_walked_chains
+from perfpy.capture.metadata.frame_pointer_hint import chain_ends, has_walked_chains
 from perfpy.capture.output.output import RoundStarts
-from perfpy.symbols.chain_ends import ChainEnds
+from perfpy.symbols.short_callchains import ChainEnds
 from tests.builders.perfdata import USUAL, usual_attr
 
 ATTR = usual_attr(USUAL | SampleType.CALLCHAIN)

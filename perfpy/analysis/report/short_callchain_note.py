@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.perfdata.container.features import Feature, key_of
-from perfpy.symbols.chain_ends import ChainEnds
+from perfpy.symbols.short_callchains import ChainEnds
 from perfpy.symbols.symbolizer import USER_LEVEL
 
 if TYPE_CHECKING:

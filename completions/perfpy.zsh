@@ -264,10 +264,10 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
-                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*-F+[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
+                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
+                '*-F+[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
+                '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
                 '*-n[show a column with the number of samples]' \
                 '*--show-nr-samples[show a column with the number of samples]' \
                 '*--show-total-period[show a column with the sum of periods]' \
@@ -354,7 +354,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
@@ -385,7 +385,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--help[show this text]' \
@@ -433,7 +433,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
@@ -446,8 +446,8 @@ _perfpy() {
             ;;
         diff)
             _arguments -s -S \
-                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
-                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id' \
+                '*-s+[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
+                '*--sort=[compare by these keys]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker host recording tod date build_id pyfunc pyline' \
                 '*-c+[compute delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*--compute=[compute delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
                 '*-b[only rows of the baseline that have a counterpart]' \
@@ -495,7 +495,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-m[load symbols of modules]' \
                 '*--modules[load symbols of modules]' \
                 '*-v[print more details]' \
@@ -568,7 +568,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
@@ -718,7 +718,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[drop interpreter frames next to named functions]' \
+                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*-o+[add the recordings to the tables in this folder]:directory: _files -/' \

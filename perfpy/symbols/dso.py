@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from perfpy.symbols.mapped_names import GUEST_KERNEL_NAME, KERNEL_NAME, is_memory
+from perfpy.untrusted.paths import PYTHON_IMAGE
 
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
@@ -58,6 +59,8 @@ class Dso:
     @property
     def made_code(self) -> str:
         """What to call all code that a runtime made in one process, of which this has some or all; "" for other files."""
+        if self.short_name == PYTHON_IMAGE:
+            return "Python"
         match = _JITTED.match(self.short_name)
         return match[1] if match else self.short_name if self.kind is DsoKind.JIT else ""
 

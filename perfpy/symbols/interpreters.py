@@ -9,13 +9,16 @@ frame stays whatever it is: that is where the time went.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.untrusted.paths import PYTHON_IMAGE
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,9 +32,22 @@ _INTERPRETERS = re.compile(
 )
 
 
+_C_LIBRARY = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
+
+
 def is_runtime(dso: Dso) -> bool:
     """Whether it is the program or library of an interpreter or a virtual machine."""
     return _INTERPRETERS.fullmatch(dso.short_name) is not None
+
+
+def is_c_library(dso: Dso) -> bool:
+    """Whether it is a library that every program has."""
+    return _C_LIBRARY.match(dso.short_name) is not None
+
+
+def has_python_image(kept: Iterable[str] | None) -> bool:
+    """Whether files kept in a recording have Python functions that were read from memory (record --python)."""
+    return any(os.path.basename(name) == PYTHON_IMAGE for name in kept or ())
 
 
 def without_interpreters(

@@ -187,6 +187,11 @@ class Symbolizer:
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
         return ids
 
+    @property
+    def folds_interpreters(self) -> bool:
+        """Whether the options ask for samples and callchains without interpreters' own frames."""
+        return self._options.fold_interpreters
+
     def folded(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
         """Callchains (frame ids, and how many each has) without interpreters' own frames, if the options ask for that."""
         if not self._options.fold_interpreters:

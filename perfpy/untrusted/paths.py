@@ -128,6 +128,10 @@ def module_notes(name: str, root: str = "/sys/module") -> str:
     return f"{root}/{component(name)}/notes/.note.gnu.build-id"
 
 
+#: the image of Python functions, which belong to no process
+PYTHON_IMAGE = "jitted-0-1.so"
+
+
 def jitted(pid: int, index: int) -> str:
     """What the image of a jitted function is called."""
     return f"jitted-{pid}-{index}.so"

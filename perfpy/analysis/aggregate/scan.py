@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = "Callable[[float], None]"
 
 _ORDINAL_BITS: Final = 32  # more than a turn has samples
+_FOLDED_FIELDS = {"pid", "tid", "ip", "cpumode", "callchain"}
 _MODE_FIELDS = {Mode.BRANCH: {"branch_stack", "pid"}, Mode.MEMORY: {"weight"}}
 
 
@@ -158,9 +159,14 @@ class SampleScan:
         return CallStacks(self._attrs) or None
 
     @cached_property
+    def _folds(self) -> bool:
+        """Whether samples count for the functions that interpreters ran."""
+        return self.symbolizer.folds_interpreters and self.mode is not Mode.BRANCH and self.data.has(SampleType.CALLCHAIN)
+
+    @cached_property
     def unwinding(self) -> UserCallchains | None:
-        """What makes the callers of user space from copied stacks; None where no callchains are wanted, or there are no copies."""
-        if not self.recipe.chains or not self.data.has(SampleType.STACK_USER):
+        """What makes the callers of user space from copied stacks; None where no callchains are needed, or there are no copies."""
+        if not (self.recipe.chains or self._folds) or not self.data.has(SampleType.STACK_USER):
             return None
         # most recordings have no copies of stacks
         from perfpy.analysis.samples.user_callchains import user_callchains
@@ -174,7 +180,12 @@ class SampleScan:
 
     def _fields(self) -> list[str]:
         """The sample columns that are needed."""
-        fields = self.recipe.fields | _MODE_FIELDS.get(self.mode, set()) | ({"read"} if self._has_readings else set())
+        fields = (
+            self.recipe.fields
+            | (_FOLDED_FIELDS if self._folds else set())
+            | _MODE_FIELDS.get(self.mode, set())
+            | ({"read"} if self._has_readings else set())
+        )
         return sorted(fields if self._callstacks is None else fields | {self._callstacks.field})
 
     def _stored(self, turns: range) -> Iterator[SampleView]:
@@ -207,6 +218,10 @@ class SampleScan:
     def _selected(self, samples: SampleView) -> Iterator[SampleView]:
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
+        if self._folds:
+            from perfpy.analysis.samples.interpreter_folding import with_interpreters_folded  # not asked for by all
+
+            samples = with_interpreters_folded(samples)
         for columns in self.more:
             samples = columns.add_to(samples)
         samples = samples.take(self.recipe.sample_filter.kept_rows(samples))

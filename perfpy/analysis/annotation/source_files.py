@@ -1,17 +1,18 @@
-"""Shares of the lines of source files: each line's own, and with what was inlined there.
+"""Shares of the lines of source files: each line's own, and with what was inlined or called there.
 
 What enters: a recording's batches, its tasks and symbolizer. What leaves: SourceShares for each event: files, those with most
 first, and the files of code that say nothing of lines. Functions that a runtime named with the file they are in count at the
-line where they begin, with what the runtime itself did for them.
+line that runs, or where they begin if that is not known, with what the runtime itself did for them. Calls count for functions that
+a runtime named, where callchains have these.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.profile import Recipe
@@ -19,7 +20,7 @@ from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.annotation.named_lines import NamedLines
 from perfpy.analysis.samples.locations import NOWHERE, Locations
 from perfpy.debuginfo.debug_info import DebugInfos
-from perfpy.symbols.interpreters import is_runtime
+from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
 
     Int64 = NDArray[np.int64]
 
-_C_LIBRARY: Final = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
-
 
 class SourceLine(NamedTuple):
-    """A line. percent: its own share of the event; with_inlined: and what was inlined there; samples: its own."""
+    """A line. percent: its own share of the event; with_inlined: and what was inlined or called there; samples: its own."""
 
     line: int
     percent: float
@@ -45,7 +44,7 @@ class SourceLine(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """A file: the share of its own lines, and with what was inlined into them; its lines in their order."""
+    """A file: the share of its own lines, and with what was inlined into them or called there; its lines in their order."""
 
     path: str
     percent: float
@@ -54,12 +53,25 @@ class SourceFile(NamedTuple):
 
 
 class SourceShares(NamedTuple):
-    """The files of one event's samples; without_lines: files of code -> the share of samples there whose lines are not known."""
+    """The files of one event's samples; without_lines: files of code -> the share of samples there whose lines are not known.
+
+    with_calls: whether shares with what was inlined have what was called, too.
+    """
 
     event: str
     samples: int
     files: list[SourceFile]
     without_lines: dict[str, float]
+    with_calls: bool = False
+
+
+class _LineRows(NamedTuple):
+    """Samples that were alike: the frame of each row, its percent of the event, how many samples; its callers' frames, rows repeated."""
+
+    frame: Int64
+    percent: NDArray[np.float64]
+    samples: Int64
+    calling: tuple[Int64, Int64] | None
 
 
 def make_source_shares(
@@ -80,20 +92,33 @@ def make_source_shares(
         if of_event.any():
             total = int(folded.period[of_event].sum()) or 1
             rows = np.flatnonzero(of_event & kept)
-            found.append(
-                _shares(event.name, frames[rows], (100.0 / total * folded.period[rows]).astype(np.float64), folded.count[rows], symbolizer)
-            )
+            percent = (100.0 / total * folded.period[rows]).astype(np.float64)
+            calling = None if profile.chains is None else _callers(folded.chain[rows], profile.chains, locations)
+            found.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], calling), symbolizer))
     return found
 
 
-def _shares(name: str, frames: Int64, percents: NDArray[np.float64], counts: Int64, symbolizer: Symbolizer) -> SourceShares:
-    """The lines at some frames, which may repeat; what each has in percent, and how many samples."""
-    distinct, which = np.unique(frames, return_inverse=True)
-    percent = np.bincount(which.ravel(), percents, len(distinct)).astype(np.float64)
+def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
+    """Return the frames of some rows' callchains that a runtime named, and the row of each."""
+    frames, offsets = table.chains()
+    index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
+    row = np.repeat(np.arange(len(chain)), np.diff(starts))
+    made = np.array([bool(dso.made_code) for dso in locations.dsos] + [False], np.bool_)
+    named = made[locations.dso[frames[index]]]
+    return frames[index][named].astype(np.int64), row[named]
+
+
+def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
+    """Return the lines of some rows."""
+    count = len(rows.frame)
+    callers, row = rows.calling or (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    distinct, which = np.unique(np.concatenate([rows.frame, callers]), return_inverse=True)
+    which = which.ravel()
+    percent = np.bincount(which[:count], rows.percent, len(distinct)).astype(np.float64)
     lines = _Lines(symbolizer, distinct.astype(np.int32))
-    return SourceShares(
-        name, int(counts.sum()), lines.files(percent, sum_by(which.ravel(), counts, len(distinct))), lines.without_lines(percent)
-    )
+    within = np.concatenate([np.arange(count), row])
+    files = lines.files(percent, sum_by(which[:count], rows.samples, len(distinct)), (within, which, rows.percent))
+    return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.calling is not None)
 
 
 def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Locations) -> Int64:
@@ -102,7 +127,7 @@ def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Location
     """
     frames, offsets = table.chains()
     made = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
-    serves = np.array([is_runtime(dso) or dso.kernel or bool(_C_LIBRARY.match(dso.short_name)) for dso in locations.dsos] + [False])
+    serves = np.array([is_runtime(dso) or dso.kernel or is_c_library(dso) for dso in locations.dsos] + [False])
     position = np.append(np.where(made[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
     first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
     first = np.where(first < offsets[1:], first, len(frames))  # of empty chains, reduceat gives the next one's
@@ -125,6 +150,8 @@ class _Lines:
         self._paths = infos.paths
         file, line = found.file.copy(), found.line.copy()
         for position in np.flatnonzero(self._is_named(chains)).tolist():
+            if line[position]:
+                continue
             path, number = named.of(symbolizer.symbols.name(int(symbolizer.frames.symbol[chains[position]])))
             if path:
                 file[position], line[position] = self._number(path), number
@@ -144,20 +171,27 @@ class _Lines:
             self._paths.append(path)
         return self._paths.index(path)
 
-    def files(self, percent: NDArray[np.float64], samples: Int64) -> list[SourceFile]:
-        """The files, those with most first."""
+    def files(self, percent: NDArray[np.float64], samples: Int64, within: tuple[Int64, Int64, NDArray[np.float64]]) -> list[SourceFile]:
+        """Return the files, those with most first.
+
+        percent, samples: of each frame; within: rows, the frames that each is within, its own first, and the percent of each row.
+        """
         known = np.flatnonzero(self._file >= 0)
         key = self._file[known] << 32 | self._line[known]
         keys, number = np.unique(key, return_inverse=True)
         number = number.ravel()
-        # a line that is met twice at one address counts once
-        pairs = np.unique(self._chain[known] * len(keys) + number)
-        whole = np.bincount(pairs % max(len(keys), 1), percent[pairs // max(len(keys), 1)], len(keys))
+        row, frame, percent_of_row = within
+        begin, end = (np.searchsorted(self._chain[known], frame, side) for side in ("left", "right"))
+        index, starts = slices_index(begin, end - begin)
+        row = np.repeat(row, np.diff(starts))
+        # a line that a row meets twice counts once
+        pairs = np.unique(row * len(keys) + number[index])
+        whole = np.bincount(pairs % max(len(keys), 1), percent_of_row[pairs // max(len(keys), 1)], len(keys))
         innermost = self._first[self._chain[known]] == known
         own = np.bincount(number[innermost], percent[self._chain[known][innermost]], len(keys))
         counts = sum_by(number[innermost], samples[self._chain[known][innermost]], len(keys))
-        of_file = np.unique(self._chain[known] << 32 | self._file[known])
-        inlined_there = np.bincount(of_file & 0xFFFFFFFF, percent[of_file >> 32], len(self._paths)).tolist()
+        of_file = np.unique(row << 32 | self._file[known][index])
+        inlined_there = np.bincount(of_file & 0xFFFFFFFF, percent_of_row[of_file >> 32], len(self._paths)).tolist()
         lines: dict[int, list[SourceLine]] = {}
         shares: dict[int, float] = {}
         for key_, one, all_, count in zip(keys.tolist(), own.tolist(), whole.tolist(), counts.tolist(), strict=True):

@@ -105,9 +105,9 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
 
 
 #: keys that show source lines
-_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to")
+_OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to", "pyline")
 #: what is the same everywhere in a function
-_OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size")
+_OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size", "pyfunc")
 
 
 def _recipe(options: ReportOptions, layout: Layout) -> Recipe:

@@ -46,21 +46,28 @@ def frames_of(
     sample). Addresses before the first marker count as the user's; a chain
     with a marker that nobody knows is corrupt and comes back empty.
     """
+    values = chains.values
+    lost = values == _LOST_CALLER
+    if lost.any():
+        values = np.where(lost, _LAST_ADDRESS, values)
+    kept, counts, modes = entries_of(chains)
+    ids = symbolizer.frame_ids(pid, values.take(kept), key, modes, counts)
+    return symbolizer.folded(ids, counts)
+
+
+def entries_of(chains: Ragged) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Return where the entries of chains are that are no markers, how many each chain has, and their cpumodes; see frames_of."""
     values, starts, lengths = chains.values, chains.offsets[:-1], chains.lengths
     is_marker = values >= _FIRST_MARKER
-    lost = values == _LOST_CALLER
     modes = _cpumodes(values, starts[lengths > 0], is_marker)
-    left_out = is_marker
-    if lost.any():
-        left_out, values = is_marker & ~lost, np.where(lost, _LAST_ADDRESS, values)
+    left_out = is_marker & (values != _LOST_CALLER)
     if int(modes.max(initial=0)) == _CORRUPT:
         broken = np.zeros(len(lengths), np.bool_)
         broken[_chain_of(rows_where(modes == _CORRUPT), starts)] = True
         left_out = left_out | np.repeat(broken, lengths)
     counts = lengths - np.bincount(_chain_of(rows_where(left_out), starts), minlength=len(lengths))
     kept = rows_where(~left_out)
-    ids = symbolizer.frame_ids(pid, values.take(kept), key, modes.take(kept), counts)
-    return symbolizer.folded(ids, counts)
+    return kept, counts, modes.take(kept)
 
 
 def whole_chains_of(

@@ -5,7 +5,8 @@ As perfpy.analysis.sortkeys.key_columns; the numbers are locations (perfpy.analy
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -56,6 +57,9 @@ def dso_width(texts: KeyTexts, frame: int) -> int:
     return name if known.symbol[frame] >= 0 else max(name, texts.style.unnamed_dso_width)
 
 
+#: what stands for code that is no Python function's
+NO_PYTHON: Final = "[no Python function]"
+_PYTHON: Final = re.compile(r"py::(?P<name>.+?):(?P<path>/.+|<.+)", re.DOTALL)
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
 UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
@@ -187,6 +191,27 @@ def source_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
 def source_file(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """The file of the source."""
     return by_text(texts.source_texts.files(locations >> ROLE_BITS))
+
+
+def python_function(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The Python function and its file."""
+    return by_text([" ".join(names) if names else NO_PYTHON for names in _python_names(texts, locations)])
+
+
+def python_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
+    """The Python function, its file and the line; the function alone where the line is not known."""
+    code = texts.source_texts.code((locations >> ROLE_BITS).tolist())
+    words = [
+        NO_PYTHON if names is None else f"{names[0]} {line[0]}:{line[1]}" if line and line[1] else " ".join(names)
+        for names, line in zip(_python_names(texts, locations), code, strict=True)
+    ]
+    return by_text(words)
+
+
+def _python_names(texts: KeyTexts, locations: Int64) -> list[tuple[str, str] | None]:
+    """Return the name and the file of each Python function."""
+    found = map(_PYTHON.fullmatch, map(texts.locations.name, (locations >> ROLE_BITS).tolist()))
+    return [(match["name"], match["path"]) if match else None for match in found]
 
 
 def parent(texts: KeyTexts, values: Int64) -> KeyColumn:

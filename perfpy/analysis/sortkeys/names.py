@@ -64,6 +64,8 @@ _OURS: Final = (
     SortKey("tod", "Time of day", "wall", tasks.time_of_day),
     SortKey("date", "Date", "wall", tasks.date),
     SortKey("build_id", "Build-id", "location", locations.build_id),
+    SortKey("pyfunc", "Python function", "location", locations.python_function, ColumnCell.CUT),
+    SortKey("pyline", "Python line", "location", locations.python_line, ColumnCell.CUT, late=True),
 )
 
 _METRICS: Final = (

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.evaluation import Evaluated
     from perfpy.capture.python_frames.seen_callers import SeenCallers
 
-#: how sure the frames of a sample are, best first: all as the sample says or fitting it; some callers' lines are open; by the number of
-#: calls from C alone; callers are missing; nothing is known
-EXACT, OPEN_LINES, UNPROVEN, PARTIAL, UNKNOWN = range(5)
+#: how sure the frames of a sample are, best first: all as the sample says or fitting it; some callers or their lines as at other moments;
+#: some callers' lines are open; by the number of calls from C alone; callers are missing; nothing is known
+EXACT, SEEN, OPEN_LINES, UNPROVEN, PARTIAL, UNKNOWN = range(6)
 
 #: (number of a code object, offset of the instruction or None)
 Frame = tuple[int, int | None]
@@ -65,6 +65,8 @@ def merge(
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting(segment, before, fits=fits)
         if sure == PARTIAL and loop and seen:
             frames, sure = _by_seen_callers(loop, segment, seen)
+        elif sure == OPEN_LINES and loop and seen:
+            frames, sure = _with_seen_line(loop, frames, seen)
         found.append(frames)
         grade = max(grade, sure)
     if is_cut and loops and grade < PARTIAL:
@@ -175,10 +177,23 @@ def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen: SeenCall
     rows = {(frame.address, frame.code): row for row, frame in enumerate(segment) if not frame.is_left}
     while caller is not None and len(found) < MOST_FRAMES:
         if caller.code == NOBODY:
-            return found, OPEN_LINES
+            return found, _grade(found)
         found.append((caller.code, caller.offset))
         row = rows.get((caller.address, caller.code))
         if row is not None:
-            return [*found, *_callers(segment, row + 1, is_open=False)], OPEN_LINES
+            found += _callers(segment, row + 1, is_open=False)
+            return found, _grade(found)
         caller = seen.caller(caller.address, caller.code)
     return found, PARTIAL
+
+
+def _with_seen_line(loop: Evaluated, frames: list[Frame], seen: SeenCallers) -> tuple[list[Frame], int]:
+    """Return the frames with the line of the loop's caller, if it called always there."""
+    caller = next((caller for pointer in loop.pointers if (caller := seen.caller(pointer, loop.code))), None)
+    if caller and len(frames) > 1 and frames[1] == (caller.code, None):
+        frames = [frames[0], (caller.code, caller.offset), *frames[2:]]
+    return frames, _grade(frames)
+
+
+def _grade(frames: list[Frame]) -> int:
+    return OPEN_LINES if any(offset is None for _, offset in frames) else SEEN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, UNKNOWN, UNPROVEN
+from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN
 
 
 class PythonSummary(NamedTuple):
@@ -39,6 +39,7 @@ def notes(summary: PythonSummary) -> list[str]:
 def _doubts(counts: tuple[int, ...]) -> str:
     """Say what is less than exact."""
     doubts = [
+        (counts[SEEN], "with callers as at other moments"),
         (counts[OPEN_LINES], "without the line of a caller"),
         (counts[UNPROVEN], "by the number of calls alone"),
         (counts[PARTIAL], "without Python callers"),

@@ -250,7 +250,7 @@ class PythonFrames:
         if not self._path:
             cache = self._cache or paths.build_id_cache()
             folder = paths.below(cache, "jit") if self._cache is None else new_folder(cache)
-            self._path = paths.below(folder, paths.jitted(0, 1))
+            self._path = paths.below(folder, paths.PYTHON_IMAGE)
         return self._path
 
     def written(self) -> Iterator[tuple[str, bytes]]:

@@ -72,4 +72,4 @@ class SeenCallers:
         same = sum(other for one, other in counts.items() if one[:2] == caller[:2])
         if same < _SURE * counts.total():
             return None
-        return caller if count == same else caller._replace(offset=None)
+        return caller if count >= _SURE * same else caller._replace(offset=None)

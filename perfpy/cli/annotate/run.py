@@ -12,6 +12,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
+from perfpy.cli.line.notes import tell
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -114,6 +115,8 @@ class AnnotateRun:
         for number, shares in enumerate(found):
             print_lines([""] * bool(number))
             print_lines(source_lines(shares, style))
+        if self._folds_by_default:
+            tell(["note: lines of Python include the C code that they ran; to see it: --no-fold-interpreters"], quiet=self._asked.quiet)
         return 0
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
@@ -182,6 +185,14 @@ class AnnotateRun:
 
     def _symbols(self) -> SymbolOptions:
         asked, inline = self._asked, Inline.ALL if self._asked.by_line else Inline.NONE
-        return symbol_options_of(
+        found = symbol_options_of(
             asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline
         )
+        return found._replace(fold_interpreters=True) if self._folds_by_default else found
+
+    @property
+    def _folds_by_default(self) -> bool:
+        """Whether lines of Python have the time of the C code that they ran, though nobody asked for that."""
+        from perfpy.symbols.interpreters import has_python_image  # for source lines alone
+
+        return self._asked.by_line and self._asked.fold_interpreters is None and has_python_image(self._recording.data.kept_files)

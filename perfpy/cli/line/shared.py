@@ -26,7 +26,9 @@ class SymbolFileOptions(CommandOptions):
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
     demangle: bool = option("--demangle", Flag(default=True), "demangle C++ and Rust names (default)")
     demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
-    fold_interpreters: bool = option("--fold-interpreters", Flag(), "drop interpreter frames next to named functions")
+    fold_interpreters: bool | None = option(
+        "--fold-interpreters", Flag(default=None), "give an interpreter's time to the functions it runs"
+    )
 
 
 class HeaderOptions(CommandOptions):

@@ -47,7 +47,7 @@ def symbol_options_of(
         ignore_vmlinux=ignore_vmlinux,
         demangle=asked.demangle,
         demangle_kernel=asked.demangle_kernel,
-        fold_interpreters=asked.fold_interpreters,
+        fold_interpreters=bool(asked.fold_interpreters),
         force=force,
         buildid_dir=config.build_id_folder if not asked.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),

@@ -7,6 +7,7 @@ the recording has no such data.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
@@ -117,11 +118,24 @@ class ReportRequest:
             raise PerfError(f"--socket-filter {asked.socket_filter}: {self._recording.path} names no CPU in this socket")
         return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
 
-    def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
-        """Where symbols come from; plain: for perf's text."""
+    def symbol_options(self, *, plain: bool = False, screen: bool = False) -> SymbolOptions:
+        """Where symbols come from; plain: for perf's text; screen: for a terminal."""
         asked, recording = self._asked, self._recording
         inline = inline_of(asked.inline, recording, plain=plain)
-        return symbol_options_of(asked, self._config, recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline)
+        found = symbol_options_of(asked, self._config, recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline)
+        return found._replace(fold_interpreters=self.folds_interpreters(screen=screen))
+
+    def folds_interpreters(self, *, screen: bool) -> bool:
+        """Whether samples count for the functions that interpreters ran: where asked, with sort keys of Python, on screens by default."""
+        asked = self._asked
+        if asked.fold_interpreters is not None:
+            return asked.fold_interpreters
+        by_python = any(key in ("pyfunc", "pyline") for key in re.split(r"[,+\s]+", f"{asked.sort or ''},{asked.fields or ''}"))
+        if by_python or not screen:
+            return by_python
+        from perfpy.symbols.interpreters import has_python_image  # plain reports need not know
+
+        return has_python_image(self._recording.data.kept_files)
 
     def text_options(self) -> TextOptions:
         """How rows are printed."""

@@ -94,7 +94,7 @@ class ReportRun:
         options = self._report_options()
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
-            symbols = self._request.symbol_options(plain=self._plain)
+            symbols = self._request.symbol_options(plain=self._plain, screen=self._is_screen)
             report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._asked.jobs)
         self._introduce(report, options)
         is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
@@ -170,6 +170,10 @@ class ReportRun:
         if self._plain and not self._asked.quiet and not self._asked.header:
             _print(HEADER_HINT.split("\n"))
 
+    @property
+    def _is_screen(self) -> bool:
+        return not self._plain and self._asked.json is None
+
     def _print_tables(self, report: Report, options: TextOptions) -> None:
         _print(report_lines(report, options))
         if self._asked.threads:
@@ -204,6 +208,8 @@ class ReportRun:
         yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
         yield from report.notes
         yield from truncated_stacks.note(report.truncated)
+        if self._is_screen and self._asked.fold_interpreters is None and self._request.folds_interpreters(screen=True):
+            yield "note: Python functions include the C code that they ran; to see it: --no-fold-interpreters"
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:

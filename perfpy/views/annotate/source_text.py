@@ -37,18 +37,19 @@ def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
     for file in shares.files:
         lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
         if lines:
-            yield from _file(file, lines, style)
+            yield from _file(file, lines, style, with_calls=shares.with_calls)
     if shares.without_lines:
         yield ""
         yield _without_lines(shares.without_lines)
 
 
-def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle) -> Iterator[str]:
+def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with_calls: bool) -> Iterator[str]:
     text = _read(file.path)
     here = "" if text else "  (the file is not here)"
-    inlined = f", {file.with_inlined:.2f}% with what was inlined there" if file.with_inlined > file.percent + _SEEN else ""
+    within = "it called" if with_calls else "was inlined there"
+    inlined = f", {file.with_inlined:.2f}% with what {within}" if file.with_inlined > file.percent + _SEEN else ""
     yield from ("", f"{visible(file.path)}  {file.percent:.2f}%{inlined}{here}")
-    yield "    own  +inlined    line"
+    yield "   self    total     line" if with_calls else "    own  +inlined    line"
     known = {line.line: line for line in file.lines}
     width = max(len(str(lines[-1].line)), 4)
     before = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.evaluation import Evaluated
-from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, UNKNOWN, UNPROVEN, merge, of_old_versions
+from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN, merge, of_old_versions
 from perfpy.capture.python_frames.seen_callers import SeenCallers
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
@@ -130,9 +130,9 @@ def at(level: int, number: int) -> Evaluated:
 
 def test_callers_that_were_seen_at_other_moments_are_believed_until_one_was_read():
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP), is_cut=False)
-    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
     merged = merge([at(2, 2)], [frame(0, 5, is_entry=True)], CODES, seen=seen(ONE_LOOP), is_cut=False)
-    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
 
 
 def test_callers_at_several_lines_have_none():
@@ -141,12 +141,20 @@ def test_callers_at_several_lines_have_none():
     assert merged == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
+def test_lines_of_callers_that_have_gone_on_are_those_of_other_moments():
+    later = [frame(2, 3), frame(1, 1, 30), frame(0, 0, is_entry=True)]
+    before = [frame(2, 2), frame(1, 1, 14), frame(0, 0, is_entry=True)]
+    said = loop(2, 2)._replace(pointers=(STACK + 2 * SIZE,))
+    assert merge([said], later, CODES, seen=seen(before), is_cut=False) == ([[(2, 20), (1, 14), (0, 10)]], SEEN)
+    assert merge([said], later, CODES, seen=seen(before, ONE_LOOP), is_cut=False) == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
+
+
 def test_of_several_callers_none_is_believed():
     other = [frame(2, 2), frame(1, 3), frame(0, 0, is_entry=True)]
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)
     assert merged == ([[(2, 20)]], PARTIAL)
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(*[ONE_LOOP] * 19, other), is_cut=False)
-    assert merged == ([[(2, 20), (1, 10), (0, 10)]], OPEN_LINES)
+    assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
 
 
 def test_callers_are_forgotten_after_two_batches():

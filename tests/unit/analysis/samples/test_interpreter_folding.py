@@ -1,0 +1,122 @@
+"""Samples of interpreted programs count for the functions that the interpreter ran."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.cli import run
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.interpreters import has_python_image
+from perfpy.views.stacks.exports import folded
+from tests.builders.perfdata import simple_recording
+from tests.builders.python_recording import python_recording
+from tests.builders.terminals import on_terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDED = SymbolOptions(cache=False, fold_interpreters=True)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return python_recording(tmp_path)
+
+
+def rows(recording: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, tuple[float, ...]]:
+    """The rows of a plain report: the last column -> percentages."""
+    assert run(["report", "--stdio", "-g", "none", "-i", str(recording), *options]) == 0
+    text = capsys.readouterr().out
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {line.rstrip().split("  ")[-1].strip(): tuple(float(part) for part in re.findall(r"([\d.]+)%", line)) for line in lines}
+
+
+def test_self_is_the_functions_own_and_that_of_the_code_it_ran(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    found = rows(recording, capsys, "-s", "sym", "--fold-interpreters")
+    assert found[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 60.0)
+    assert found[f"[.] py::main:{tmp_path}/app.py"] == (80.0, 20.0)
+
+
+def test_perfs_text_stays_without_the_option(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert rows(recording, capsys, "-s", "sym")[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 0.0)
+    assert rows(recording, capsys, "-s", "sym", "--no-fold-interpreters")[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 0.0)
+
+
+def test_samples_without_python_stay_as_they_are(recording: Path, capsys: pytest.CaptureFixture[str]):
+    found = rows(recording, capsys, "-s", "dso", "--fold-interpreters")
+    assert found["libpython3.12.so.1.0"] == (10.0, 10.0)
+    assert found["fast.so"] == (10.0, 10.0)
+
+
+def test_stacks_have_the_functions_and_what_embeds_the_interpreter(recording: Path):
+    with Recording(str(recording)) as opened:
+        (part,) = opened.stacks(FOLDED)
+    found = {}
+    for line in folded(part):
+        stack, _, weight = line.rpartition(" ")
+        found[";".join(frame.partition(":/")[0] for frame in stack.split(";")[1:])] = int(weight)
+    assert found["py::main;py::spin"] == 6000
+    assert found["py::main"] == 1000
+    assert found["[embedding];py::main"] == 1000
+    assert sum(found.values()) == 10000
+
+
+@pytest.mark.parametrize("options", [("-s", "pyfunc"), ("-s", "pyfunc", "--fold-interpreters"), ("-F", "overhead,pyfunc")])
+def test_rows_by_function(options: tuple[str, ...], recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    found = rows(recording, capsys, "--no-children", *options)
+    assert found == {f"spin {tmp_path}/app.py": (60.0,), f"main {tmp_path}/app.py": (20.0,), "[no Python function]": (20.0,)}
+
+
+def test_rows_by_line(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    found = rows(recording, capsys, "--no-children", "-s", "pyline")
+    source = f"{tmp_path}/app.py"
+    assert found == {f"spin {source}:3": (50.0,), f"spin {source}:2": (10.0,), f"main {source}:6": (20.0,), "[no Python function]": (20.0,)}
+
+
+def test_filters_are_for_the_folded_samples(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    found = rows(recording, capsys, "--no-children", "-s", "sym", "--fold-interpreters", "-S", f"py::spin:{tmp_path}/app.py")
+    assert found == {f"[.] py::spin:{tmp_path}/app.py": (60.0,)}
+
+
+def test_source_lines_have_self_and_total(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert run(["annotate", "--by-line", "-i", str(recording)]) == 0
+    assert capsys.readouterr().out.startswith(
+        "cpu-clock:u: 10 samples\n"
+        f"\n{tmp_path}/app.py  80.00%\n"
+        "   self    total     line\n"
+        "                       1  def spin():\n"
+        " 10.00%                2      x = 1\n"
+        " 50.00%                3      return x + 1\n"
+        "                       4  def main():\n"
+        "         60.00%        5      spin()\n"
+        " 20.00%                6      spin()\n"
+    )
+
+
+def test_terminals_fold_by_default_and_say_so(recording: Path):
+    def shown(*words: str) -> str:
+        return on_terminal(*words, "-i", str(recording), columns=100, lines=40, environment={"PAGER": "cat"}).text
+
+    usual = shown("report")
+    assert re.search(r"60\.00%.* 60\.00%.* Python .* spin \(app\.py\)", usual)
+    assert "--no-fold-interpreters" in usual
+    assert "--no-fold-interpreters" in shown("annotate", "--by-line")
+    for option in ("--no-fold-interpreters", "--fold-interpreters"):
+        assert "--no-fold-interpreters" not in shown("report", option)
+    assert "libpython3.12.so.1.0" in shown("report", "--no-fold-interpreters").partition("hottest")[0]
+
+
+def test_source_lines_without_the_code_of_extension_modules(recording: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["annotate", "--by-line", "--no-fold-interpreters", "-i", str(recording)]) == 0
+    assert " 30.00%  50.00%        3      return x + 1\n" in capsys.readouterr().out
+
+
+def test_only_recordings_of_python_have_python_frames(recording: Path, tmp_path: Path):
+    (tmp_path / "other").write_bytes(simple_recording().file())
+    for path, has in ((recording, True), (tmp_path / "other", False)):
+        with Recording(str(path)) as opened:
+            assert has_python_image(opened.data.kept_files) == has

@@ -161,10 +161,10 @@ def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOpti
 
 
 def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
-    from perfpy.views.stacks.pprof import Circumstances, pprof
+    from perfpy.views.stacks.pprof import Metadata, pprof
 
     times = recording.times()
-    said = Circumstances(
+    said = Metadata(
         start=_started(recording),
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),

@@ -163,9 +163,9 @@ def _made(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
 
         return speedscope(stacks, title).encode(errors="replace")
     if name == "pprof":
-        from perfpy.views.stacks.pprof import Circumstances, pprof
+        from perfpy.views.stacks.pprof import Metadata, pprof
 
-        return pprof(stacks, Circumstances(comments=[title]))
+        return pprof(stacks, Metadata(comments=[title]))
     from perfpy.views.page.page import PageText, render
 
     return render(stacks, PageText(title)).encode(errors="replace")

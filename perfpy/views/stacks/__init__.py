@@ -1,1 +1,9 @@
-"""Whole stacks for other programs and as a page: flame graphs, the formats of other viewers."""
+"""Stacks in the formats of other programs.
+
+Modules:
+
+exports          folded lines (flamegraph.pl) and speedscope
+firefox          the Firefox Profiler
+firefox_tables   the tables that all threads of a Firefox profile share
+pprof            pprof
+"""

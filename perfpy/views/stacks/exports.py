@@ -1,9 +1,4 @@
-"""Stacks -> the formats of other viewers.
-
-What enters: perfpy.analysis.stacks.stacks.Stacks, one an event. What leaves: text
-to write to a file: folded lines (flamegraph.pl and its kin), and
-speedscope's JSON (https://www.speedscope.app/file-format-schema.json).
-"""
+"""Stacks as folded lines (flamegraph.pl) and as speedscope's JSON (https://www.speedscope.app/file-format-schema.json)."""
 
 from __future__ import annotations
 
@@ -22,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def folded(part: Stacks) -> Iterator[str]:
-    """One line a distinct stack: `comm;outer;...;inner weight`, in order of the text.
+    """Yield a line for each stack, `comm;outer;...;inner weight`, in order of the text.
 
-    Semicolons in names become colons, line breaks ^J: the format has no way to quote them. Equal lines are added up.
+    Semicolons in names become colons and line breaks ^J, because the format has no escapes. Equal lines are added up.
     """
     weights: dict[str, int] = {}
     names = [one_line(function.name.replace(";", ":")) for function in part.functions]
@@ -38,7 +33,7 @@ def folded(part: Stacks) -> Iterator[str]:
 
 
 def speedscope(parts: Sequence[Stacks], name: str) -> str:
-    """speedscope's JSON: a sampled profile an event, each stack under its command; functions with the lines where they begin."""
+    """Return speedscope's JSON: a sampled profile for each event, with the command as root and the first line of functions."""
     frames: dict[Function, int] = {}
     sources: dict[Function, Source] = {}
     profiles = []
@@ -66,5 +61,5 @@ def speedscope(parts: Sequence[Stacks], name: str) -> str:
 
 def _speedscope_frame(function: Function, begins: Source | None) -> dict[str, Any]:
     file = source_file(function.name) or (begins.path if begins else function.dso)
-    known = {"file": file, "line": begins.line if begins else 0}
-    return {"name": readable(function.name), **{key: value for key, value in known.items() if value}}
+    fields = {"file": file, "line": begins.line if begins else 0}
+    return {"name": readable(function.name), **{key: value for key, value in fields.items() if value}}

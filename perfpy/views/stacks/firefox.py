@@ -1,8 +1,7 @@
-"""Stacks -> a profile for the Firefox Profiler, in its processed format, version 60.
+"""Stacks as a profile for the Firefox Profiler, in its processed format, version 60.
 
-What enters: perfpy.analysis.stacks.stacks.Stacks with single samples, one an event. What leaves: JSON: a track for each thread and
-event, categories by where code is from, tracepoints as markers with their fields. The format is described beside its types:
-https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts; newer viewers bring older versions up to date.
+Each thread and event has a track. Categories tell where code is from. Tracepoints are markers with their fields. Format:
+https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts; newer viewers convert older versions.
 """
 
 from __future__ import annotations
@@ -27,12 +26,17 @@ _GECKO_VERSION: Final = 31
 _MS: Final = 1e6  # ns
 _INSTANT: Final = 0
 _NO_PAYLOAD: Final = -1
-#: where the viewer shows markers of tracepoints
+#: the panels in which the viewer shows tracepoint markers
 _SHOWN_IN: Final = ("marker-chart", "marker-table", "timeline-overview")
 
 
 class Heading(NamedTuple):
-    """What the profile says of the recording. started: the first sample, in seconds since 1970; cpu, cpus: which, and how many."""
+    """The profile's metadata.
+
+    Attributes:
+        started: time of the first sample, seconds since 1970
+        cpu, cpus: the model and the number of CPUs
+    """
 
     command: str = ""
     started: float = 0.0
@@ -42,12 +46,12 @@ class Heading(NamedTuple):
 
 
 def firefox(parts: Sequence[Stacks], recorded: Heading, words: PayloadTexts | None = None) -> str:
-    """The profile; words: of the data of tracepoints. Raises ValueError when samples have no times."""
+    """Return the profile as JSON; `words` formats the data of tracepoints. Raises ValueError if samples have no times."""
     return json.dumps(_Profile(parts, words).content(recorded), separators=(",", ":"))
 
 
 class _Profile:
-    """Builds the profile's tables."""
+    """A builder of the profile's tables."""
 
     def __init__(self, parts: Sequence[Stacks], words: PayloadTexts | None) -> None:
         self._parts = parts
@@ -56,16 +60,16 @@ class _Profile:
         self._threads: dict[tuple[int, int, str], dict[str, Any]] = {}
         self._schemas: dict[str, list[str]] = {}
         self._timed = [_timed(part) for part in parts]
-        began = (_began(part, timed) for part, timed in zip(parts, self._timed, strict=True))
+        began = (_start_times(part, timed) for part, timed in zip(parts, self._timed, strict=True))
         self._zero = min((float(times.min()) for times in began if len(times)), default=0.0)
         self._interval = _median_interval(self._timed[0]) if parts else _MS
         last = max((float(timed.time.max()) for timed in self._timed if len(timed.time)), default=0.0)
-        self._end = last + self._interval  # the last sample is within
+        self._end = last + self._interval  # includes the last sample
         self._only_tracepoints = all(part.tracepoint for part in parts)
         self._tracks = [part.event for part in parts if self._only_tracepoints or not part.tracepoint]
 
     def content(self, recorded: Heading) -> dict[str, Any]:
-        """Everything."""
+        """Return the whole profile."""
         for part, timed in zip(self._parts, self._timed, strict=True):
             stacks = self._tables.of(part).stack_of_chains(timed.chain)
             if not part.tracepoint or self._only_tracepoints:
@@ -108,8 +112,8 @@ class _Profile:
         }
 
     def _add_samples(self, part: Stacks, timed: TimedSamples, stacks: NDArray[np.int64]) -> None:
-        """A track for each thread."""
-        began = _began(part, timed)
+        """Add a track for each thread."""
+        began = _start_times(part, timed)
         order = np.lexsort((began, timed.tid, timed.pid))
         for rows in _runs(order, timed):
             thread = self._thread(part, timed, rows, part.event if len(self._tracks) > 1 else "")
@@ -123,44 +127,44 @@ class _Profile:
             }
 
     def _add_markers(self, part: Stacks, timed: TimedSamples, stacks: NDArray[np.int64]) -> None:
-        """A marker for each sample."""
+        """Add a marker for each sample."""
         name, track = self._tables.string(part.event), self._tracks[0] if len(self._tracks) > 1 else ""
-        said = self._said(part, timed)
+        fields_of = self._payload_fields(part, timed)
         for rows in _runs(np.lexsort((timed.time, timed.tid, timed.pid)), timed):
             markers = self._thread(part, timed, rows, track)["markers"]
             times = self._milliseconds(timed.time[rows])
             payloads = [_NO_PAYLOAD] * len(rows) if timed.payload is None else timed.payload[rows].tolist()
             for stack, time, payload in zip(stacks[rows].tolist(), times, payloads, strict=True):
-                markers["data"].append({**said.get(payload, {}), "type": part.event, **_cause(stack, time)})
+                markers["data"].append({**fields_of.get(payload, {}), "type": part.event, **_cause(stack, time)})
             markers["startTime"] += times
             markers["endTime"] += [None] * len(rows)
             for column, value in (("name", name), ("phase", _INSTANT), ("category", 0)):
                 markers[column] += [value] * len(rows)
             markers["length"] += len(rows)
 
-    def _said(self, part: Stacks, timed: TimedSamples) -> dict[int, dict[str, str]]:
-        """The fields of each different payload, and, for the schema, which there are."""
+    def _payload_fields(self, part: Stacks, timed: TimedSamples) -> dict[int, dict[str, str]]:
+        """Return the fields of each distinct payload, and collect their names for the schema."""
         names = self._schemas.setdefault(part.event, [])
         if self._words is None or timed.payload is None:
             return {}
-        found = {}
+        fields_of = {}
         for payload in np.unique(timed.payload).tolist():
             fields = dict(self._words.fields(part.payloads[payload]))
             names += [name for name in fields if name not in names]
-            found[payload] = {f"_{name}": text for name, text in fields.items()}
-        return found
+            fields_of[payload] = {f"_{name}": text for name, text in fields.items()}
+        return fields_of
 
     def _milliseconds(self, times: NDArray[np.float64] | NDArray[np.uint64]) -> list[float]:
-        found: list[float] = ((times - self._zero) / _MS).tolist()
-        return found
+        milliseconds: list[float] = ((times - self._zero) / _MS).tolist()
+        return milliseconds
 
     def _thread(self, part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], event: str) -> dict[str, Any]:
-        """The track of a thread and an event; "" where there is one event only."""
+        """Return the track of a thread and an event; `event` is "" if there is only one."""
         pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
-        known = self._threads.get((pid, tid, event))
-        if known is not None:
-            return known
-        comm = part.comms[int(timed.comm[rows[-1]])]  # the last one: it may have changed its name
+        index = self._threads.get((pid, tid, event))
+        if index is not None:
+            return index
+        comm = part.comms[int(timed.comm[rows[-1]])]  # the last comm, because the thread may have changed its name
         first = event in ("", self._tracks[0])
         return self._threads.setdefault(
             (pid, tid, event),
@@ -184,10 +188,17 @@ class _Profile:
 
 
 def _schema(event: str, fields: Sequence[str]) -> dict[str, Any]:
-    """What the viewer shows of the markers of a tracepoint."""
-    shown = [{"key": f"_{field}", "label": field, "format": "string"} for field in fields]
+    """Return the marker schema of a tracepoint."""
+    schema_fields = [{"key": f"_{field}", "label": field, "format": "string"} for field in fields]
     label = " ".join(f"{field}={{marker.data._{field}}}" for field in fields)
-    return {"name": event, "tooltipLabel": event, "tableLabel": label, "chartLabel": event, "display": list(_SHOWN_IN), "fields": shown}
+    return {
+        "name": event,
+        "tooltipLabel": event,
+        "tableLabel": label,
+        "chartLabel": event,
+        "display": list(_SHOWN_IN),
+        "fields": schema_fields,
+    }
 
 
 def _timed(part: Stacks) -> TimedSamples:
@@ -196,31 +207,31 @@ def _timed(part: Stacks) -> TimedSamples:
     return part.timed
 
 
-def _began(part: Stacks, timed: TimedSamples) -> NDArray[np.float64]:
-    """When what samples stand for began: of waits, which end with their samples, so much earlier."""
+def _start_times(part: Stacks, timed: TimedSamples) -> NDArray[np.float64]:
+    """Return the start of what each sample stands for: a wait begins its duration before its sample."""
     times = timed.time.astype(np.float64)
     return times - timed.weight if part.off_cpu else times
 
 
 def _cpu_times(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64]) -> list[int]:
-    """The time on the CPU, in ns, before each sample."""
+    """Return the time on the CPU before each sample, in ns."""
     return [0] * len(rows) if part.off_cpu else timed.weight[rows].tolist()
 
 
 def _cause(stack: int, time: float) -> dict[str, Any]:
-    """How it came to a marker."""
+    """Return a marker's stack."""
     return {"cause": {"stack": stack, "time": time}} if stack >= 0 else {}
 
 
 def _runs(order: NDArray[np.int64], timed: TimedSamples) -> list[NDArray[np.int64]]:
-    """The samples of each thread, in order."""
+    """Return the samples of each thread, in order."""
     pairs = np.stack([timed.pid[order], timed.tid[order]], axis=1)
     cuts = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1
     return [rows for rows in np.split(order, cuts) if len(rows)]
 
 
 def _median_interval(timed: TimedSamples) -> float:
-    """The usual distance of two samples in nanoseconds; 1 ms where there are too few."""
+    """Return the median distance of samples in nanoseconds; 1 ms if there are too few."""
     if len(timed.time) < 2:
         return _MS
     return max(1.0, float(np.median(np.diff(np.sort(timed.time)))))

@@ -1,7 +1,6 @@
 """The tables that all threads of a Firefox profile share: strings, libraries, functions, frames, stacks.
 
-What enters: Stacks. What leaves: columns for `shared` of the processed format, and the stack of each chain. Stacks are a tree: each
-names the one below it and its frame; all calls that are inlined at an address are frames of it, the outermost one with depth 0.
+Stacks are a tree: each has its parent and its frame. Calls inlined at an address are frames of that address, the outermost with depth 0.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.code_sites import FileMapping, Source
     from perfpy.analysis.stacks.stacks import Function, Stacks
 
-#: what code can be, and its colour; grey is the viewer's default
+#: categories of code, and their colours; grey is the viewer's default
 CATEGORIES: Final = (
     ("Other", "grey"),
     ("Program", "yellow"),
@@ -33,7 +32,7 @@ _LIBRARY_RESOURCE: Final = 1
 
 
 class FrameTables:
-    """The tables; a row is added when something is met first."""
+    """The tables; the first use of a value adds a row."""
 
     def __init__(self) -> None:
         self.libs: list[dict[str, Any]] = []
@@ -47,15 +46,15 @@ class FrameTables:
         self._lib_numbers: dict[tuple[str, str], int] = {}
 
     def of(self, part: Stacks) -> StackRows:
-        """What makes rows of an event's stacks."""
+        """Return a builder of rows for an event's stacks."""
         return StackRows(self, part)
 
     def string(self, text: str) -> int:
-        """The number of a text."""
+        """Return the index of a text."""
         return self._strings.setdefault(text, len(self._strings))
 
     def lib(self, path: str, build_id: str) -> int:
-        """The number of a file of code."""
+        """Return the index of a code file."""
         number = self._lib_numbers.setdefault((path, build_id), len(self.libs))
         if number == len(self.libs):
             name = path.rpartition("/")[2]
@@ -73,11 +72,11 @@ class FrameTables:
         return number
 
     def resource(self, name: str, lib: int) -> int:
-        """The number of a group of functions: a file of code."""
+        """Return the index of a group of functions: a code file."""
         return self._resources.setdefault((name, lib), len(self._resources)) if name else _NONE
 
     def function(self, function: Function, lib: int, begins: Source | None) -> int:
-        """The number of a function."""
+        """Return the index of a function."""
         path = source_file(function.name) or (begins.path if begins else "")
         source = self._sources.setdefault(path, len(self._sources)) if path else None
         name, resource = self.string(readable(function.name)), self.resource(function.dso, lib)
@@ -85,19 +84,19 @@ class FrameTables:
         return self._functions.setdefault((name, resource, source, line), len(self._functions))
 
     def symbol(self, lib: int, address: int, name: str, size: int) -> int:
-        """The number of a symbol of a file."""
+        """Return the index of a symbol of a file."""
         return self._symbols.setdefault((lib, address, self.string(name), size), len(self._symbols))
 
     def frame(self, function: int, category: int, address: int, depth: int, symbol: int | None, line: int | None) -> int:
-        """The number of a frame."""
+        """Return the index of a frame."""
         return self._frames.setdefault((function, category, address, depth, symbol, line), len(self._frames))
 
     def stack(self, below: int, frame: int) -> int:
-        """The number of a stack: a frame on another stack, or (-1) on none."""
+        """Return the index of a stack: a frame on the stack `below`, or on none (-1)."""
         return self._stacks.setdefault((below, frame), len(self._stacks))
 
     def content(self) -> dict[str, Any]:
-        """All tables, column by column."""
+        """Return all tables, column by column."""
         below, frame = _columns(self._stacks, 2)
         lib, address, symbol, size = _columns(self._symbols, 4)
         made: dict[str, Any] = {
@@ -155,7 +154,7 @@ def _columns(rows: dict[tuple[Any, ...], int], width: int) -> list[list[Any]]:
 
 
 class StackRows:
-    """Makes rows of one event's chains, each once."""
+    """A builder of the rows of one event's callchains."""
 
     def __init__(self, tables: FrameTables, part: Stacks) -> None:
         self._tables = tables
@@ -163,10 +162,10 @@ class StackRows:
         self._frames: dict[tuple[int, int, int, int], int] = {}
 
     def stack_of_chains(self, chains: NDArray[Any]) -> NDArray[np.int64]:
-        """The stack of each chain; -1 for empty ones."""
-        found, which = np.unique(chains, return_inverse=True)
-        stacks = np.array([self._stack(chain) for chain in found.tolist()], np.int64)
-        return stacks[which.ravel()] if len(found) else np.zeros(0, np.int64)
+        """Return the stack of each callchain; -1 for empty ones."""
+        distinct, which = np.unique(chains, return_inverse=True)
+        stacks = np.array([self._stack(chain) for chain in distinct.tolist()], np.int64)
+        return stacks[which.ravel()] if len(distinct) else np.zeros(0, np.int64)
 
     def _stack(self, chain: int) -> int:
         below = _NONE
@@ -175,24 +174,24 @@ class StackRows:
         return below
 
     def _frames_of(self, chain: int) -> list[int]:
-        """The frames of a chain, innermost first."""
+        """Return the frames of a callchain, innermost first."""
         functions, sites = self._part.chain_of(chain).tolist(), self._part.sites
         if sites is None:
             return [self._frame(function, _NONE, 0, function) for function in functions]
         numbers = self._part.sites_of(chain).tolist()
-        found: list[int] = []
+        frames: list[int] = []
         depth, outer = 0, _NONE
         for function, number in zip(reversed(functions), reversed(numbers), strict=True):
-            depth = depth + 1 if sites.inlined[number] and found else 0
+            depth = depth + 1 if sites.inlined[number] and frames else 0
             outer = outer if depth else function
-            found.append(self._frame(function, number, depth, outer))
-        return found[::-1]
+            frames.append(self._frame(function, number, depth, outer))
+        return frames[::-1]
 
     def _frame(self, number: int, site: int, depth: int, outer: int) -> int:
-        known = self._frames.get((number, site, depth, outer))
-        if known is None:
-            known = self._frames[number, site, depth, outer] = self._new_frame(number, site, depth, outer)
-        return known
+        index = self._frames.get((number, site, depth, outer))
+        if index is None:
+            index = self._frames[number, site, depth, outer] = self._new_frame(number, site, depth, outer)
+        return index
 
     def _new_frame(self, number: int, site: int, depth: int, outer: int) -> int:
         function, sites, tables = self._part.functions[number], self._part.sites, self._tables
@@ -220,7 +219,7 @@ class StackRows:
 
 
 def _breakpad_id(build_id: str) -> str:
-    """A build-id as the viewer's symbol servers have it: the first 16 bytes as a GUID, whose first three parts are little-endian."""
+    """Return a build-id as the viewer's symbol servers write it: the first 16 bytes as a GUID, its first three parts little-endian."""
     raw = build_id[:32].ljust(32, "0")
     parts = (raw[0:8], raw[8:12], raw[12:16])
     turned = ("".join(reversed([part[i : i + 2] for i in range(0, len(part), 2)])) for part in parts)

@@ -1,7 +1,6 @@
-"""Stacks -> pprof's profile: a gzipped protocol buffer (profile.proto, message perftools.profiles.Profile).
+"""Stacks as a pprof profile: a gzipped protocol buffer (profile.proto, message perftools.profiles.Profile).
 
-What enters: perfpy.analysis.stacks.stacks.Stacks, one an event, with their sites or without. What leaves: bytes. With sites a
-location is an address in a mapping, with the lines of all functions inlined there; without it is a function.
+With sites, a location is an address in a mapping, with the lines of all functions inlined there. Otherwise it is a function.
 """
 
 from __future__ import annotations
@@ -22,11 +21,17 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Function, Stacks
 
 _UNNAMED = "[unknown]"
-_NUMBERS_KEPT: Final = 1 << 16  # the same ones come again and again
+_NUMBERS_KEPT: Final = 1 << 16  # cached encodings of numbers
 
 
-class Circumstances(NamedTuple):
-    """What the profile says of the recording. start, duration: in ns, from 1970 on; period: ns between two samples, where that is known."""
+class Metadata(NamedTuple):
+    """The profile's metadata.
+
+    Attributes:
+        start: ns since 1970
+        duration: ns
+        period: ns between two samples, if known
+    """
 
     start: int = 0
     duration: int = 0
@@ -34,13 +39,13 @@ class Circumstances(NamedTuple):
     comments: Sequence[str] = ()
 
 
-def pprof(parts: Sequence[Stacks], said: Circumstances = Circumstances()) -> bytes:  # noqa: B008 - a value
-    """The profile: two values an event (samples, and the sum of periods), the command as label `comm`."""
-    return gzip.compress(_Writer(parts).profile(said), 6, mtime=0)
+def pprof(parts: Sequence[Stacks], metadata: Metadata = Metadata()) -> bytes:  # noqa: B008 - a value
+    """Return the profile: two values for each event (samples, and the sum of periods), with the command as label `comm`."""
+    return gzip.compress(_Writer(parts).profile(metadata), 6, mtime=0)
 
 
 class _Location(NamedTuple):
-    """A location: its mapping (0: none) and address, and the functions at work there, innermost first, with their lines."""
+    """A location: its mapping (0: none), its address, and its functions with lines, innermost first."""
 
     mapping: int
     address: int
@@ -48,7 +53,7 @@ class _Location(NamedTuple):
 
 
 class _Writer:
-    """Builds the Profile message; field numbers are profile.proto's."""
+    """A builder of the Profile message; field numbers are those of profile.proto."""
 
     def __init__(self, parts: Sequence[Stacks]) -> None:
         self._parts = parts
@@ -59,7 +64,7 @@ class _Writer:
         for mapping in _in_order(parts):
             self._mappings[mapping] = len(self._mappings) + 1
 
-    def profile(self, said: Circumstances) -> bytes:
+    def profile(self, metadata: Metadata) -> bytes:
         kinds = self._kinds()
         out = [_message(1, self._value_type(*kind)) for kind in kinds]
         out += [_message(2, sample) for sample in self._samples()]
@@ -70,9 +75,9 @@ class _Writer:
         out += [_message(5, function) for function in functions]
         first = self._string(kinds[1][0]) if kinds else 0
         period_type = self._value_type(*kinds[1]) if kinds else b""
-        comments = [self._string(comment) for comment in said.comments]
+        comments = [self._string(comment) for comment in metadata.comments]
         out += [_message(6, text.encode("utf-8", "replace")) for text in self._strings]
-        out += [_number(9, said.start), _number(10, said.duration), _message(11, period_type), _number(12, said.period or 1)]
+        out += [_number(9, metadata.start), _number(10, metadata.duration), _message(11, period_type), _number(12, metadata.period or 1)]
         return b"".join([*out, _packed(13, comments), _number(14, first)])
 
     def _kinds(self) -> list[tuple[str, str]]:
@@ -100,15 +105,15 @@ class _Writer:
                 yield chains[chain] + _packed(2, values) + comms[comm]
 
     def location(self, site: _Location) -> int:
-        """The number of a location."""
+        """Return the id of a location."""
         return self._locations.setdefault(site, len(self._locations) + 1)
 
     def function(self, function: Function, file: str, begins: int) -> int:
-        """The number of a function in a file."""
+        """Return the id of a function in a file."""
         return self._functions.setdefault((function, file, begins), len(self._functions) + 1)
 
     def mapping(self, mapping: FileMapping | str) -> int:
-        """The number of a mapping, or of a file whose mapping is not known."""
+        """Return the id of a mapping, or of a file with an unknown mapping."""
         return self._mappings.setdefault(mapping, len(self._mappings) + 1) if mapping else 0
 
     def _location(self, ident: int, site: _Location) -> bytes:
@@ -129,7 +134,7 @@ class _Writer:
 
 
 class _Locations:
-    """The locations of one event's chains."""
+    """The locations of one event's callchains."""
 
     def __init__(self, writer: _Writer, part: Stacks) -> None:
         self._writer = writer
@@ -137,18 +142,18 @@ class _Locations:
         self._known: dict[tuple[int, ...], int] = {}
 
     def of_chain(self, chain: int) -> list[int]:
-        """Their numbers, innermost first."""
+        """Return the location ids of a callchain, innermost first."""
         functions, sites = self._part.chain_of(chain).tolist(), self._part.sites
         if sites is None:
             return [self._of_function(function) for function in functions]
         numbers, inlined = self._part.sites_of(chain).tolist(), sites.inlined
-        found, begun = [], 0
+        locations, begun = [], 0
         for position, number in enumerate(numbers):
             if not inlined[number] or position == len(numbers) - 1:
                 whole = slice(begun, position + 1)
-                found.append(self._of_sites(functions[whole], numbers[whole]))
+                locations.append(self._of_sites(functions[whole], numbers[whole]))
                 begun = position + 1
-        return found
+        return locations
 
     def _of_function(self, number: int) -> int:
         function = self._part.functions[number]
@@ -156,15 +161,15 @@ class _Locations:
         return writer.location(_Location(writer.mapping(function.dso), 0, ((writer.function(function, file, 0), 0),)))
 
     def _of_sites(self, functions: list[int], numbers: list[int]) -> int:
-        known = self._known.get(tuple(numbers))
-        if known is None:
+        location = self._known.get(tuple(numbers))
+        if location is None:
             sites, last = self._part.sites, numbers[-1]
             assert sites is not None
             lines = tuple(self._line(function, sites.source_of(number)) for function, number in zip(functions, numbers, strict=True))
             mapping = int(sites.mapping[last])
             site = _Location(self._writer.mapping(sites.mappings[mapping]) if mapping >= 0 else 0, int(sites.address[last]), lines)
-            known = self._known[tuple(numbers)] = self._writer.location(site)
-        return known
+            location = self._known[tuple(numbers)] = self._writer.location(site)
+        return location
 
     def _line(self, number: int, source: Source | None) -> tuple[int, int]:
         function, sites = self._part.functions[number], self._part.sites
@@ -175,19 +180,19 @@ class _Locations:
 
 
 def _in_order(parts: Sequence[Stacks]) -> list[FileMapping]:
-    """The mappings, first the program's own, which pprof takes the first one for: that with most of the samples, named as its command."""
+    """Return the mappings, the program's first, as pprof expects: the one with the most samples whose name begins with its command."""
     weights: dict[FileMapping, float] = {}
     for part in parts:
         sites, comms = part.sites, tuple(comm for comm in part.comms if comm)
         if sites is None:
             continue
-        none = np.zeros(0, np.int32)  # an empty chain, of no row, may be the last
+        none = np.zeros(0, np.int32)  # the last chain may be empty, with no row
         innermost = none if part.site is None or not len(part.site) else part.site[np.minimum(part.offsets[:-1], len(part.site) - 1)]
         of_chain = sites.mapping[innermost]
         mapping = of_chain[part.chain]
         hits = np.bincount(mapping[mapping >= 0], part.count[mapping >= 0], len(sites.mappings)).tolist()
         for one, weight in zip(sites.mappings, hits, strict=True):
-            named = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # python3.11 runs as python3
+            named = one.path.startswith("/") and one.path.rpartition("/")[2].startswith(comms)  # the command python3 runs python3.11
             weights[one] = weights.get(one, 0.0) + weight + named * 1e18
     return sorted(weights, key=lambda one: -weights[one])
 
@@ -203,7 +208,7 @@ def _varint(value: int) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    """A varint field; 0 is left out, as proto3 has it."""
+    """Return a varint field; proto3 omits 0."""
     return _varint(field << 3) + _varint(value) if value else b""
 
 

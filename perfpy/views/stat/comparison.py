@@ -1,6 +1,6 @@
-"""Comparisons of some sets of runs with a first one as text, CSV or JSON, with a small picture for a terminal.
+"""Comparisons of sets of runs with the first one, as text, CSV or JSON, with box plots for terminals.
 
-What enters: `Comparison`s, all with the same A. What leaves: pieces of text that end in newlines.
+All comparisons have the same A. Functions yield pieces of text that end in newlines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME_WIDTH: Final = 19
 _PICTURE_WIDTH: Final = 32
 _LINE_WIDTH: Final = 78
 _WANTED_CHANGE: Final = 0.05
-_TIMES: Final = ("elapsed", "task-clock", "cpu-clock", "user_time")  # what a change of the program changes alike
+_TIMES: Final = ("elapsed", "task-clock", "cpu-clock", "user_time")  # times that a change of the program affects alike
 
 CSV_FIELDS: Final = (
     "event", "unit", "a-runs", "a-mean", "a-stddev", "a-low", "a-high", "a-median",
@@ -33,9 +33,10 @@ _SHORT_VERDICTS: Final = {HIGHER: "higher", LOWER: "lower", TOO_SMALL: "small", 
 
 
 def render_text(comparisons: Sequence[Comparison], *, pictures: bool = False) -> Iterator[str]:
-    """For each a line a counter, of at most 80 columns: both medians, the change with its interval, the verdict.
+    """Yield a line of at most 80 columns for each counter: both medians, the change with its interval, the verdict.
 
-    pictures: a line with both distributions below each counter.
+    Args:
+        pictures: draw both distributions below each counter
     """
     first = comparisons[0]
     yield f"\n A: {first.a_name}  ({first.counts[0].a.runs} runs)\n"
@@ -44,8 +45,8 @@ def render_text(comparisons: Sequence[Comparison], *, pictures: bool = False) ->
     for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
         yield from _table(comparison, letter, pictures=pictures)
     yield from _legend(first)
-    yield from _outliers(comparisons)
-    yield from _uncounted(comparisons)
+    yield from _list_outliers(comparisons)
+    yield from _list_uncounted(comparisons)
     yield "\n"
 
 
@@ -70,8 +71,8 @@ def _text_line(count: ComparedCount) -> str:
     change = count.change
     interval = f"[{_percent(change.low):>7}, {_percent(change.high):>7}]" if change.enough else " " * 18
     sides = f"{_amount(count.a.median):>10} {_amount(count.b.median):>10}"
-    shown = count.b.median / count.a.median - 1 if count.a.median else None  # of the medians beside it, whose sign the verdict needs
-    return f" {name:{_NAME_WIDTH}} {sides} {_percent(shown):>8} {interval}  {_SHORT_VERDICTS[count.verdict]}\n"
+    median_change = count.b.median / count.a.median - 1 if count.a.median else None  # the displayed medians' change
+    return f" {name:{_NAME_WIDTH}} {sides} {_percent(median_change):>8} {interval}  {_SHORT_VERDICTS[count.verdict]}\n"
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:
@@ -82,13 +83,13 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     )
     verdicts = {count.verdict for count in comparison.counts}
     if TOO_SMALL in verdicts:
-        yield from _wrapped(f"small: less than {comparison.least_change * 100:g} % (--min-change), or not more than {FEW_EVENTS} events.")
+        yield from _wrap(f"small: less than {comparison.least_change * 100:g} % (--min-change), or not more than {FEW_EVENTS} events.")
     if comparison.counts[0].verdict in (UNCLEAR, TOO_FEW):
-        yield from _wrapped(_runs_needed(comparison))
+        yield from _wrap(_runs_needed(comparison))
 
 
 def _runs_needed(comparison: Comparison) -> str:
-    """How many runs it takes: in the time, and in the counter that takes fewest where that is half of it or less."""
+    """Name the number of runs for the elapsed time, and for the counter that needs the fewest, if that is at most half."""
     many = len(comparison.counts)
     needed = [
         (runs_to_see(_WANTED_CHANGE, count.a_values, count.b_values, comparison.confidence, of=many), count.name)
@@ -98,38 +99,38 @@ def _runs_needed(comparison: Comparison) -> str:
     runs, name = needed[0]
     enough = f"some {runs} runs (-r {runs})" if runs else "more runs (-r)"
     text = f"To find a change of {_WANTED_CHANGE * 100:g} % in {name} four times of five takes {enough}"
-    fewest, other = min(((found, name) for found, name in needed if found), default=(0, ""))
+    fewest, other = min(((runs, name) for runs, name in needed if runs), default=(0, ""))
     return f"{text}, in {other} {fewest}." if runs and fewest * 2 <= runs else f"{text}."
 
 
-def _outliers(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Which runs lie far outside the others, a line a side."""
+def _list_outliers(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield a line for each side with outliers: the runs far from the others."""
     sides = [("A", [(count.name, count.a_outliers) for count in comparisons[0].counts])]
     for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
         sides.append((letter, [(count.name, count.b_outliers) for count in comparison.counts]))
     for side, counters in sides:
-        found = "; ".join(f"{name} {', '.join(str(run + 1) for run in runs)}" for name, runs in counters if runs)
-        if found:
-            yield from _wrapped(f"Runs of {side} far from the others (something else may have run then): {found}.")
+        listed = "; ".join(f"{name} {', '.join(str(run + 1) for run in runs)}" for name, runs in counters if runs)
+        if listed:
+            yield from _wrap(f"Runs of {side} far from the others (something else may have run then): {listed}.")
 
 
-def _uncounted(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """What was not counted, a line a reason."""
+def _list_uncounted(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield a line for each reason why events were not counted."""
     by_reason: dict[str, dict[str, None]] = {}
     for comparison in comparisons:
         for name, why in comparison.uncounted.items():
             by_reason.setdefault(why, {})[name] = None
     for why, names in by_reason.items():
-        yield from _wrapped(f"Not counted: {', '.join(names)}: {why}.")
+        yield from _wrap(f"Not counted: {', '.join(names)}: {why}.")
 
 
-def _wrapped(text: str) -> Iterator[str]:
+def _wrap(text: str) -> Iterator[str]:
     for line in textwrap.wrap(text, _LINE_WIDTH, break_long_words=False, subsequent_indent="  "):
         yield f" {line}\n"
 
 
 def render_csv(comparisons: Sequence[Comparison], separator: str) -> Iterator[str]:
-    """A heading, then a line a counter of each comparison; changes are fractions of A."""
+    """Yield a heading, then a line for each counter of each comparison. Changes are fractions of A."""
     yield separator.join(CSV_FIELDS) + "\n"
     for comparison in comparisons:
         for count in comparison.counts:
@@ -137,7 +138,7 @@ def render_csv(comparisons: Sequence[Comparison], separator: str) -> Iterator[st
 
 
 def render_json(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """An object a counter, a line each; with every run's value."""
+    """Yield a JSON object on a line for each counter, with the values of all runs."""
     import json
 
     for comparison in comparisons:
@@ -172,7 +173,7 @@ def _percent(value: float | None) -> str:
 
 
 def box_plots(*sides: Sequence[float], width: int = _PICTURE_WIDTH) -> list[str]:
-    """Each side's range, quartiles and median on one common scale: |--[==#==]--|."""
+    """Draw each side's range, quartiles and median on one scale: |--[==#==]--|."""
     low, high = min(min(side) for side in sides), max(max(side) for side in sides)
     scale = (width - 1) / (high - low) if high > low else 0.0
     return [_box_plot(sorted(side), low, scale, width) for side in sides]

@@ -1,7 +1,6 @@
-"""A tally of counts as fields with a separator (perf stat -x): one count a line.
+"""A tally of counts as fields with a separator (perf stat -x): one count on each line.
 
-What enters: a `Tally` and the separator. What leaves: lines. The fields and
-their order are those of perf-stat(1), "CSV FORMAT", as perf 6.12 has them:
+The fields and their order are those of perf-stat(1), "CSV FORMAT", as of perf 6.12:
 [summary,][time,][aggregate,[counters,]]count,unit,event,[cgroup,][noise,]running,share,ratio,unit.
 """
 
@@ -13,7 +12,7 @@ import re
 from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow
 from perfpy.counts.ratios import Ratio
 from perfpy.untrusted.text import one_line
-from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, shown_alone
+from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, metric_names, ratios_without_counts
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -34,14 +33,15 @@ _HEADINGS: Final = {
     Aggregation.NODE: ("node",),
     Aggregation.GLOBAL: (),
 }
-#: fields of a count that a further ratio's line leaves empty
+#: number of count fields that the line of a further ratio leaves empty
 _EMPTY_BEFORE_RATIO: Final = 5
 
 
 class CsvView:
-    """Writes tallies of one measurement.
+    """A writer of the tallies of one measurement.
 
-    mark_summary: start the lines of the result after intervals with "summary".
+    Args:
+        mark_summary: whether lines of the result after intervals begin with "summary"
     """
 
     def __init__(self, separator: str, *, metric_only: bool = False, mark_summary: bool = True) -> None:
@@ -51,7 +51,7 @@ class CsvView:
         self._headed = False
 
     def render(self, tally: Tally) -> Iterator[str]:
-        """The lines of one printing."""
+        """Yield the lines of a tally."""
         if self._metric_only:
             yield from self._metric_lines(tally)
             return
@@ -80,7 +80,7 @@ class CsvView:
             fields = stamp + _aggregate_fields(tally.mode, aggregate_id, lines[0].row.cells)
             for line in lines:
                 if line.ratios:
-                    fields += [bare_number(ratio) for ratio in shown_alone(line)]
+                    fields += [bare_number(ratio) for ratio in ratios_without_counts(line)]
             yield "".join(field + self._separator for field in fields) + "\n"
 
 
@@ -112,7 +112,7 @@ def _count_fields(line: TallyLine, with_cgroup: bool) -> list[str]:
 
 
 def whole_share(row: CountRow) -> float:
-    """The percentage of the enabled time spent counting, cut to a whole number as perf does."""
+    """Return the percentage of the enabled time spent counting, truncated to a whole number as perf does."""
     return float(100 * row.running // row.enabled) if row.enabled not in (0, row.running) else 100.0
 
 
@@ -121,8 +121,8 @@ def _ratio_fields(ratio: Ratio) -> list[str]:
 
 
 def bare_number(ratio: Ratio) -> str:
-    """A ratio's number without spaces and percent sign; "" where there is none."""
+    """Return a ratio's number without spaces and percent sign; "" if it has none."""
     if ratio.value is None:
         return ""
-    found = _NUMBER.match((ratio.format % ratio.value).lstrip())
-    return found[0] if found else ""
+    number = _NUMBER.match((ratio.format % ratio.value).lstrip())
+    return number[0] if number else ""

@@ -1,7 +1,6 @@
-"""A tally of counts as JSON (perf stat -j): one object a line.
+"""A tally of counts as JSON (perf stat -j): one object on each line.
 
-What enters: a `Tally`. What leaves: lines. Keys, their order and the numbers'
-formats are those of perf 6.12, except that names are escaped as JSON wants it.
+Keys, their order and number formats are those of perf 6.12, but names are escaped as JSON requires.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 from perfpy.counts.aggregation import AggregateId, Aggregation
 from perfpy.counts.ratios import Ratio
 from perfpy.views.stat.csv_text import bare_number, whole_share
-from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, shown_alone
+from perfpy.views.stat.text import NOT_COUNTED, NOT_SUPPORTED, ratios_without_counts
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -33,17 +32,17 @@ _KEYS: Final = {
 
 
 class JsonView:
-    """Writes tallies of one measurement."""
+    """A writer of the tallies of one measurement."""
 
     def __init__(self, *, metric_only: bool = False) -> None:
         self._metric_only = metric_only
 
     def render(self, tally: Tally) -> Iterator[str]:
-        """The lines of one printing."""
+        """Yield the lines of a tally."""
         start = _start(tally)
         if self._metric_only:
             for aggregate_id, lines in tally.lines_by_aggregate():
-                ratios = [ratio for line in lines if line.ratios for ratio in shown_alone(line)]
+                ratios = [ratio for line in lines if line.ratios for ratio in ratios_without_counts(line)]
                 yield _object(start + _aggregate(tally.mode, aggregate_id, lines[0].row.cells) + _alone(ratios))
             return
         for line in tally.lines():

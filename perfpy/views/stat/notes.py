@@ -1,8 +1,4 @@
-"""What a person at a terminal should know about the counts above: why some are missing, which to distrust.
-
-What enters: a `Tally`. What leaves: lines, none where all is well. Scripts
-never see them: they go to terminals only.
-"""
+"""Notes below the table of counts on a terminal: why counts are missing, and which are unreliable."""
 
 from __future__ import annotations
 
@@ -15,20 +11,20 @@ if TYPE_CHECKING:
 
     from perfpy.counts.tally import Tally
 
-#: a counter that was on the PMU for less than this part of the time is a guess
+#: A count is an estimate if its counter was on the PMU for less than this part of the time.
 TRUSTED_SHARE: Final = 0.5
-#: a standard error above this makes a mean useless, in percent
+#: percent; a mean with a larger standard error says little
 _USELESS_ERROR: Final = 10.0
 _RUNS_FOR_FENCES: Final = 5
 
 
 def notes(tally: Tally) -> list[str]:
-    """One line a matter."""
+    """Return a line for each problem of a tally; none if all counts are reliable."""
     return [*_missing(tally), *_multiplexed(tally), *_spread(tally)]
 
 
 def _missing(tally: Tally) -> Iterator[str]:
-    """Events without a count, those with the same reason in one line."""
+    """Yield a line for each reason why events have no count."""
     reasons: dict[str, list[str]] = {}
     for event in tally.events:
         why_not = next((row.state.why_not for row in tally.rows[event]), None)

@@ -1,8 +1,6 @@
-"""A tally of counts for a person at a terminal: perf's table with only the columns that say something, as wide as the screen.
+"""A tally of counts as a table for a terminal: perf's columns, without empty ones, as wide as the screen.
 
-What enters: a `Tally`, the terminal's width, what its colours begin with. What
-leaves: lines of text. Intervals keep perf's fixed columns: each is printed
-before the widths of the next are known.
+Intervals keep perf's fixed columns, because each is printed before the widths of the next are known.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 _AGGREGATE, _CPUS, _COUNT, _UNIT, _EVENT, _CGROUP, _RATIO, _RATIO_UNIT, _SPREAD, _SHARE = range(10)
 _HEADINGS: Final = ("", "cpus", "count", "unit", "event", "cgroup", "ratio", "", "spread", "counted")
 _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
-#: what is left out first where the screen is too narrow, and the least that remains of an event's name
+#: columns to omit on a narrow screen, in this order, and the shortest width of event names
 _DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
 _SHORTEST_NAME: Final = 12
 
@@ -33,7 +31,12 @@ _DIM, _YELLOW, _RED, _PLAIN = "2", "33", "31", "[0m"
 
 
 class ScreenView(TextView):
-    """Writes tallies of one measurement; width: of the terminal; colour: what a colour begins with, "" for none."""
+    """A writer of the tallies of one measurement on a terminal.
+
+    Args:
+        width: columns of the terminal
+        colour: the start of a colour's escape sequence; "" for no colours
+    """
 
     def __init__(self, title: str, *, width: int, colour: str, separators: str = "", repeat_table: bool = False) -> None:
         super().__init__(title, separators=separators, repeat_table=repeat_table)
@@ -41,7 +44,7 @@ class ScreenView(TextView):
         self._colour = colour
 
     def render(self, tally: Tally) -> Iterator[str]:
-        """The text of one printing, with notes below a result."""
+        """Yield the text of a tally, with notes below a result."""
         yield from super().render(tally)
         if tally.timestamp is None:
             for note in notes(tally):
@@ -53,13 +56,13 @@ class ScreenView(TextView):
             return
         lines = [(line, cells) for line in tally.lines() for cells in self._rows(line, tally)]
         columns = [column for column in range(len(_HEADINGS)) if any(cells[column] for _, cells in lines)]
-        widths = _fitting(columns, [cells for _, cells in lines], self._width)
-        yield self._painted(_joined(_HEADINGS, widths), _DIM) + "\n"
+        widths = _fit_widths(columns, [cells for _, cells in lines], self._width)
+        yield self._paint(_join_cells(_HEADINGS, widths), _DIM) + "\n"
         for line, cells in lines:
-            yield self._painted(_joined(cells, widths), _code(line.row)) + "\n"
+            yield self._paint(_join_cells(cells, widths), _code(line.row)) + "\n"
 
     def _rows(self, line: TallyLine, tally: Tally) -> Iterator[list[str]]:
-        """A count with its first ratio, and a row for each further one."""
+        """Yield the cells of a count with its first ratio, and a row for each further ratio."""
         row = line.row
         cells = [""] * len(_HEADINGS)
         cells[_AGGREGATE] = visible(_aggregate(row, tally.mode))
@@ -85,9 +88,9 @@ class ScreenView(TextView):
         import textwrap
 
         lines = textwrap.wrap(text, self._width - 1, initial_indent=" ", subsequent_indent="   ", break_long_words=False)
-        return "".join(self._painted(line, _DIM) + "\n" for line in lines)
+        return "".join(self._paint(line, _DIM) + "\n" for line in lines)
 
-    def _painted(self, text: str, code: str) -> str:
+    def _paint(self, text: str, code: str) -> str:
         return f"{self._colour}[{code}m{text}{self._colour}{_PLAIN}" if self._colour and code else text
 
 
@@ -96,7 +99,7 @@ def _aggregate(row: CountRow, mode: Aggregation) -> str:
 
 
 def _code(row: CountRow) -> str:
-    """Red for what has no count, yellow for what was mostly guessed."""
+    """Return red for an event without a count, yellow for an estimate."""
     if not row.counted:
         return _RED
     return _YELLOW if row.running < TRUSTED_SHARE * row.enabled else ""
@@ -108,8 +111,8 @@ def _ratio(ratio: Ratio | None) -> tuple[str, str]:
     return (ratio.format % ratio.value).strip(), ratio.unit.strip()
 
 
-def _fitting(columns: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> dict[int, int]:
-    """Each column's width, so that they fit the screen; what does not is left out, then the names are cut."""
+def _fit_widths(columns: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> dict[int, int]:
+    """Return column widths that fit the screen: omit columns first, then truncate names."""
     widths = {column: max(len(_HEADINGS[column]), *(len(cells[column]) for cells in rows)) for column in columns}
     for together in _DISPENSABLE:
         if _total(widths) > width:
@@ -125,7 +128,7 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + 2 * len(widths)
 
 
-def _joined(cells: Sequence[str], widths: dict[int, int]) -> str:
+def _join_cells(cells: Sequence[str], widths: dict[int, int]) -> str:
     return " " + "  ".join(_cell(cells[column], size, column) for column, size in widths.items()).rstrip()
 
 

@@ -1,7 +1,6 @@
-"""A tally of counts as perf stat's text: the columns that people and scripts know.
+"""A tally of counts as the text of perf stat.
 
-What enters: a `Tally` and how the command was called. What leaves: lines of
-text. Column widths and number formats are those of perf 6.12.
+Column widths and number formats are those of perf 6.12.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _METRIC_ONLY_WIDTH: Final = 20
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
 
-#: width of the column of what a count belongs to, and its heading
+#: width and heading of the column for the aggregate
 _AGGREGATE_COLUMNS: Final = {
     Aggregation.GLOBAL: (0, ""),
     Aggregation.NONE: (6, "cpu"),
@@ -44,11 +43,13 @@ _AGGREGATE_COLUMNS: Final = {
 
 
 class TextView:
-    """Writes tallies of one measurement.
+    """A writer of the tallies of one measurement.
 
-    title: what was measured, as in the heading ("system wide", a command);
-    separators: group digits of big numbers, in the locale's way; repeat_table:
-    list each repeat's time; metric_only: one line of ratios a CPU, core, socket ... or task.
+    Args:
+        title: the target, as in the heading ("system wide", a command)
+        separators: group digits of large numbers, as in the locale
+        repeat_table: list the time of each run
+        metric_only: print ratios only, on a line for each aggregate
     """
 
     def __init__(self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False) -> None:
@@ -59,7 +60,7 @@ class TextView:
         self._printed = 0
 
     def render(self, tally: Tally) -> Iterator[str]:
-        """The text of one printing, in pieces that end in newlines."""
+        """Yield the text of a tally in pieces that end in newlines."""
         if self._printed % _INTERVALS_A_HEADER == 0:
             yield from self._heading(tally)
         self._printed += 1
@@ -129,7 +130,7 @@ class TextView:
         for aggregate_id, lines in tally.lines_by_aggregate():
             text = stamp + aggregate_column(tally.mode, aggregate_id, lines[0].row.cells)
             for line in lines:
-                text += "".join(_metric_value(ratio) for ratio in shown_alone(line))
+                text += "".join(_metric_value(ratio) for ratio in ratios_without_counts(line))
             yield text + "\n"
 
     # -- what follows ----------------------------------------------------------
@@ -159,7 +160,7 @@ class TextView:
 
 
 def timestamp(tally: Tally) -> str:
-    """The time column of an interval, "" for a result."""
+    """Return the time column of an interval; "" for a result."""
     if tally.timestamp is None:
         return ""
     seconds, nanoseconds = divmod(tally.timestamp, 10**9)
@@ -167,7 +168,7 @@ def timestamp(tally: Tally) -> str:
 
 
 def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> str:
-    """The column of what a count belongs to, "" where everything is summed."""
+    """Return the column of the aggregate; "" if everything is summed."""
     if mode is Aggregation.GLOBAL:
         return ""
     if mode is Aggregation.THREAD:
@@ -177,24 +178,24 @@ def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -
 
 
 def noise_column(percent: float | None) -> str:
-    """The relative error of a mean; nothing where it is zero."""
+    """Return the relative error of a mean; "" for zero."""
     return f"  ( +-{percent:6.2f}% )" if percent else ""
 
 
 def metric_names(tally: Tally) -> list[str]:
-    """The headings of a line of ratios alone."""
+    """Return the headings of a line of ratios."""
     return [metric.name for event in tally.events for metric in tally.metrics.get(event, ())]
 
 
-def shown_alone(line: TallyLine) -> Sequence[Ratio]:
-    """The ratios of a count that are shown where counts are not: no rates, and no CPUs utilized."""
+def ratios_without_counts(line: TallyLine) -> Sequence[Ratio]:
+    """Return the ratios that --metric-only shows: no rates, and no CPUs utilized."""
     if not line.ratios:
         return [Ratio(None, "")]
     return [r for r in line.ratios if r.unit is not None and not r.unit.endswith("/sec") and r.unit != "CPUs utilized"]
 
 
 def _share(row: CountRow) -> str:
-    """The part of the time that the counter was on the PMU, where it had to share it."""
+    """Return the share of time on the PMU if the counter was multiplexed."""
     return f"  ({100.0 * row.running / row.enabled:.2f}%)" if row.enabled not in (0, row.running) else ""
 
 
@@ -211,13 +212,13 @@ def _metric_value(ratio: Ratio) -> str:
 
 
 def _precision(number: float) -> int:
-    """Decimals up to a number's first digit."""
+    """Return the number of decimals up to the first significant digit."""
     return 0 if number > 1 or number <= 0 else math.ceil(-math.log10(number))
 
 
 def _table(seconds: Sequence[float], mean: float, digits: int) -> Iterator[str]:
-    shown = f" {mean:17.{digits}f}"
-    indent = " " * (len(shown) - len(shown.lstrip()))
+    mean_text = f" {mean:17.{digits}f}"
+    indent = " " * (len(mean_text) - len(mean_text.lstrip()))
     yield f"{indent}# Table of individual measurements:\n"
     for run in seconds:
         bar = "#" * (1 + abs(int(100.0 * (run - mean) / run)) // 5)

@@ -1,7 +1,13 @@
-"""The text of tracepoints' samples, as the kernel's print format has it, for script, reports and exports.
+"""The text of tracepoint samples by the kernel's print format, for script, reports and exports.
 
-event_text          the text of many samples of one tracepoint; payloads: as values that reports group by
-printer             a print format as functions of columns; conversions: what stands after % in it
-rows, number_columns, values   the raw data of many samples: bytes, columns of numbers, single values
-ip_address          internet addresses in raw data
+Modules:
+
+event_text       the texts of many samples of one tracepoint
+payloads         payloads as values that reports group by
+printer          a print format as functions over columns
+conversions      the conversions (%...) of a print format
+rows             the raw data of many samples
+number_columns   expressions of a print format over many samples
+values           the text of single values: strings, masks, flags, addresses
+ip_address       internet addresses in raw data
 """

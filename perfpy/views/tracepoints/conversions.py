@@ -1,7 +1,6 @@
-"""The conversions of a tracepoint's print format: its literal, taken apart.
+"""The conversions in the format string of a tracepoint's print format.
 
-What enters: the C format string of a PrintFormat, escapes as written. What
-leaves: the plain text between its conversions, and a Conversion for each.
+The parser splits the C format string of a PrintFormat, with escapes as written, into plain text and Conversions.
 """
 
 from __future__ import annotations
@@ -22,7 +21,14 @@ _LENGTH_BITS: Final = {-2: 8, -1: 16, 0: 32, 1: 64, 2: 64}
 
 
 class Conversion(NamedTuple):
-    """One conversion, %-08lx: flags "-08", long "l", kind "x" ("" where it is none); letters: those after a %p that belong to it."""
+    """A conversion such as %-08lx.
+
+    Attributes:
+        flags: "-08"
+        long: the length letters, "l"
+        kind: "x"; "" for an invalid conversion
+        letters: letters after %p that belong to it
+    """
 
     text: str
     flags: str
@@ -32,29 +38,29 @@ class Conversion(NamedTuple):
 
     @property
     def takes_argument(self) -> bool:
-        """Whether perf's library knows it."""
+        """Whether perf's library supports the conversion."""
         return self.kind != "" and self.kind in _KINDS_OF_ARGUMENTS
 
     @property
     def stars(self) -> int:
-        """How many arguments in front of its own it takes, for its width."""
+        """The number of arguments for the width and precision."""
         return self.flags.count("*")
 
     @property
     def python_flags(self) -> str:
-        """The flags for a conversion of Python. Raises PrintFormatError when they are none, or ask for thousands of characters."""
+        """Return the flags of the equivalent Python conversion. Raises PrintFormatError if there are none, or for widths of thousands."""
         if _PYTHON_FLAGS.fullmatch(self.flags) is None:
             raise PrintFormatError(f"a conversion that is none: {self.text[:20]!r}")
         return self.flags
 
     @property
     def width(self) -> int:
-        """The most characters that its width and precision say."""
+        """The largest number of characters of its width and precision."""
         return widest(self.python_flags)
 
     @property
     def bits(self) -> int:
-        """How many bits its length letters mean. Raises PrintFormatError when they mean nothing."""
+        """Return the number of bits of the length letters. Raises PrintFormatError for unknown letters."""
         marks = sum({"h": -1, "l": 1}.get(mark, 0) for mark in self.long)
         marks = 2 if "L" in self.long else 1 if re.search("[zZ]", self.long) else marks
         if marks not in _LENGTH_BITS:
@@ -63,7 +69,7 @@ class Conversion(NamedTuple):
 
 
 def split(literal: str) -> list[tuple[str, Conversion | None]]:
-    """A C format as (plain text, the conversion after it or None) pairs."""
+    """Split a C format into pairs of plain text and the following conversion, or None."""
     parts: list[tuple[str, Conversion | None]] = []
     text: list[str] = []
     i = 0
@@ -88,23 +94,23 @@ def split(literal: str) -> list[tuple[str, Conversion | None]]:
 
 
 def _conversion(literal: str, start: int) -> Conversion:
-    """The conversion that begins there."""
+    """Parse the conversion at `start`."""
     match = _CONVERSION.match(literal, start)
     if match is None:
         return Conversion(literal[start:], "", "", "", "")
     letters = _POINTER.match(literal, match.end()) if match["kind"] == "p" else None
-    found = letters[0] if letters else ""
-    return Conversion(match[0] + found, match["flags"] + match["rest"], match["long"], match["kind"], found)
+    own_letters = letters[0] if letters else ""
+    return Conversion(match[0] + own_letters, match["flags"] + match["rest"], match["long"], match["kind"], own_letters)
 
 
 def widest(conversion: str) -> int:
-    """The largest number in a conversion."""
+    """Return the largest number in a conversion."""
     return max((int(digits) for digits in re.findall("[0-9]+", conversion)), default=0)
 
 
 def field_formats(parsed: PrintFormat) -> dict[str, PrintFormat]:
-    """How an event writes each number that it writes as it is: the first conversion of the field, with a 0x before it."""
-    found: dict[str, PrintFormat] = {}
+    """Return the first conversion of each field that is printed as a plain number, with "0x" before it if the format has it."""
+    formats: dict[str, PrintFormat] = {}
     arguments = iter(parsed.arguments)
     for literal, conversion in split(parsed.literal):
         if conversion is None or not conversion.takes_argument:
@@ -114,5 +120,5 @@ def field_formats(parsed: PrintFormat) -> dict[str, PrintFormat]:
         while isinstance(tree, Cast):
             tree = tree.item
         if isinstance(tree, FieldValue) and not conversion.stars:
-            found.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion.text}", (taken[0],)))
-    return found
+            formats.setdefault(tree.name, PrintFormat(f"{'0x' if literal.endswith('0x') else ''}{conversion.text}", (taken[0],)))
+    return formats

@@ -1,10 +1,7 @@
 """The `trace` field of tracepoint samples, as perf prints it.
 
-What enters: an EventFormat and the raw data of many samples of that event.
-What leaves: a text a sample. The print format is taken apart once an event
-(perfdata.tracepoints.print_format) and becomes a Printer (printer), which makes the texts
-of many samples at once. Texts are latin-1 strings: a character a byte of the
-data.
+The print format of an event is parsed once (perfpy.perfdata.tracepoints.print_format) and becomes a Printer, which formats many samples at
+once. Texts are latin-1 strings: each character is a byte of the data.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.views.tracepoints.printer import Printer
     from perfpy.views.tracepoints.values import Runtime
 
-_AT_ONCE: Final = 1 << 25  # characters: the texts of a batch beyond that are not shown
+_AT_ONCE: Final = 1 << 25  # characters; later texts of a batch are omitted
 _LONGEST: Final = 1 << 20  # characters of one sample's fields
 _LEFT_OUT: Final = "[TOO LONG]"
 
@@ -39,12 +36,12 @@ def _is_printable(text: bytes) -> bool:
 
 
 class TraceText:
-    """One tracepoint's print format, ready to print."""
+    """The formatter of one tracepoint."""
 
     def __init__(self, event: EventFormat, runtime: Runtime) -> None:
         self._runtime = runtime
         self._event = event = replace(event, print_fmt=latin(event.print_fmt))
-        self._plain: set[str] = set()  # character arrays that held something unprintable
+        self._plain: set[str] = set()  # character arrays that contained unprintable bytes
         self._of_field: dict[str, Printer] = {}
         self._parsed: PrintFormat | None = None
         self._printer: Printer | None = None
@@ -59,14 +56,16 @@ class TraceText:
 
     @property
     def breaks_lines(self) -> bool:
-        """Whether the format itself has line breaks: the text of a stack is many lines."""
+        """Whether the format has line breaks, as for the text of a stack."""
         return "\\n" in self._event.print_fmt
 
     def texts(self, values: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> list[str]:
-        """The text of each sample.
+        """Return the text of each sample.
 
-        values: the bytes in which the raw data are (uint8); starts and sizes:
-        of each sample's raw data there (int64).
+        Args:
+            values: uint8; the bytes that contain the raw data
+            starts: int64; the start of each sample's raw data in `values`
+            sizes: int64; its size
         """
         rows = TraceRows(values, starts, sizes, self._runtime.endian)
         printer = self._printer
@@ -77,7 +76,7 @@ class TraceText:
         return self._within_bounds((printer.texts(part) for part in _parts(rows, printer)), len(rows))
 
     def _within_bounds(self, parts: Iterable[list[str]], count: int) -> list[str]:
-        """The texts of so many samples, of which it is not known that they are short, as far as they are."""
+        """Return `count` texts of unknown length, up to the limit for a batch."""
         texts: list[str] = []
         left = _AT_ONCE
         for part in parts:
@@ -89,26 +88,26 @@ class TraceText:
         return texts + [_LEFT_OUT] * (count - len(texts))
 
     def _unparsed(self, raw: bytes) -> str:
-        """The text of a sample whose print format perf's library cannot parse."""
+        """Return the text of a sample whose print format perf's library cannot parse."""
         return f"[FAILED TO PARSE]{self.raw_text(raw)}"
 
     def raw_text(self, raw: bytes) -> str:
-        """Every field by name; numbers as the event's print format has them, if it has them bare."""
+        """Return all fields by name; numbers in the event's print format if it prints them alone."""
         return "".join(f" {name}={text}" if name else text for name, text in self.fields(raw))
 
     def fields(self, raw: bytes) -> Iterator[tuple[str, str]]:
-        """(name, text) of every field; ("", a mark) in the place of those that are left out."""
+        """Yield the name and text of each field; "" and a mark for omitted fields."""
         size = 0
         for field in self._event.fields:
             text = self._field_text(raw, field)
             yield field.name, text
             size += len(field.name) + len(text) + 2
-            if size > _LONGEST:  # fields may overlap: the data do not bound what they come to
+            if size > _LONGEST:  # Fields may overlap, so the data does not bound their total size.
                 yield "", _LEFT_OUT
                 return
 
     def field_text(self, raw: bytes, name: str) -> str:
-        """The text of one field, by its name; "" if there is none."""
+        """Return the text of a field by its name; "" if there is none."""
         fields = (*self._event.fields, *self._event.common_fields)
         return next((self._field_text(raw, field) for field in fields if field.name == name), "")
 
@@ -143,13 +142,13 @@ class TraceText:
             offset, length = (int(column[0]) for column in self._row(raw).data_range(field))
         data = raw[offset : offset + length]
         if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
-            return self._runtime.strings[raw[offset:]]  # an empty one runs on into what follows it
+            return self._runtime.strings[raw[offset:]]  # an empty string continues into the data after it
         self._plain.add(field.name)
         return "ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]"
 
 
 class TraceSource:
-    """Print formats of a recording's tracepoints, by id."""
+    """The formatters of a recording's tracepoints, by id."""
 
     def __init__(self, formats: Mapping[int, EventFormat], runtime: Runtime) -> None:
         self.endian = runtime.endian
@@ -158,15 +157,15 @@ class TraceSource:
         self._printers: dict[int, TraceText | None] = {}
 
     def printer(self, number: int) -> TraceText | None:
-        """The print format of a tracepoint; None for one that the recording does not describe."""
+        """Return the formatter of a tracepoint; None if the recording does not describe it."""
         if number not in self._printers:
-            known = number in self._formats
-            self._printers[number] = TraceText(self._formats[number], self._runtime) if known else None
+            is_described = number in self._formats
+            self._printers[number] = TraceText(self._formats[number], self._runtime) if is_described else None
         return self._printers[number]
 
 
 def _parts(rows: TraceRows, printer: Printer) -> Iterator[TraceRows]:
-    """The rows in parts whose texts together are within bounds, or single."""
+    """Split the rows into parts whose texts stay within the limit, or single rows."""
     ends = np.cumsum(printer.fixed + rows.sizes * printer.growth)
     first = 0
     while first < len(rows):

@@ -1,8 +1,6 @@
-"""Internet addresses in a tracepoint's raw data, as %pI4, %pI6c, %pISpc ... print them.
+"""Internet addresses in a tracepoint's raw data, as %pI4, %pI6c and %pISpc print them.
 
-What enters: the bytes of a field and the letters after %p. What leaves: text.
-Written out here, not with the standard library's ipaddress: the kernel's
-compressed form differs from RFC 5952 in small ways.
+The standard library's ipaddress is not used, because the kernel's compressed form differs from RFC 5952.
 """
 
 from __future__ import annotations
@@ -12,10 +10,12 @@ _AF_INET6 = 10
 
 
 def internet_address(data: bytes, suffix: str, endian: str) -> str:
-    """The text of an address.
+    """Return the text of an address.
 
-    data: the field; suffix: I or i, then 4, 6 or S, then their letters;
-    endian: of the machine that recorded.
+    Args:
+        data: the field
+        suffix: I or i, then 4, 6 or S, then further letters
+        endian: the byte order of the recorded machine
     """
     kind, version, letters = suffix[0], suffix[1:2], suffix[2:]
     if version == "4":
@@ -26,7 +26,7 @@ def internet_address(data: bytes, suffix: str, endian: str) -> str:
 
 
 def _is_reversed(letters: str, endian: str) -> bool:
-    """h: the recording host's order, l: little-endian; n, b or nothing: network order."""
+    """Whether the bytes are reversed. h: the recorded host's order; l: little-endian; n, b or none: network order."""
     return letters[:1] == "l" or (letters[:1] == "h" and endian == "<")
 
 
@@ -42,7 +42,7 @@ def _v6(data: bytes, kind: str, is_short: bool) -> str:
 
 
 def _short_v6(data: bytes) -> str:
-    """With the longest run of zero words (two or more, the first of equals) left out."""
+    """Omit the longest run of at least two zero words; the first one if several are equally long."""
     words = [int.from_bytes(data[i : i + 2], "big") for i in range(0, 16, 2)]
     is_mapped = data[:10] == bytes(10) and words[5] == 0xFFFF
     is_isatap = data[8] | 2 == 2 and data[9:12] == b"\x00\x5e\xfe"
@@ -59,7 +59,7 @@ def _short_v6(data: bytes) -> str:
 
 
 def _longest_run(words: list[int]) -> tuple[int, int]:
-    """Length and start of the first of the longest runs of zeros."""
+    """Return the length and start of the first of the longest runs of zeros."""
     best = (0, 0)
     for start in range(len(words)):
         length = 0
@@ -71,11 +71,11 @@ def _longest_run(words: list[int]) -> tuple[int, int]:
 
 
 def _socket_address(data: bytes, kind: str, letters: str, endian: str) -> str:
-    """struct sockaddr_in or sockaddr_in6, with the port when `p` asks for it."""
+    """Return the text of a struct sockaddr_in or sockaddr_in6, with its port if the letters contain `p`."""
     with_port = kind == "I" and letters[:1] == "p"
     rest = letters[1:] if with_port else letters
     is_short = kind == "I" and rest[:1] == "c"
-    # the family is read in the byte order of the reading host
+    # perf reads the family in the byte order of the reading host
     family = int.from_bytes(data[:2], "little")
     port = int.from_bytes(data[2:4], "big")
     if family == _AF_INET:

@@ -1,12 +1,9 @@
-"""A tracepoint's print format -> a Printer, which makes the texts of many samples at once.
+"""A tracepoint's print format as a Printer, which formats many samples at once.
 
-What enters: the expressions of perfdata.tracepoints.print_format. What leaves: a Printer: a
-Python format, and a column of values for each of its conversions. A row of the
-columns goes into the format by one "%": that is as fast as code written for
-the event, and nothing of a file is ever run as code.
+A Printer has a Python format and a column of values for each conversion. The "%" operator applies the format to each row. That is as
+fast as code generated for the event, and nothing in a file is executed.
 
-A file says what is printed, and how often: what a text can come to is
-reckoned before any is made (Printer.fixed, Printer.growth).
+The file determines the text and its length. Printer.fixed and Printer.growth bound the length before any text is made.
 """
 
 from __future__ import annotations
@@ -46,26 +43,28 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.tracepoints.event_format import TraceField
 
-#: makes a value for each row: what a conversion is given
+#: Computes the value of a conversion for each row.
 Column: TypeAlias = Callable[[TraceRows], Iterable[Any]]
-#: (offsets, sizes) of an array in each row
+#: Computes (offsets, sizes) of an array in each row.
 _DataRange: TypeAlias = "Callable[[TraceRows], tuple[NDArray[np.int64], NDArray[np.int64]]]"
 
-_LARGEST: Final = np.uint64(1 << 16)  # no record is longer
+_LARGEST: Final = np.uint64(1 << 16)  # the size limit of records
 
-_ROWS_AT_ONCE: Final = 4096  # the numbers of more rows leave the processor's caches before they are printed
-_WIDEST: Final = 4096  # what the data say of a width is believed up to here
-_MOST_TEXTS: Final = 500  # pieces of text that one sample's is made of
-_MOST_FIXED: Final = 1 << 18  # characters that a sample's text may come to, whatever its data
-_MOST_GROWTH: Final = 256  # and characters for each byte of its data
+_ROWS_AT_ONCE: Final = 4096  # columns of more rows would leave the CPU's caches before they are formatted
+_WIDEST: Final = 4096  # limit for widths that the data contains
+_MOST_TEXTS: Final = 500  # limit for the pieces of one sample's text
+_MOST_FIXED: Final = 1 << 18  # limit for the characters of a sample's text, apart from its data
+_MOST_GROWTH: Final = 256  # limit for the characters for each byte of its data
 _OF_NUMBER: Final = 40  # characters
 
 
 @dataclass(slots=True)
 class Printer:
-    """The texts of one event's samples: what stands in `template`, filled with a row of `columns`.
+    """The texts of one event's samples: `template`, filled with a row of `columns`.
 
-    fixed, growth: a text has no more than `fixed` characters, and `growth` for each byte of its sample's data.
+    Attributes:
+        fixed: the most characters of a text, apart from its data
+        growth: the most further characters for each byte of the sample's data
     """
 
     template: str = ""
@@ -75,7 +74,7 @@ class Printer:
     growth: int = 0
 
     def texts(self, rows: TraceRows) -> list[str]:
-        """The text of each row."""
+        """Return the text of each row."""
         if not self.columns:
             return [self.template % ()] * len(rows)
         texts: list[str] = []
@@ -86,16 +85,15 @@ class Printer:
 
 
 def make_printer(parsed: PrintFormat, runtime: Runtime) -> Printer:
-    """The Printer of a print format.
+    """Return the Printer of a print format.
 
-    Raises PrintFormatError when conversions and arguments do not match, or
-    when it would print more than any sample can be meant to.
+    Raises PrintFormatError if conversions and arguments do not match, or if the text could exceed the limits.
     """
     return _Maker(runtime).make(parsed)
 
 
 class _Maker:
-    """Collects the columns while it goes through the conversions of one event."""
+    """A builder that collects the columns of one event's conversions."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -114,14 +112,18 @@ class _Maker:
         return self._out
 
     def _grow(self, fixed: int, growth: int) -> None:
-        """Note what a conversion adds to the longest text that there can be."""
+        """Add a conversion to the bounds of the text."""
         self._out.fixed += fixed
         self._out.growth += growth
         if self._out.fixed > _MOST_FIXED or self._out.growth > _MOST_GROWTH:
             raise PrintFormatLimitError("it would print more than any sample holds")
 
     def _conversion(self, one: Conversion, arguments: list[Expression]) -> str:
-        """What stands in the template for a conversion; its columns are added to the others. arguments: the last one first."""
+        """Add the columns of a conversion, and return its part of the template.
+
+        Args:
+            arguments: the remaining arguments, last one first
+        """
         if not one.takes_argument:
             return f">{one.kind or one.text[1:]}<".replace("%", "%%")
         stars = [arguments.pop() for _ in range(one.stars) if arguments]
@@ -134,7 +136,7 @@ class _Maker:
         self._grow(one.width, 0)
         if widths:
             self._grow(_WIDEST, 0)
-        # what a text is cut to may be long
+        # a precision that truncates a string may be large
         width = [_as_width(column, int(_LARGEST) if one.kind == "s" and ".*" in one.flags else _WIDEST) for column in widths]
         if one.kind == "s":
             return self._add("%s", self._text(argument, f"%{one.python_flags}s", width))
@@ -160,17 +162,17 @@ class _Maker:
         python = f"%{one.python_flags}{'d' if one.kind in 'diu' else one.kind}"
         if "#" not in one.flags:
             return self._add(python, *width, values)
-        return self._add("%s", lambda rows: [trace_values.alternate(python, row) for row in _zipped(rows, *width, values)])
+        return self._add("%s", lambda rows: [trace_values.alternate(python, row) for row in _zip_columns(rows, *width, values)])
 
     # texts
 
     def _text(self, tree: Expression, python: str, width: list[Column]) -> Column:
-        """The texts of an argument of %s; `python` is its conversion, applied to each piece."""
+        """Return the texts of an argument of %s; `python` is the conversion, which is applied to each piece."""
         self._text_count += 1
         if self._text_count > _MOST_TEXTS:
             raise PrintFormatLimitError(f"more than {_MOST_TEXTS} pieces of text")
         if isinstance(tree, Conditional):
-            return self._either(self._number(tree.condition), self._text(tree.yes, python, width), self._text(tree.no, python, width))
+            return self._choose(self._number(tree.condition), self._text(tree.yes, python, width), self._text(tree.no, python, width))
         if isinstance(tree, (Flags, Symbolic)):
             return self._named(tree, python, width)
         if isinstance(tree, HexBytes):
@@ -181,17 +183,17 @@ class _Maker:
         if ignores_width or (python == "%s" and not width):
             return texts
         if isinstance(tree, DynamicText):
-            # a dynamic string of no length prints nothing at all, not even the width
-            return lambda rows: [python % row if row[-1] else "" for row in _zipped(rows, *width, texts)]
-        return lambda rows: [python % row for row in _zipped(rows, *width, texts)]
+            # a dynamic string of length zero prints nothing, not even its width
+            return lambda rows: [python % row if row[-1] else "" for row in _zip_columns(rows, *width, texts)]
+        return lambda rows: [python % row for row in _zip_columns(rows, *width, texts)]
 
-    def _either(self, condition: NumberColumn, yes: Column, no: Column) -> Column:
+    def _choose(self, condition: NumberColumn, yes: Column, no: Column) -> Column:
         return lambda rows: [
             if_so if holds else otherwise for holds, if_so, otherwise in zip(condition(rows).tolist(), yes(rows), no(rows), strict=True)
         ]
 
     def _named(self, tree: Flags | Symbolic, python: str, width: list[Column]) -> Column:
-        """__print_flags() and __print_symbolic(): each name goes through the conversion."""
+        """Return the names of __print_flags() and __print_symbolic(), each formatted by the conversion."""
         longest = max((len(name) for _, name in tree.names), default=0) + (_WIDEST if width else widest(python))
         if isinstance(tree, Flags):
             self._grow(min(len(tree.names), 64) * (longest + len(tree.delimiter)) + _OF_NUMBER, 0)
@@ -201,7 +203,7 @@ class _Maker:
             word = trace_values.symbol_words(tree)
         number = self._number(tree.value)
         if width:
-            return lambda rows: [word(value, python, tuple(rest)) for value, *rest in _zipped(rows, _listed(number), *width)]
+            return lambda rows: [word(value, python, tuple(rest)) for value, *rest in _zip_columns(rows, _listed(number), *width)]
         return _worded(number, Words(lambda value: word(value, python, ())))
 
     def _hex_bytes(self, tree: HexBytes) -> Column:
@@ -227,7 +229,7 @@ class _Maker:
         return texts
 
     def _plain_text(self, tree: Expression) -> tuple[Column, bool]:
-        """Texts, and whether the conversion's width has no say in them."""
+        """Return the texts, and whether the conversion's width does not apply to them."""
         if isinstance(tree, Atom):
             self._grow(len(tree.text), 0)
             return _same(tree.text), False
@@ -270,30 +272,32 @@ class _Maker:
         is_field = isinstance(item, FieldValue)
         wants_field = kind != "h" and not (kind in "Ii" and letters[1:2] == "S")
         if data_range is None or (wants_field and not is_field) or (kind == "h" and is_field):
-            return _same(_wrong_argument(item, letters))
+            return _same(_argument_error(item, letters))
         return self._pointed(kind, letters, data_range, width)
 
     def _pointed(self, kind: str, suffix: str, data_range: _DataRange, width: list[NumberColumn]) -> Column:
-        """The data of a range, in the words for its kind."""
+        """Return the data of a range in its kind's format."""
         if kind == "h":
             self._grow(0, 3)
             length = width[0] if width else lambda rows: np.ones(len(rows), np.uint64)
-            return lambda rows: [trace_values.dump(data, suffix) for data in _shortened(rows, data_range, length)]
+            return lambda rows: [trace_values.dump(data, suffix) for data in _truncate(rows, data_range, length)]
         if kind in "Mm":
-            return lambda rows: [trace_values.mac(data, suffix) if size == 6 else "INVALIDMAC" for data, size in _sized(rows, data_range)]
+            return lambda rows: [
+                trace_values.mac(data, suffix) if size == 6 else "INVALIDMAC" for data, size in _read_sized(rows, data_range)
+            ]
         if kind == "U":
             return lambda rows: [
-                trace_values.uuid(data, suffix) if size == 16 else "INVALIDUUID" for data, size in _sized(rows, data_range)
+                trace_values.uuid(data, suffix) if size == 16 else "INVALIDUUID" for data, size in _read_sized(rows, data_range)
             ]
-        return lambda rows: [self._runtime.address(data, suffix) for data, _ in _sized(rows, data_range)]
+        return lambda rows: [self._runtime.address(data, suffix) for data, _ in _read_sized(rows, data_range)]
 
     def _data_range(self, tree: Expression) -> _DataRange | None:
-        """Where an array is in the raw data."""
+        """Return the position of an array in the raw data."""
         if isinstance(tree, DynamicArray):
             return lambda rows: rows.data_range(tree.field)
         if not isinstance(tree, FieldValue) or tree.field is None:
             return None
-        # offsets beyond the longest record are all alike
+        # all offsets beyond the longest record are equivalent
         offset, size = min(tree.field.offset, int(_LARGEST)), min(tree.field.size, int(_LARGEST))
         return lambda rows: (np.full(len(rows), offset, np.int64), np.full(len(rows), size, np.int64))
 
@@ -313,17 +317,17 @@ def _worded(values: NumberColumn, words: Words[int]) -> Column:
     return lambda rows: map(words.__getitem__, values(rows).tolist())
 
 
-def _zipped(rows: TraceRows, *columns: Column) -> Iterable[tuple[Any, ...]]:
+def _zip_columns(rows: TraceRows, *columns: Column) -> Iterable[tuple[Any, ...]]:
     return zip(*(column(rows) for column in columns), strict=True)
 
 
 def _as_width(values: NumberColumn, most: int) -> Column:
-    """A width that the data say: as C takes it, a negative one means the left side."""
+    """Return a width from the data; as in C, a negative width aligns to the left."""
     return _listed(lambda rows: np.clip(signed(values(rows), 32), -most, most))
 
 
 def _strings(rows: TraceRows, one: TraceField, words: Words[bytes]) -> Iterable[str]:
-    """Dynamic strings; one that is not ended within its range runs on to the sample's end."""
+    """Return dynamic strings. A string without a NUL in its range continues to the sample's end."""
     offsets, lengths = rows.data_range(one)
     data = rows.slices(offsets, lengths)
     unended = [i for i, piece in enumerate(data) if piece and piece[-1] and b"\0" not in piece]
@@ -332,26 +336,26 @@ def _strings(rows: TraceRows, one: TraceField, words: Words[bytes]) -> Iterable[
     return map(words.__getitem__, data)
 
 
-def _sized(rows: TraceRows, data_range: _DataRange) -> Iterable[tuple[bytes, int]]:
-    """The bytes of a range, and how many the format says there are."""
+def _read_sized(rows: TraceRows, data_range: _DataRange) -> Iterable[tuple[bytes, int]]:
+    """Yield the bytes of a range, and its size by the format."""
     offsets, sizes = data_range(rows)
     return zip(rows.slices(offsets, sizes), sizes.tolist(), strict=True)
 
 
-def _shortened(rows: TraceRows, data_range: _DataRange, length: NumberColumn) -> list[bytes]:
+def _truncate(rows: TraceRows, data_range: _DataRange, length: NumberColumn) -> list[bytes]:
     offsets, sizes = data_range(rows)
     return rows.slices(offsets, np.minimum(sizes, unsigned(length(rows), 32).astype(np.int64)))
 
 
-# numbers of an argument's kind in the text of perf's library
+# how perf's library names the kinds of arguments in messages
 _KINDS: Final = {
     Atom: 1, FieldValue: 2, Flags: 3, Symbolic: 4, HexBytes: 5, NumberArray: 6, Cast: 7, DynamicText: 8, DynamicArray: 10, Operation: 11,
     Conditional: 11, Element: 11, DynamicLength: 14,
 }  # fmt: skip
 
 
-def _wrong_argument(tree: Expression, letters: str) -> str:
-    """What is printed for an address, UUID or dump of something that is not in the data."""
+def _argument_error(tree: Expression, letters: str) -> str:
+    """Return the text for an address, UUID or dump whose argument is not in the data."""
     kind = _KINDS[type(tree)]
     if letters[0] in "Ii":
         if letters[1:2] == "S":

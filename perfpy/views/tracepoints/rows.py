@@ -1,9 +1,6 @@
-"""The raw data of many samples of one tracepoint: their fields as columns.
+"""The raw data of many samples of one tracepoint, with their fields as columns.
 
-What enters: the bytes in which the raw data lie, and where each sample's
-begin and end there. What leaves: numpy columns of numbers, lists of bytes.
-Nothing is read from beyond a sample's end: what is not there is 0 or empty,
-whatever offsets and sizes the tracepoint's format claims.
+Nothing is read beyond a sample's end: missing data is 0 or empty, whatever offsets and sizes the tracepoint's format claims.
 """
 
 from __future__ import annotations
@@ -18,14 +15,20 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.tracepoints.event_format import TraceField
 
-#: sizes that numbers have
+#: valid sizes of numbers
 NUMBER_SIZES: Final = (1, 2, 4, 8)
-_SHORT: Final = 256  # bytes: longer strings are rare, and mostly NULs
-_LARGEST: Final = 1 << 16  # no record is longer: an offset beyond that is in none
+_SHORT: Final = 256  # bytes; longer strings are rare and consist mostly of NULs
+_LARGEST: Final = 1 << 16  # the size limit of records; larger offsets are in no record
 
 
 class TraceRows:
-    """Raw data, a row each. values: uint8; starts, sizes: int64; endian: "<" or ">"."""
+    """Raw data, one row for each sample.
+
+    Args:
+        values: uint8
+        starts, sizes: int64; the position of each row in `values`
+        endian: "<" or ">"
+    """
 
     def __init__(self, values: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], endian: str) -> None:
         self.endian = endian
@@ -39,11 +42,11 @@ class TraceRows:
         return len(self.sizes)
 
     def part(self, first: int, end: int) -> TraceRows:
-        """Some rows that follow each other."""
+        """Return consecutive rows."""
         return TraceRows(self._values, self._starts[first:end], self.sizes[first:end], self.endian)
 
     def number(self, offset: int, size: int) -> NDArray[np.uint64]:
-        """The unsigned number at an offset of each row; 0 where it is not inside, or of a size that no number has."""
+        """Return the unsigned number at an offset of each row; 0 if it is not inside the row, or `size` is invalid."""
         if size not in NUMBER_SIZES or not 0 <= offset <= _LARGEST:
             return np.zeros(len(self), np.uint64)
         if offset + size <= self._shortest:
@@ -51,7 +54,7 @@ class TraceRows:
         return self.number_at(np.full(len(self), offset, np.int64), size)
 
     def number_at(self, offsets: NDArray[np.int64], size: int) -> NDArray[np.uint64]:
-        """The unsigned number at an offset of its own in each row; 0 where it is not inside, or of a size that no number has."""
+        """Return the unsigned number at each row's own offset; 0 if it is not inside the row, or `size` is invalid."""
         numbers = np.zeros(len(self), np.uint64)
         if size in NUMBER_SIZES:
             inside = np.flatnonzero((offsets >= 0) & (offsets + size <= self.sizes))
@@ -60,12 +63,12 @@ class TraceRows:
         return numbers
 
     def _at_every_byte(self, dtype: str) -> NDArray[Any]:
-        """The bytes as numbers of some type, one beginning at each byte."""
+        """Return the bytes as numbers of a type, one starting at each byte."""
         kind = np.dtype(self.endian + dtype)
         return np.ndarray((len(self._values) - kind.itemsize + 1,), kind, np.ascontiguousarray(self._values), strides=(1,))
 
     def data_range(self, field: TraceField) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(offsets, lengths) of the data that a dynamic field points to; length 0 where they are not all there."""
+        """Return offsets and lengths of the data of a dynamic field; length 0 if it is incomplete."""
         if field not in self._data_ranges:
             word = self.number(field.offset, field.size).astype(np.int64)
             offset = word & 0xFFFF
@@ -76,7 +79,7 @@ class TraceRows:
         return self._data_ranges[field]
 
     def strings(self, offset: int, size: int) -> list[bytes]:
-        """Up to so many bytes from an offset on, of each row, perhaps without the NULs at their end."""
+        """Return up to `size` bytes from an offset of each row, possibly without trailing NULs."""
         offset, size = min(offset, _LARGEST), min(size, _LARGEST)
         if 0 < size <= _SHORT and offset + size <= self._shortest:
             texts: list[bytes] = self._at_every_byte(f"S{size}")[self._starts + offset].tolist()
@@ -84,7 +87,7 @@ class TraceRows:
         return self.slices(np.full(len(self), offset, np.int64), np.full(len(self), size, np.int64))
 
     def slices(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[bytes]:
-        """Some bytes of each row; none from beyond its end."""
+        """Return a slice of each row, truncated at the row's end."""
         first = np.minimum(offsets, self.sizes)
         starts = self._starts + first - self._low
         data = self._bytes
@@ -93,7 +96,7 @@ class TraceRows:
 
     @cached_property
     def raws(self) -> list[bytes]:
-        """Each row's bytes."""
+        """Return the bytes of each row."""
         return self.slices(np.zeros(len(self), np.int64), self.sizes)
 
     @cached_property
@@ -102,6 +105,6 @@ class TraceRows:
 
     @cached_property
     def _bytes(self) -> bytes:
-        """What lies between the first and the last row, these included."""
+        """The bytes from the first to the last row."""
         end = int((self._starts + self.sizes).max()) if len(self) else 0
         return self._values[self._low : end].tobytes()

@@ -1,7 +1,6 @@
-"""The words for single values in tracepoints' texts: strings, masks, flags, addresses, functions.
+"""The text of single values of tracepoints: strings, masks, flags, addresses, functions.
 
-What enters: bytes or numbers of one sample. What leaves: their text, as perf's
-library writes it. Texts are latin-1 strings: a character a byte of the data.
+Texts are those of perf's library, as latin-1 strings: each character is a byte of the data.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.tracepoints.print_tree import Flags, Symbolic
 
-    #: names a kernel address: (function, its start), or None
+    #: Finds the function at a kernel address, and its start.
     FunctionResolver: TypeAlias = Callable[[int], tuple[str, int] | None]
 
 _Key = TypeVar("_Key")
 
 _CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _CACHE_LIMIT: Final = 1 << 14
-_CACHED_SIZE: Final = 512  # longer ones are seldom the same twice
+_CACHED_SIZE: Final = 512  # bytes; longer values rarely repeat
 _MOST_FLAGS: Final = 1024
 _ALL: Final = (1 << 64) - 1
-#: names that some formats leave in place of their numbers
+#: names that some formats contain instead of their numbers
 _KNOWN_NAMES: Final = {
     "HI_SOFTIRQ": 0, "TIMER_SOFTIRQ": 1, "NET_TX_SOFTIRQ": 2, "NET_RX_SOFTIRQ": 3, "BLOCK_SOFTIRQ": 4, "IRQ_POLL_SOFTIRQ": 5,
     "TASKLET_SOFTIRQ": 6, "SCHED_SOFTIRQ": 7, "HRTIMER_SOFTIRQ": 8, "RCU_SOFTIRQ": 9, "HRTIMER_NORESTART": 0, "HRTIMER_RESTART": 1,
@@ -38,7 +37,7 @@ _KNOWN_NAMES: Final = {
 
 
 class Words(dict[_Key, str], Generic[_Key]):
-    """The words for values, each made when it is first asked for. What it keeps is bounded."""
+    """A bounded cache of the texts of values."""
 
     def __init__(self, make: Callable[[_Key], str]) -> None:
         super().__init__()
@@ -54,9 +53,10 @@ class Words(dict[_Key, str], Generic[_Key]):
 
 
 class Runtime:
-    """What the texts of all tracepoints of a file share: byte order, the kernel's names, words made before.
+    """The state that the tracepoints of a file share: byte order, kernel symbols and strings, cached texts.
 
-    warn: is told in one line what is left out of the texts, and why.
+    Args:
+        warn: gets one line about omitted text and the reason
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Runtime:
         strings: Mapping[int, str] | None = None,
         warn: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """strings: the kernel's format strings by address (printk_formats), surrogates escaped."""
+        """Set the state; `strings`: the kernel's format strings by address (printk_formats), with surrogate escapes."""
         self.endian = endian
         self.long_size = long_size
         self.warn = warn
@@ -83,22 +83,22 @@ class Runtime:
         return mask if self.endian == ">" else mask[::-1]
 
     def kernel_string(self, address: int) -> str:
-        """The string that a pointer into the kernel points to."""
-        known = self._strings.get(address)
-        return f"{address:x}" if known is None else latin(known)
+        """Return the string at a kernel address."""
+        string = self._strings.get(address)
+        return f"{address:x}" if string is None else latin(string)
 
     def _function(self, address: int) -> str:
-        """A kernel function's name, or the address."""
-        found = self._resolve(address) if self._resolve else None
-        return found[0] if found else f"0x{address:x}"
+        """Return the kernel function at an address, or the address."""
+        function = self._resolve(address) if self._resolve else None
+        return function[0] if function else f"0x{address:x}"
 
     def _symbol_offset(self, address: int) -> str:
-        """A kernel function's name and the offset in it, or the address."""
-        found = self._resolve(address) if self._resolve else None
-        return f"{found[0]}+0x{address - found[1]:x}" if found else f"0x{address:x}"
+        """Return the kernel function at an address with the offset, or the address."""
+        function = self._resolve(address) if self._resolve else None
+        return f"{function[0]}+0x{address - function[1]:x}" if function else f"0x{address:x}"
 
     def read(self, raw: bytes, offset: int, size: int) -> int:
-        """The unsigned number at an offset; 0 when it does not fit the data or has an odd size."""
+        """Return the unsigned number at an offset; 0 if it exceeds the data or its size is invalid."""
         code = _CODES.get(size)
         if code is None or offset + size > len(raw):
             return 0
@@ -106,14 +106,14 @@ class Runtime:
         return value
 
     def address(self, data: bytes, suffix: str) -> str:
-        """%pI4, %pi4, %pI6, %pi6, %pI6c, %pIS and their letters"""
+        """Return the text of %pI4, %pi4, %pI6, %pi6, %pI6c, %pIS and their further letters."""
         from perfpy.views.tracepoints.ip_address import internet_address
 
         return internet_address(data, suffix, self.endian)
 
 
 def latin(text: str) -> str:
-    """A text of UTF-8 with escaped surrogates as one character a byte."""
+    """Encode a text as UTF-8 with surrogate escapes, one character for each byte."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
@@ -121,31 +121,32 @@ def latin(text: str) -> str:
 
 
 def c_string(data: bytes) -> str:
-    """The text up to the first NUL."""
+    """Return the text up to the first NUL."""
     return data.partition(b"\0")[0].decode("latin-1")
 
 
 def _bitmask(data: bytes) -> str:
-    """A bit mask, the highest bits first, in hexadecimal words of 32 bits."""
+    """Return a bit mask as hexadecimal words of 32 bits, highest bits first."""
     return ",".join(data[max(i - 4, 0) : i].hex() for i in range(len(data) % 4 or 4, len(data) + 1, 4)) if data else ""
 
 
 def _cpumask(data: bytes) -> str:
-    """A bit mask, the lowest bits first, as a list of ranges."""
+    """Return a bit mask as a list of ranges."""
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     edges = np.flatnonzero(np.diff(bits, prepend=np.uint8(0), append=np.uint8(0))).tolist()
     return ",".join([str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in zip(edges[::2], edges[1::2], strict=True)])
 
 
 def hexadecimal(data: bytes, delimiter: str) -> str:
-    """Each byte's two digits."""
+    """Return two digits for each byte."""
     return data.hex(delimiter) if delimiter else data.hex()
 
 
 def number_array(data: bytes, count: int, size: int) -> str:
-    """{0x1,0x2}; perf reads the elements in the byte order of its own host, and so a little-endian one's here.
+    """Return {0x1,0x2}. perf reads the elements in the byte order of its host, so this reads them as little-endian.
 
-    data: from the array's start to the end of the sample.
+    Args:
+        data: from the array's start to the end of the sample
     """
     if size not in _CODES:
         return "{" + ",".join(f"BAD SIZE:{size} 0x{byte:x}" for byte in data[:count]) + "}"
@@ -157,7 +158,7 @@ def number_array(data: bytes, count: int, size: int) -> str:
 
 
 def flag_words(tree: Flags) -> Callable[[int, str, tuple[int, ...]], str]:
-    """What names the bits of a value: (value, the conversion of each name, its width if the data say it) -> text."""
+    """Return a function that names the bits of a value: (value, the names' conversion, the width if it is in the data) -> text."""
     names = _distinct_masks((_name_value(value), name) for value, name in tree.names)
     if len(names) > _MOST_FLAGS:
         raise PrintFormatLimitError(f"{len(names)} flags, of 64 bits")
@@ -179,7 +180,7 @@ def flag_words(tree: Flags) -> Callable[[int, str, tuple[int, ...]], str]:
 
 
 def _distinct_masks(names: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The first of each mask: a second one finds its bits taken."""
+    """Return the first name of each mask: further names for its bits are never used."""
     first: dict[int, str] = {}
     for mask, name in names:
         first.setdefault(mask, name)
@@ -187,7 +188,7 @@ def _distinct_masks(names: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def symbol_words(tree: Symbolic) -> Callable[[int, str, tuple[int, ...]], str]:
-    """What names a value: (value, the conversion of its name, its width if the data say it) -> text."""
+    """Return a function that names a value: (value, the name's conversion, the width if it is in the data) -> text."""
     names: dict[int, str] = {}
     for value, name in tree.names:
         names.setdefault(_name_value(value) & _ALL, name)
@@ -200,7 +201,7 @@ def symbol_words(tree: Symbolic) -> Callable[[int, str, tuple[int, ...]], str]:
 
 
 def _name_value(text: str) -> int:
-    """The number of a flag's or symbol's value text; -1 for a name that nobody knows."""
+    """Return the number in the text of a flag or symbol; -1 for an unknown name."""
     return number(text) if text[:1].isdigit() else _KNOWN_NAMES.get(text, -1)
 
 
@@ -208,7 +209,7 @@ def _name_value(text: str) -> int:
 
 
 def alternate(python: str, values: tuple[int, ...]) -> str:
-    """C's '#' flag: none of it for 0, and a single 0 before octal digits."""
+    """Adjust a conversion with C's '#' flag: no prefix for 0, and a single 0 before octal digits."""
     if not values[-1] or python[-1] not in "xX":
         python = python.replace("#", "")
         return (python % values).replace(" 0", "00") if values[-1] and python[-1] == "o" else python % values
@@ -216,19 +217,19 @@ def alternate(python: str, values: tuple[int, ...]) -> str:
 
 
 def pointer(value: int) -> str:
-    """%p of C's library."""
+    """Return the text of %p in the C library."""
     return f"0x{value:x}" if value else "(nil)"
 
 
 def mac(data: bytes, suffix: str) -> str:
-    """%pM, %pm, %pMF, %pMR, %pmR of six bytes"""
+    """Return the text of %pM, %pm, %pMF, %pMR or %pmR for six bytes."""
     if suffix[1:] == "R":
         data = data[::-1]
     return data.hex() if suffix[0] == "m" else data.hex("-" if suffix[1:] == "F" else ":")
 
 
 def uuid(d: bytes, suffix: str) -> str:
-    """%pUb, %pUB, %pUl, %pUL of sixteen bytes"""
+    """Return the text of %pUb, %pUB, %pUl or %pUL for sixteen bytes."""
     if suffix[1:] in ("l", "L"):
         d = d[3::-1] + d[5:3:-1] + d[7:5:-1] + d[8:]
     text = "-".join(part.hex() for part in (d[:4], d[4:6], d[6:8], d[8:10], d[10:]))
@@ -236,5 +237,5 @@ def uuid(d: bytes, suffix: str) -> str:
 
 
 def dump(data: bytes, suffix: str) -> str:
-    """%ph, %phC, %phD, %phN"""
+    """Return the text of %ph, %phC, %phD or %phN."""
     return hexadecimal(data, {"C": ":", "D": "-", "N": ""}.get(suffix[1:], " "))

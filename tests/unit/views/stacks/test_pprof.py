@@ -13,7 +13,7 @@ import pytest
 
 from perfpy.analysis.stacks.code_sites import CodeSites, FileMapping
 from perfpy.cli import run
-from perfpy.views.stacks.pprof import Circumstances, pprof
+from perfpy.views.stacks.pprof import Metadata, pprof
 from tests.builders.annotated import spin_with_lines
 from tests.builders.stacks import stacks
 from tests.builders.viewers import consumed
@@ -30,7 +30,7 @@ console.log(JSON.stringify(profile.sample.map(s => [s.locationId.map(i => site[i
 
 
 def test_pprof_decodes_to_the_profile_that_went_in() -> None:
-    fields = list(protobuf(gzip.decompress(pprof([stacks(PROFILE, "cycles"), stacks("x;y 1", "faults")], Circumstances(start=5)))))
+    fields = list(protobuf(gzip.decompress(pprof([stacks(PROFILE, "cycles"), stacks("x;y 1", "faults")], Metadata(start=5)))))
     strings = [value.decode() for number, value in fields if number == 6]
     functions = {dict(protobuf(v))[1]: strings[dict(protobuf(v))[2]] for n, v in fields if n == 5}
     assert [strings[dict(protobuf(v))[1]] for n, v in fields if n == 1] == ["cycles samples", "cycles", "faults samples", "faults"]

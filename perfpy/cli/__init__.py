@@ -1,30 +1,36 @@
-"""The command line: how one is run, and the one error handler.
+"""Run a command line, and handle its errors.
 
-What enters: `sys.argv`. What leaves: an exit status. perf's own are kept: 129
-for a wrong command line, 255 for a failure, 130 after Ctrl-C, 141 when the
-reader of a pipe went away, otherwise what the command returns (the workload's
-status). Ctrl-C ends a command at once and in silence, as it ends perf, from
-the first line of the script `perfpy` on: an exception could come in the middle
-of an import, whose modules then tell of anything but Ctrl-C. What has
-something to complete or to remove catches the signal itself, for as long as it
-has (record, stat, files of results). A failure is one line on stderr, `perfpy COMMAND: what, where, what to
-try`; PERFPY_DEBUG=1 shows the traceback too. A command is imported when it is
-called, and click only for help and for lines that name no command.
+Exit statuses are perf's: 129 for a wrong command line, 255 for a failure, 130 after Ctrl-C, 141 if the reader of a pipe is gone,
+otherwise the command's (the workload's status). A failure is one line on stderr, `perfpy COMMAND: what, where, what to try`;
+PERFPY_DEBUG=1 adds the traceback.
 
-The start of `list`, `stat` and `report --header-only` is measured against
-perf's own, and importing the standard library's typing, re, contextlib and
-enum would be a third of it. So the modules that these load keep three rules,
-which tests/test_architecture.py holds:
+Ctrl-C ends a command at once and silently, as it ends perf, from the first line of the script `perfpy` on. An exception could
+interrupt an import, whose modules then fail in other ways. Code that must complete or remove something catches the signal
+itself for that time (record, stat, result files). A command is imported when it is called, and click only for help and for
+lines without a command.
 
-  - names for annotations come from an import that only type checkers read, for
-    which they know this idiom (`from typing import TYPE_CHECKING` is an import):
+The start of `list`, `stat` and `report --header-only` is measured against perf's. Importing the standard library's typing, re,
+contextlib and enum would be a third of it. Modules that these commands load therefore keep three rules, which
+tests/test_architecture.py checks:
+
+  - names for annotations come from an import for type checkers only, by
+    this idiom (`from typing import TYPE_CHECKING` is an import):
 
         TYPE_CHECKING = False  # see perfpy.cli
         if TYPE_CHECKING:
             from typing import Any, Final
 
   - a small value is a class with __slots__ or perfpy.abi.startup's NamedTuple, not typing's or a dataclass;
-  - what only some calls need is imported in the function that needs it.
+  - imports that only some calls need stand in the function that needs them.
+
+Modules:
+
+commands            the table of commands; each command has a module or folder of its name
+global_options      options before the command
+group               --help, and lines without a known command
+line                what all commands share
+features            perf's features, for version and check
+topics              pages of `perfpy help TOPIC`; api_map: `perfpy help api`
 """
 
 from __future__ import annotations
@@ -50,37 +56,36 @@ _OBJECTS_BEFORE_COLLECTION = 50_000
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command line (default: the process's own) and exit the process.
 
-    Two things are for the start-up time, of which a short command has little
-    else: garbage is collected less often, and at the end the memory is left
-    to the operating system instead of being taken apart object by object.
+    Garbage is collected less often, and the memory is left to the operating system at the end: short commands would spend much of
+    their time on both.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     _set_ctrl_c(raises=False)
     status = run(sys.argv[1:] if args is None else args, owns_process=True)
     _leave_pager()
-    atexit._run_exitfuncs()  # noqa: SLF001  # what os._exit leaves out: temporary files, above all
+    atexit._run_exitfuncs()  # noqa: SLF001  # os._exit skips these; they remove temporary files
     sys.stderr.flush()
     os._exit(status)
 
 
 def _leave_pager() -> None:
-    """Show what is held for a pager, or wait until the person leaves it."""
+    """Show text held for a pager, or wait until the person leaves the pager."""
     if pager := sys.modules.get("perfpy.cli.line.pager"):
         pager.finish()
 
 
 def _set_ctrl_c(*, raises: bool) -> None:
-    """Let it end the process, as perf does, or raise; where it is ignored (a job of a script, in the background) it stays so."""
-    import _signal  # type: ignore[import-not-found]  # what signal makes enums of, which takes as long as a header does
+    """Let Ctrl-C end the process, as perf does, or raise. An ignored Ctrl-C (a background job of a script) stays ignored."""
+    import _signal  # type: ignore[import-not-found]  # signal wraps it in enums, which takes as long as printing a header
 
     if _signal.getsignal(_signal.SIGINT) in (_signal.default_int_handler, _signal.SIG_DFL):
         _signal.signal(_signal.SIGINT, _signal.default_int_handler if raises else _signal.SIG_DFL)
 
 
 def run(args: Sequence[str], *, owns_process: bool = False) -> int:
-    """Run a command line and return its exit status; whatever goes wrong is told on stderr in one line.
+    """Run a command line and return its exit status; print any error on stderr in one line.
 
-    owns_process: the process is there for this line alone, so what Ctrl-C does is set as the command wants it.
+    owns_process: the process exists for this line only, so the command's treatment of Ctrl-C is set.
     """
     _prepare_streams()
     name = ""
@@ -99,7 +104,7 @@ def run(args: Sequence[str], *, owns_process: bool = False) -> int:
 
 
 def _options_before_command(args: Sequence[str]) -> tuple[Sequence[str], int | None]:
-    """The arguments from the command on, and the exit status where the options before it are all that was asked."""
+    """Return the arguments from the command on, and the exit status if the options before it complete the line."""
     if not args or not args[0].startswith("-"):
         return args, None
     from perfpy.cli import global_options
@@ -120,18 +125,18 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
         return load(name).run(name, args[1:])
     from perfpy.cli import group  # click: 30 ms
 
-    return group.run([*args])  # `list` may be the command's module here
+    return group.run([*args])  # the attribute `list` may be the command's module
 
 
 def _prepare_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us: its number must not become that of a file of ours
-            nowhere = os.open(os.devnull, os.O_RDWR)  # a workload does not get it
+        if getattr(sys, name) is None:  # The parent closed it. Its number must not be reused by a file of ours.
+            nowhere = os.open(os.devnull, os.O_RDWR)  # not inherited by a workload
             setattr(sys, name, open(nowhere, mode))  # noqa: SIM115  # for the life of the process
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # names of files and symbols leave as they came: bytes
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # Names of files and symbols keep their bytes.
             if stream.isatty():
                 from perfpy.untrusted.terminal import guarded
 
@@ -139,7 +144,7 @@ def _prepare_streams() -> None:
 
 
 def _failed(name: str, error: Exception) -> int:
-    """Say what went wrong; the exit status that goes with it. name: the command, or ""."""
+    """Print the error, and return its exit status. name is the command, or ""."""
     if isinstance(error, BrokenPipeError):
         return _reader_gone()
     if isinstance(error, OSError) and error.errno in _FULL and not error.filename:
@@ -166,11 +171,11 @@ def _explain(error: Exception) -> tuple[str, int]:
         return (f"{error.filename}: " if error.filename else "") + error.strerror, PerfError.exit_code
     if isinstance(error, MemoryError):
         return "out of memory", PerfError.exit_code
-    return f"internal error: {type(error).__name__}: {error}; PERFPY_DEBUG=1 shows where", PerfError.exit_code
+    return f"internal error: {type(error).__name__}: {error}; PERFPY_DEBUG=1 prints the traceback", PerfError.exit_code
 
 
 def _flush(name: str, status: int) -> int:
-    """Bring out what is still buffered: the reader of a pipe may be gone, the disk may be full."""
+    """Flush standard output: the reader of a pipe may be gone, or the disk full."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -180,10 +185,10 @@ def _flush(name: str, status: int) -> int:
 
 def _reader_gone() -> int:
     _discard_output()
-    return 141  # as a process that SIGPIPE ended
+    return 141  # the status of a process ended by SIGPIPE
 
 
 def _discard_output() -> None:
-    """Keep the interpreter from flushing again what cannot be written."""
+    """Keep the interpreter from flushing standard output again."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

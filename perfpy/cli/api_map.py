@@ -1,8 +1,4 @@
-"""`perfpy help api`: the map of what `import perfpy` gives.
-
-What enters: the public names. What leaves: lines of text, a name each, with the
-first sentence of its docstring; pydoc tells the rest.
-"""
+"""`perfpy help api`: every public name of `import perfpy`, with the first sentence of its docstring."""
 
 from __future__ import annotations
 
@@ -20,14 +16,14 @@ _WIDTH: Final = 110
 
 
 def api_lines() -> Iterator[str]:
-    """The map: functions, then classes with their members, then the errors."""
+    """Yield the lines: functions, then classes with their members, then the errors."""
     things = {name: getattr(perfpy, name) for name in perfpy.__all__ if not name.startswith("_")}
-    yield "import perfpy; `python -m pydoc perfpy.NAME` tells all about one name."
+    yield "import perfpy; `python -m pydoc perfpy.NAME` shows the full documentation of a name."
     yield "\nFunctions\n"
     for name, thing in things.items():
         if inspect.isfunction(thing):
             yield from _entry(f"  {name}{_parameters(thing)}", thing)
-    yield "\nClasses: what functions return, and counters to open"
+    yield "\nClasses: results of functions, and counters to open"
     for name, thing in things.items():
         if inspect.isclass(thing):
             yield ""
@@ -42,7 +38,7 @@ def api_lines() -> Iterator[str]:
 
 
 def _fields(thing: Any) -> tuple[str, ...]:
-    """Those of a named tuple."""
+    """Return the fields of a named tuple; () for other classes."""
     return tuple(thing._fields) if issubclass(thing, tuple) and hasattr(thing, "_fields") else ()
 
 
@@ -60,7 +56,7 @@ def _parameters(function: Any) -> str:
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that the class itself has, and says something of."""
+    """Yield the public methods and properties that the class itself defines and documents."""
     for name, value in vars(thing).items():
         if (
             not name.startswith("_")

@@ -1,7 +1,7 @@
-"""`perfpy archive`: the files that a recording needs in one file, to be read on another machine.
+"""`perfpy archive`: pack the files that a recording needs, to read it on another machine, or unpack them.
 
-What enters: a recording, or with --unpack an archive. What leaves: RECORDING.tar.bz2 of what the build-id cache has of the
-files that samples and call chains fell into (and of those that are still where they were); or these files in the cache.
+The archive, RECORDING.tar.bz2, has the build-id cache's copies of the files that samples and callchains hit. Files that the cache
+lacks are added to it first if they still exist.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SUFFIX = ".tar.bz2"
 _SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manually wherever you need to run 'perf report' on."
 
 
-_LACKING = {"--all": "take the recording beside the archive, or record --self-contained"}
+_LACKING = {"--all": "copy the recording along with the archive, or use record --self-contained"}
 
 
 class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
-    """What the command takes."""
+    """Options of `perfpy archive`."""
 
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data); with --unpack: the archive", metavar="<file>")
 
@@ -38,7 +38,7 @@ class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
 
 
 def run(asked: ArchiveCommandOptions) -> int:
-    """Put the files that a recording needs (default: perf.data) into FILE.tar.bz2, or with --unpack into the build-id cache."""
+    """Pack the files that a recording needs (default: perf.data) into FILE.tar.bz2; with --unpack add them to the build-id cache."""
     from perfpy.cli.line.perfconfig import load
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
@@ -72,7 +72,7 @@ def _pack(name: str, cache: BuildIdCache, asked: ArchiveCommandOptions) -> int:
 
 
 def _entries(recording: Recording) -> list[HeaderBuildId]:
-    """The files that were hit, as a table of build-ids has them."""
+    """Return the hit files as entries of a build-id table."""
     from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
     from perfpy.analysis.samples.hit_dsos import hit_dsos
@@ -88,10 +88,10 @@ def _entries(recording: Recording) -> list[HeaderBuildId]:
 
 
 def _only_archive() -> str:
-    """The archive in this folder."""
+    """Return the only archive in this folder. Raises PerfError if there is not exactly one."""
     names = sorted(name for name in os.listdir(".") if name.startswith("perf") and name.endswith(_SUFFIX))
     if len(names) != 1:
-        raise PerfError(f"{', '.join(names) or 'no archive'} here: name the one to unpack")
+        raise PerfError(f"{', '.join(names) or 'no archive'} in this directory; name the archive to unpack")
     return names[0]
 
 
@@ -108,10 +108,10 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
     except ForeignFolderError:
         raise
     except (tarfile.TarError, EOFError) as error:
-        raise BadPerfDataError(name, str(error) or "cut short", remedy="make it again: perfpy archive perf.data") from None
+        raise BadPerfDataError(name, str(error) or "truncated archive", remedy="create it again with perfpy archive perf.data") from None
     for one in refused:
-        print(one_line(f"Warning: {name}: {one}: left out"), file=sys.stderr)
-    print(f"{count} files are in {cache.folder}")
+        print(one_line(f"Warning: {name}: {one}: skipped"), file=sys.stderr)
+    print(f"unpacked {count} files into {cache.folder}")
     return 0
 
 

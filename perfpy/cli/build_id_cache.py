@@ -1,8 +1,4 @@
-"""`perfpy buildid-cache`: look after the files that are kept by build-id.
-
-What enters: perf buildid-cache's options. What leaves: changes in perf's cache;
-lists on stdout, and on stderr what could not be done.
-"""
+"""`perfpy buildid-cache`: add, remove and list the files of the build-id cache."""
 
 from __future__ import annotations
 
@@ -23,14 +19,14 @@ if TYPE_CHECKING:
 
 
 _LACKING: Final = {
-    "-k, --kcore": "it copies the memory of the kernel",
+    "-k, --kcore": "it copies kernel memory",
     "--debuginfod": "set DEBUGINFOD_URLS",
     "--target-ns": "it enters another mount namespace",
 }
 
 
 class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
-    """What the command takes."""
+    """Options of `perfpy buildid-cache`."""
 
     add: str = option("-a,--add", Value(default=""), "add these files", metavar="<file list>")
     remove: str = option("-r,--remove", Value(default=""), "remove these files", metavar="<file list>")
@@ -50,7 +46,7 @@ def run(options: BuildIdCacheCommandOptions) -> int:
 
     files = (options.add, options.remove, options.purge, options.update, options.missing)
     if not (any(files) or options.purge_all or options.list_files):
-        fail("nothing to do: give -l, -a, -r, -u, -p, -P or -M")
+        fail("no action; give -l, -a, -r, -u, -p, -P or -M")
     cache = BuildIdCache(load().build_id_folder)
     try:
         return _CacheRun(cache, options.verbose).all_of(options)
@@ -125,12 +121,12 @@ def _files(text: str) -> Iterator[str]:
 
 
 def _build_id(path: str, verb: str) -> str:
-    """The build-id of a file, "" with a word on stderr where it has none."""
+    """Return the build-id of a file; print a line on stderr and return "" if it has none."""
     from perfpy.symbols.files import build_id_notes
 
     found = build_id_notes.of_file(path).hex()
     if not found:
-        reason = "it has no build-id" if os.path.exists(path) else "No such file or directory"
+        reason = "no build-id" if os.path.exists(path) else "No such file or directory"
         print(f"Couldn't {verb} {path}: {reason}", file=sys.stderr)
     return found
 

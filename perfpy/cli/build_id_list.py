@@ -1,7 +1,4 @@
-"""`perfpy buildid-list`: the build-ids of the files in a recording, of an ELF file, or of the running kernel.
-
-What enters: perf buildid-list's options. What leaves: perf's plain text, BUILDID PATH a line.
-"""
+"""`perfpy buildid-list`: list the build-ids of the files in a recording, of an ELF file, or of the running kernel, in perf's format."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _KERNEL = "[kernel.kallsyms]"
 
 
 class BuildIdListCommandOptions(InputOptions):
-    """What the command takes."""
+    """Options of `perfpy buildid-list`."""
 
     with_hits: bool = option("-H,--with-hits", Flag(), "only files with samples")
     kernel: bool = option("-k,--kernel", Flag(), "print the running kernel's build-id")
@@ -57,19 +54,19 @@ def _running_kernel() -> str:
 
     build_id = build_id_notes.of_kernel()
     if not build_id:
-        raise PerfError("the kernel does not tell its build-id: /sys/kernel/notes cannot be read, or has none")
+        raise PerfError("the running kernel's build-id is unavailable: /sys/kernel/notes is unreadable or has none")
     return build_id.hex()
 
 
 def _kernel_maps() -> Iterator[str]:
-    """BUILDID START END NAME of the kernel and each module."""
+    """Yield BUILDID START END NAME of the kernel and each module."""
     from perfpy.symbols.files import build_id_notes
     from perfpy.symbols.providers import kallsyms
 
     with open("/proc/kallsyms", "rb") as file:
         table = kallsyms.parse(file.read())
     if table.restricted:
-        raise PerfError("the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root")
+        raise PerfError("the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0")
     start, end = table.address_of("_stext") or 0, table.address_of("_etext") or 0
     yield f"{_running_kernel()} {start:16x} {end:16x} {_KERNEL}"
     try:
@@ -83,7 +80,7 @@ def _kernel_maps() -> Iterator[str]:
 
 
 def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
-    """(build-id, name) of the files in the build-id table, by name; without one, or `with_hits`, of those that samples hit."""
+    """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files."""
     listed = recording.data.features.get("build_id", ())
     if listed and not with_hits:
         found = {(entry.filename, entry.build_id.hex()) for entry in listed}
@@ -92,7 +89,7 @@ def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]
         from perfpy.symbols.dso import DsoKind
 
         hit = hit_dsos(recording.data, recording.symbolizer())
-        found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # no file
+        found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # BPF programs have no file
     return [(build_id, name) for name, build_id in sorted(found)]
 
 

@@ -1,4 +1,4 @@
-"""`perfpy check feature NAME[,NAME...]`: whether what perf has by this name is there; the exit status says it, too."""
+"""`perfpy check feature NAME[,NAME...]`: check whether perf features are available."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _MISSING: Final = 1
 
 
 class CheckCommandOptions(CommandOptions):
-    """What the command takes."""
+    """Options of `perfpy check`."""
 
     quiet: bool = option("-q,--quiet", Flag(), "print nothing, only set the exit status")
     arguments_given: tuple[str, ...] = words("feature NAME[,NAME...]")
 
 
 def run(options: CheckCommandOptions) -> int:
-    """Tell whether features of perf are there: exit status 0 when all are, 1 when one is not."""
+    """Check whether features of perf are available: exit status 0 if all are, else 1."""
     asked, *names = options.arguments_given or ("",)
     if asked != "feature":
-        fail(f"there is no check of {asked!r}: check feature NAME" if asked else "check what? check feature NAME")
+        fail(f"unknown check {asked!r}; usage: perfpy check feature NAME" if asked else "no check given; usage: perfpy check feature NAME")
     if not names:
-        fail("check feature needs a name; version --build-options lists them")
+        fail("check feature requires a name; perfpy version --build-options lists them")
     if len(names) > 1:
-        raise PerfError("check feature takes one list of names, with commas: NAME,NAME")
+        raise PerfError("check feature takes one comma-separated list: NAME,NAME")
     return 0 if all(_there(name, quiet=options.quiet) for name in names[0].split(",")) else _MISSING
 
 

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """A command before its import: the module that defines `command`, and its line in the help.
+    """A command before its import.
 
-    raises: Ctrl-C raises KeyboardInterrupt; otherwise it ends the process at once.
-    pages: on a terminal, output longer than the screen goes through a pager.
+    Args:
+        module: defines `command`.
+        help: its line in the help.
+        raises: Ctrl-C raises KeyboardInterrupt; otherwise it ends the process at once.
+        pages: on a terminal, output longer than the screen goes through a pager.
     """
 
     __slots__ = ("help", "module", "pages", "raises")
@@ -48,7 +51,7 @@ COMMANDS = {
     "version": Entry("perfpy.cli.version", "show the version and the available features"),
     "help": Entry("perfpy.cli.help", "show the help of a command or a topic", pages=True),
 }
-#: commands for programs, which no help shows
+#: Commands for programs, hidden in the help.
 HIDDEN = {"complete": Entry("perfpy.cli.complete", "print completions for a shell")}
 
 

@@ -1,14 +1,10 @@
-"""`perfpy complete KIND [START]`: what the shells offer for a word, for the scripts in completions/; no help shows it.
+"""`perfpy complete KIND [START]`: print candidates for the shell scripts in completions/. Hidden in the help.
 
-What enters: a kind of value (events, metrics, pids, tids, pmus, recordings)
-and the word's start. What leaves: a candidate a line, with a tab and a few
-words about it where there are any. What this cannot find out is left out in
-silence, for somebody is typing.
+KIND is events, metrics, pids, tids, pmus or recordings; START is the word's start. Each line is a candidate, with a tab and a
+description if there is one. Errors are ignored silently, because the user is typing.
 
-Names of processes, files and events are others' to choose, and shells put
-what is printed here into command lines: events with signs that a shell reads
-are left out, and so are paths that a screen would not show as they are
-(shells quote the others).
+Other users choose names of processes, files and events, and shells insert the output into command lines. Events with shell
+metacharacters are therefore dropped, and so are paths that a terminal would not show unchanged (shells quote the others).
 """
 
 from __future__ import annotations
@@ -27,19 +23,19 @@ if TYPE_CHECKING:
 
 _HARMLESS = re.compile(r"[\w.,:/=@%+-]+", re.ASCII)
 _MAGIC = (b"PERFILE2", b"2ELIFREP")
-_MOST_FILES = 2000  # of a folder that are opened
-_COMMAND_LINE = 60  # characters of it
+_MOST_FILES = 2000  # opened files of a folder, at most
+_COMMAND_LINE = 60  # characters of a command line
 
 
 class CompleteCommandOptions(CommandOptions):
-    """What the command takes."""
+    """Arguments of `perfpy complete`."""
 
     kind: str | None = word("[KIND]")
     start: str | None = word("[START]")
 
 
 def run(options: CompleteCommandOptions) -> None:
-    """Print what may stand where somebody types."""
+    """Print the candidates for a word."""
     start = options.start or ""
     try:
         for name, about in _KINDS[options.kind or ""](start):
@@ -50,7 +46,7 @@ def run(options: CompleteCommandOptions) -> None:
 
 
 def _events(_start: str) -> Iterator[tuple[str, str]]:
-    """Everything that -e takes by name."""
+    """Yield every event that -e accepts by name."""
     from perfpy.events.list_filter import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
 
@@ -61,7 +57,7 @@ def _events(_start: str) -> Iterator[tuple[str, str]]:
 
 
 def _metrics(_start: str) -> Iterator[tuple[str, str]]:
-    """Metrics and their groups."""
+    """Yield metrics and their groups."""
     from perfpy.events.list_filter import Selector, default_cache_folder
     from perfpy.events.machine import this_machine
 
@@ -73,7 +69,7 @@ def _metrics(_start: str) -> Iterator[tuple[str, str]]:
 
 
 def _pids(_start: str) -> Iterator[tuple[str, str]]:
-    """Every process, with its command line."""
+    """Yield every process, with its command line."""
     from perfpy.kernel.procfs import ProcFs
 
     proc = ProcFs()
@@ -83,7 +79,7 @@ def _pids(_start: str) -> Iterator[tuple[str, str]]:
 
 
 def _tids(_start: str) -> Iterator[tuple[str, str]]:
-    """Every thread, with its name."""
+    """Yield every thread, with its name."""
     from perfpy.kernel.procfs import ProcFs
 
     proc = ProcFs()
@@ -95,14 +91,14 @@ def _tids(_start: str) -> Iterator[tuple[str, str]]:
 
 
 def _pmus(_start: str) -> Iterator[tuple[str, str]]:
-    """The PMUs of this machine."""
+    """Yield the PMUs of this machine."""
     from perfpy.events.machine import this_machine
 
     yield from ((pmu.name, "") for pmu in this_machine().pmus)
 
 
 def _recordings(start: str) -> Iterator[tuple[str, str]]:
-    """The recordings in the folder that the word names, and its folders; the word's ~ stays."""
+    """Yield the recordings and folders in the folder of the word; a ~ in the word stays."""
     given = start[: start.rfind("/") + 1]
     folder = os.path.expanduser(given) or "."
     with os.scandir(folder) as entries:

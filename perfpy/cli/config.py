@@ -1,7 +1,6 @@
-"""`perfpy config`: show or change what is set in perf's configuration files.
+"""`perfpy config`: show or change settings in perf's configuration files.
 
-What enters: names (`section.key`) to show, or with `=value` to set. What leaves: lines `name=value`, or the file, written anew.
-The file is perf's own, ~/.perfconfig or with --system /etc/perfconfig; as perf does, writing it keeps settings and no comments.
+The file is ~/.perfconfig, or /etc/perfconfig with --system. As in perf, a change rewrites the file without its comments.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HEAD: Final = "# this file is auto-generated.\n"
 
 
 class ConfigCommandOptions(CommandOptions):
-    """What the command takes."""
+    """Options of `perfpy config`."""
 
     list: bool = option("-l,--list", Flag(), "show all settings")
     system: bool = option("--system", Flag(), "use the system's file, /etc/perfconfig")
@@ -31,12 +30,12 @@ class ConfigCommandOptions(CommandOptions):
 
 
 def run(options: ConfigCommandOptions) -> int:
-    """Show settings, or set them: `config report.children=false`."""
+    """Show settings, or change them: `config report.children=false`."""
     if options.system and options.user:
-        raise PerfError("--system and --user are two files: choose one")
+        raise PerfError("--system and --user exclude each other")
     if options.list and options.settings:
-        print("config --list shows all settings, and takes no names", file=sys.stderr)
-        return 0  # perf's
+        print("config --list takes no names", file=sys.stderr)
+        return 0  # perf exits with 0, too
     config = _settings(options)
     if not options.settings:
         for name, value in config.items():
@@ -48,7 +47,7 @@ def run(options: ConfigCommandOptions) -> int:
 
 
 def _settings(options: ConfigCommandOptions) -> Config:
-    """Those of one file, or all."""
+    """Return the settings of one file, or of all."""
     if options.system or options.user:
         return load({"PERF_CONFIG": SYSTEM_FILE if options.system else own_file()})
     return load()
@@ -58,9 +57,9 @@ def _show_or_set(text: str, config: Config, options: ConfigCommandOptions) -> No
     name, equals, value = text.partition("=")
     section, _, key = name.partition(".")
     if not section or "." not in name:
-        raise PerfError(f"{text}: a setting has a section and a name: report.children")
+        raise PerfError(f"{text}: expected SECTION.NAME, for example report.children")
     if not key:
-        raise PerfError(f"{text}: a setting has a name behind its section: {section}.NAME")
+        raise PerfError(f"{text}: no name after the section; expected {section}.NAME")
     if not equals:
         if name.lower() in config:
             print(f"{name.lower()}={config[name.lower()]}")
@@ -75,16 +74,16 @@ def _show_or_set(text: str, config: Config, options: ConfigCommandOptions) -> No
 
 
 def _check(text: str, name: str, value: str) -> None:
-    """Raises PerfError for what could not be read back."""
+    """Raise PerfError for a setting that could not be read back."""
     words = name.replace("-", "").replace("_", "").split(".")
     if not all(word.isalnum() for word in words) or not words[-1][0].isalpha():
-        raise PerfError(f"{text}: names have letters, digits and '-' only, and begin with a letter")
+        raise PerfError(f"{text}: names consist of letters, digits, '-' and '_', and begin with a letter")
     if any(character in value for character in "\n\r\0"):
-        raise PerfError(f"{name}: a value is one line")
+        raise PerfError(f"{name}: values cannot contain line breaks")
 
 
 def _text(settings: Config) -> Iterator[str]:
-    """The file's lines, section by section."""
+    """Yield the file's lines, section by section."""
     yield _HEAD
     sections: dict[str, list[tuple[str, str]]] = {}
     for name, value in settings.items():
@@ -98,7 +97,7 @@ def _text(settings: Config) -> Iterator[str]:
 
 
 def _quoted(value: str) -> str:
-    """A value as it stands in the file: quoted where it would not be read back as it is."""
+    """Return a value as text for the file, quoted if reading would change it otherwise."""
     if value == value.strip() and not any(character in value for character in '#;"\\'):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,7 +1,4 @@
-"""`perfpy data convert`: a recording for programs that read JSON.
-
-What enters: perf data's options. What leaves: a file as perf writes it, and two lines on standard error.
-"""
+"""`perfpy data convert`: convert a recording to perf's JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
 
 
-class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "CTF is what babeltrace's own library writes: --to-json is there"}):
-    """What the command takes."""
+class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "it needs babeltrace's library; use --to-json"}):
+    """Options of `perfpy data`."""
 
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
     to_json: str = option("--to-json", Value(default=""), "write JSON to this file (-: standard output)", metavar="<file>")
@@ -33,14 +30,14 @@ class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "CTF is what babeltr
 def run(asked: DataCommandOptions) -> None:
     """Convert a recording: `data convert --to-json FILE`."""
     if asked.action != ("convert",):
-        fail("say what to do: perf data convert --to-json FILE")
+        fail("no action; usage: perfpy data convert --to-json FILE")
     if not asked.to_json:
-        raise PerfError("convert: into what? say --to-json FILE")
+        raise PerfError("no output format; give --to-json FILE")
     for name, given in (("--all", asked.all), ("--tod", asked.tod)):
         if given:
-            raise PerfError(f"{name} is for CTF: JSON has all events, and times as they were recorded")
+            raise PerfError(f"{name} applies to CTF only; JSON has all events and the recorded times")
     if asked.to_json != "-" and os.path.exists(asked.to_json) and not asked.force:
-        raise PerfError(f"{asked.to_json}: the file is there; --force overwrites it")
+        raise PerfError(f"{asked.to_json}: file exists; --force overwrites it")
     from perfpy.cli.line.opening import open_recording
 
     with open_recording(asked.input, force=asked.force, verbose=asked.verbose) as recording:

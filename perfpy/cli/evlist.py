@@ -1,7 +1,4 @@
-"""`perfpy evlist`: the events of a recording.
-
-What enters: perf evlist's options. What leaves: perf's plain text.
-"""
+"""`perfpy evlist`: list the events of a recording in perf's format."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from perfpy.untrusted.text import one_line
 
 
 class EvlistCommandOptions(InputOptions):
-    """What the command takes."""
+    """Options of `perfpy evlist`."""
 
     freq: bool = option("-F,--freq", Flag(), "show the sampling frequency or period")
     groups: bool = option("-g,--group", Flag(), "show groups of events")
@@ -27,7 +24,7 @@ def run(options: EvlistCommandOptions) -> None:
     from perfpy.views.metadata.evlist import evlist_lines
 
     if options.groups and (options.verbose or options.freq):
-        fail("--group shows groups alone: leave out -v and -F")
+        fail("--group excludes -v and -F")
     with open_recording(options.input, force=options.force) as recording:
         lines = evlist_lines(
             recording,

@@ -1,7 +1,4 @@
-"""`perfpy export`: recordings as tables that engines for data read.
-
-What enters: recordings, and a folder. What leaves: Parquet files in it (perfpy.views.parquet), and a line for each recording.
-"""
+"""`perfpy export`: write recordings as Parquet tables (see perfpy.views.parquet)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _FAILED = 255
 
 
 class ExportCommandOptions(SymbolFileOptions, QuietOptions):
-    """What the command takes."""
+    """Options of `perfpy export`."""
 
     parquet: str = option("-o,--parquet,--output", Value(default=""), "add the recordings to the tables in this folder", metavar="<folder>")
     inputs: tuple[str, ...] = option(
@@ -32,23 +29,23 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
 
 
 def run(asked: ExportCommandOptions) -> int:
-    """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; perfpy report -i FOLDER reads them, too."""
+    """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; `perfpy report -i FOLDER` reads them, too."""
     if not asked.parquet:
-        fail("say where to: perfpy export --parquet FOLDER [-i FILE]...")
+        fail("no output folder; usage: perfpy export --parquet FOLDER [-i FILE]...")
     failed = False
     for path in (*asked.inputs, *asked.files) or ("",):
         try:
             exported, name = _export(path, asked)
         except OutputFailedError:
             raise
-        except PerfError as error:  # the others are exported all the same
+        except PerfError as error:  # the other recordings are exported nevertheless
             failed = True
-            print(one_line(f"perfpy export: {error}; left out"), file=sys.stderr)
+            print(one_line(f"perfpy export: {error}; skipped"), file=sys.stderr)
             continue
         if not asked.quiet:
             size = exported.bytes / 1024 / 1024
             print(
-                one_line(f"[ perfpy export: {name} is {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"), file=sys.stderr
+                one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"), file=sys.stderr
             )
     return _FAILED if failed else 0
 

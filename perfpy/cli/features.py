@@ -1,7 +1,7 @@
-"""perf's features by perf's names, and which of them perfpy has: `version --build-options`, `check feature`.
+"""perf's features by perf's names, for `version --build-options` and `check feature`.
 
-What enters: a feature's name, or the macro it has in perf's source. What leaves: a line for it in perf's layout. Programs ask
-what perf was built with to know what they may use; so "on" says that what the feature is for works here, by whatever means.
+Programs query perf's build options to learn what works. "on" therefore means that perfpy supports what the feature is for, by
+any means.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class PerfFeature(NamedTuple):
-    """One of perf's; there: whether we have what it gives."""
+    """A feature of perf.
+
+    Attributes:
+        name: perf's name.
+        macro: the macro in perf's source.
+        there: whether perfpy supports it.
+    """
 
     name: str
     macro: str
@@ -22,7 +28,7 @@ class PerfFeature(NamedTuple):
 
     @property
     def line(self) -> str:
-        """As perf prints it."""
+        """The feature's line in perf's format."""
         return f"{self.name:>22}: [ {'on ' if self.there() else 'OFF'} ]  # {self.macro}"
 
 
@@ -46,7 +52,7 @@ def _zstd() -> bool:
 
 
 FEATURES: Final = (
-    PerfFeature("aio", "HAVE_AIO_SUPPORT", _always),  # --aio is taken: how the file is written is our own affair
+    PerfFeature("aio", "HAVE_AIO_SUPPORT", _always),  # --aio is accepted; how perfpy writes its file is its own choice
     PerfFeature("bpf", "HAVE_LIBBPF_SUPPORT", _never),
     PerfFeature("bpf_skeletons", "HAVE_BPF_SKEL", _never),
     PerfFeature("debuginfod", "HAVE_DEBUGINFOD_SUPPORT", _always),
@@ -77,6 +83,6 @@ FEATURES: Final = (
 
 
 def find(name: str) -> PerfFeature | None:
-    """The feature of this name or macro, in whatever case; of several the first."""
+    """Return the first feature with this name or macro, ignoring case."""
     wanted = name.lower()
     return next((feature for feature in FEATURES if wanted in (feature.name.lower(), feature.macro.lower())), None)

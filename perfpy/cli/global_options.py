@@ -1,8 +1,6 @@
-"""Options before the command: `perfpy --buildid-dir ids record ...`, and what perf itself answers without a command.
+"""Options before the command, for example `perfpy --buildid-dir ids record ...`, and requests that need no command.
 
-What enters: the arguments of the whole line. What leaves: those from the command on, with what the options asked for in the
-environment (the build-id cache's folder), or an exit status where the question is answered. perf's options for its debugging
-are taken and do nothing.
+The options set environment variables, for example the build-id cache's folder. perf's debug options are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ def _exec_path(value: str) -> None:
 
 def _debug(value: str) -> None:
     if value.partition("=")[0] not in _DEBUG_WORDS:
-        fail(f"--debug has no option {value!r}; there are {', '.join(sorted(_DEBUG_WORDS))}")
+        fail(f"--debug: unknown option {value!r}; expected one of {', '.join(sorted(_DEBUG_WORDS))}")
 
 
 def _nothing(_value: str) -> None:
@@ -63,7 +61,7 @@ _VALUED: Final[dict[str, Callable[[str], None]]] = {
 
 
 def read(args: Sequence[str]) -> tuple[list[str], int | None]:
-    """The arguments from the command on, and the exit status, if the line is answered. Raises UsageError."""
+    """Return the arguments from the command on, and the exit status if the line needs no command. Raises UsageError."""
     left = list(args)
     while left and left[0].startswith("-"):
         word, equals, value = left[0].partition("=")
@@ -78,7 +76,7 @@ def read(args: Sequence[str]) -> tuple[list[str], int | None]:
             if not equals:
                 del left[0]
                 if not left:
-                    fail(f"option {word} needs a value")
+                    fail(f"option {word} requires a value")
                 value = left[0]
             _VALUED[word](value)
         else:
@@ -88,13 +86,13 @@ def read(args: Sequence[str]) -> tuple[list[str], int | None]:
 
 
 def list_options(name: str) -> int:
-    """Print a command's options for somebody's completion, as perf does; its exit status."""
+    """Print a command's options for shell completion, as perf does; return the exit status."""
     print("".join(f"--{option.words[0]} " for option in load(name).options if option.words and not option.hidden))
     return _LISTED
 
 
 def _path_of_perf_core() -> str:
-    """Where perf has its scripts: programs look for some of them there."""
+    """Return the folder of perf's scripts, where other programs look for them."""
     return os.environ.get("PERF_EXEC_PATH") or "/usr/lib/perf-core"
 
 

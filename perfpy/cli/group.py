@@ -1,8 +1,6 @@
-"""The click group: help for perfpy and its commands, and lines that name no command.
+"""The click group: help for perfpy and its commands, and lines without a known command.
 
-What enters: a command line that begins with no known command, or a command
-whose help is wanted. What leaves: text in click's layout, or a UsageError. The
-commands themselves read their arguments without click (see `perfpy.cli.line.options`).
+Commands read their arguments without click (see `perfpy.cli.line.options`).
 """
 
 from __future__ import annotations
@@ -25,21 +23,21 @@ class LazyGroup(click.Group):
     """`perfpy COMMAND ...`, from the table of commands; --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the table's order."""
+        """Return the names, in the table's order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported now."""
+        """Import and return the command of this name."""
         return _as_click(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names."""
+        """Return the command that the first argument names. Raises UsageError for an unknown one."""
         if args[0] not in COMMANDS:
             raise UsageError(unknown_command(args[0]))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table in the help."""
+        """Write the table of commands in the help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -50,15 +48,15 @@ def _as_click(name: str) -> click.Command:
 
 
 def unknown_command(name: str) -> str:
-    """What to say about a word that is no command."""
+    """Return the message for a word that is no command."""
     if name.startswith("-"):
-        return f"unknown option {name}; perfpy --help lists what there is"
+        return f"unknown option {name}; perfpy --help lists the options"
     if name in PERF_COMMANDS:
-        return f"'{name}' is a command of perf that perfpy does not have; perfpy --help lists those it has"
-    import difflib  # only a mistyped command pays for it
+        return f"perfpy does not have perf's command '{name}'; perfpy --help lists its commands"
+    import difflib  # only needed for mistyped commands
 
     close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "perfpy --help lists them"
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "perfpy --help lists the commands"
     return f"'{name}' is not a {program()} command; {hint}"
 
 
@@ -83,12 +81,12 @@ def root(ctx: click.Context) -> int | None:
     """Count, record and report what programs do on Linux: perf, in Python."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-        return 1  # perf's, for a line without a command
+        return 1  # perf's status for a line without a command
     return None
 
 
 def run(args: list[str]) -> int:
-    """Run a line that begins with no command; the exit status."""
+    """Run a line without a known command; return the exit status."""
     if args and args[0] == "-vv":
         return load("version").run("version", ["--build-options"])
     page("")

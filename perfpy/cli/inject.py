@@ -1,7 +1,6 @@
-"""`perfpy inject`: a recording with the code of JIT compilers, or with build-ids, that it was made without.
+"""`perfpy inject`: write a recording anew with JIT-compiled code or build-ids.
 
-What enters: perf inject's options. What leaves: a new recording; with -j also
-an ELF file for each function, in a new folder below the build-id cache.
+With -j, each function of a JIT compiler also becomes an ELF file, in a new folder below the build-id cache.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.dso import Dso
 
-_MODE: Final = 0o600  # as record's files
-_LARGEST_LIST: Final = 16 << 20  # of build-ids
+_MODE: Final = 0o600  # the mode of record's files
+_LARGEST_LIST: Final = 16 << 20  # bytes of a file with build-ids
 _LONGEST_ID: Final = 20
 _LACKING: Final = {
-    "-s, --sched-stat": "record --off-cpu says where tasks slept, and how long",
+    "-s, --sched-stat": "use record --off-cpu for sleeping tasks",
     "--itrace": "it needs decoders of hardware traces",
-    "--guest-data": "it merges the recording of a guest",
-    "--guestmount": "it merges the recording of a guest",
+    "--guest-data": "it merges a guest's recording",
+    "--guestmount": "it merges a guest's recording",
     "--strip": "it belongs to --itrace",
     "--vm-time-correlation": "it belongs to --itrace",
-    "--aslr": "it hides where code lay, and perfpy keeps what was recorded",
+    "--aslr": "perfpy keeps recorded addresses",
 }
 
 
 class InjectCommandOptions(InputOptions, lacks=_LACKING):
-    """What the command takes."""
+    """Options of `perfpy inject`."""
 
     output: str = option("-o,--output", Value(default=""), "write to this file (default: standard output, for a pipe)", metavar="<file>")
     jit: bool = option("-j,--jit", Flag(), "add code from jitdump files (needs record -k mono)")
@@ -60,10 +59,10 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
 
 
 def run(options: InjectCommandOptions) -> None:
-    """Write a recording anew with what it lacked, or, without an option, as it is."""
+    """Add JIT-compiled code, build-ids or unwound callchains to a recording; without an option, copy it."""
     output = options.output or "-"
     if output == "-" and sys.stdout.isatty():
-        fail("a recording is no text for a terminal: give a file (-o FILE), or a pipe")
+        fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     from perfpy.cli.line.opening import open_recording
 
     known = _known_build_ids(options.known_build_ids)
@@ -100,19 +99,19 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
     if not options.convert_callchain:
         return None
     if options.jit or options.mmap2_buildids or options.mmap2_buildid_all:
-        fail("--convert-callchain changes samples, -j and -B mappings: one after the other")
+        fail("--convert-callchain cannot be combined with -j or -B; run perfpy inject twice")
     from perfpy.analysis.samples.user_callchains import user_callchains
-    from perfpy.capture.injection.converting import CallchainConverter  # loads what unwinds
+    from perfpy.capture.injection.converting import CallchainConverter  # loads the unwinder
     from perfpy.symbols.files.debug_files import SymbolOptions
 
     callchains = user_callchains(recording.data, recording.symbolizer(SymbolOptions(symfs=options.symfs)))
     if callchains is None:
-        raise PerfError(f"{recording.path}: it has no copies of stacks to be unwound: record with --call-graph dwarf")
+        raise PerfError(f"{recording.path}: no stack copies to unwind; record with --call-graph dwarf")
     return CallchainConverter(recording.data, callchains)
 
 
 def _known_build_ids(text: str) -> dict[str, bytes]:
-    """--known-build-ids: `PATH BUILD-ID,...`, or @FILE with one a line. Raises UsageError for another text."""
+    """Parse --known-build-ids: `PATH BUILD-ID,...`, or @FILE with one per line. Raises UsageError for other text."""
     if not text:
         return {}
     if text.startswith("@"):
@@ -129,13 +128,13 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
         except ValueError:
             name = ""
         if not name or not 0 < len(known[name.strip()]) <= _LONGEST_ID:
-            fail(f"--known-build-ids: {line!r} is not a path, a blank and a build-id")
+            fail(f"--known-build-ids: expected 'PATH BUILD-ID', not {line!r}")
     return known
 
 
 @contextmanager
 def _result(output: str, source: str) -> Iterator[str]:
-    """Where to write the new recording."""
+    """Yield the path to write the new recording to."""
     from perfpy.cli.line.output_files import whole_file
 
     if output == "-":
@@ -143,7 +142,7 @@ def _result(output: str, source: str) -> Iterator[str]:
         yield output
         return
     if os.path.exists(output) and os.path.exists(source) and os.path.samefile(source, output):
-        raise OutputFailedError(output, "it is the input")
+        raise OutputFailedError(output, "the output is also the input")
     with whole_file(output, _MODE) as unfinished:
         try:
             yield unfinished
@@ -152,7 +151,7 @@ def _result(output: str, source: str) -> Iterator[str]:
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
-    """The files that samples hit, and the vdso, as perf has it; or every one that was mapped."""
+    """Return the hit files and the vdso, as perf does; with `every`, all mapped files."""
     from perfpy.analysis.samples.hit_dsos import hit_dsos
     from perfpy.symbols.dso import DsoKind
 
@@ -164,14 +163,14 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
 
 
 def _build_id(dso: Dso, known: Mapping[str, bytes]) -> bytes:
-    """What was said of it, else what the recording knows, else what the file here says."""
+    """Return the build-id from the option, else from the recording, else from the file on this machine."""
     from perfpy.capture.metadata.build_id_table import own_build_id
 
     return known.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
 
 def _table(dsos: list[Dso], known: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
-    """The table of build-ids of these files, as far as they have one."""
+    """Return a build-id table of the files that have a build-id."""
     from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 

@@ -1,9 +1,4 @@
-"""`perfpy list`: the events of this machine.
-
-What enters: words (sections, patterns, or anything to search for) and
-options, see perf-list(1). What leaves: perf's own text, its JSON, a row of
-names, or tables for a person at a terminal.
-"""
+"""`perfpy list`: list the events of this machine, as perf's text or JSON, as names, or as tables on a terminal."""
 
 from __future__ import annotations
 
@@ -25,11 +20,11 @@ if TYPE_CHECKING:
     from perfpy.views.list.text import ListView
 
 _BRANCHES: Final = "note: {}: a raw event with bit 63 (r80000000000NNNNN) makes event-based branches (EBB): Counter.open(..., ebb=True)"
-_DEFAULT_WIDTH = 78  # perf's, when COLUMNS is not set
+_DEFAULT_WIDTH = 78  # perf's, if COLUMNS is not set
 
 
 class _EventListOptions(CommandOptions):
-    """Which events, and what is said of them."""
+    """Which events to list, and their details."""
 
     descriptions: bool = option("-d,--desc", Flag(default=True), "print event descriptions (default)")
     as_json: bool = option("-j,--json", Flag(), "print JSON")
@@ -52,7 +47,7 @@ class _EventListOptions(CommandOptions):
 
 
 class ListCommandOptions(_EventListOptions, StdioOptions):
-    """What the command takes."""
+    """Options of `perfpy list`."""
 
     words: tuple[str, ...] = words()
 
@@ -68,7 +63,7 @@ def run(options: ListCommandOptions) -> int:
         if not machine.sysfs.pmu(options.cputype):
             from perfpy.errors import PerfError
 
-            raise PerfError(f"--cputype {options.cputype}: this machine has no such kind of CPU")
+            raise PerfError(f"--cputype {options.cputype}: no such type of CPU on this machine")
         options = options.replaced(unit=options.cputype)
     if options.debug:
         _say_where(machine)
@@ -91,7 +86,7 @@ def _update(source: str) -> int:
     from perfpy.events.table_making import update
 
     path, events, metrics = update(this_identity(), source)
-    print(f"{events} events and {metrics} metrics of {this_identity()} are in {path}")
+    print(f"installed {events} events and {metrics} metrics of {this_identity()} in {path}")
     return 0
 
 
@@ -112,11 +107,11 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
 
         tell([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
     if selector.refusals:
-        print(f"perfpy list: tracepoints are left out: {selector.refusals[0]}", file=sys.stderr)
+        print(f"perfpy list: tracepoints are not listed: {selector.refusals[0]}", file=sys.stderr)
 
 
 def _select(selector: Selector, word: str) -> ListFilter:
-    """What a word asks for; what it may mean when nothing is called so."""
+    """Return the events for a word; similar events if no event has this name."""
     from perfpy.events.list_filter import ListFilter, forgiving, is_section
 
     chosen = selector.select(word)
@@ -124,23 +119,23 @@ def _select(selector: Selector, word: str) -> ListFilter:
         return chosen
     near = forgiving(word, selector.everything().infos)
     if near:
-        print(f"no event is called '{word}'; near it:", file=sys.stderr)
+        print(f"no event is named '{word}'; similar events:", file=sys.stderr)
     else:
-        print(f"no event is called '{word}'{_near_names(word, selector)}", file=sys.stderr)
+        print(f"no event is named '{word}'{_near_names(word, selector)}", file=sys.stderr)
     return ListFilter(near, chosen.metrics, chosen.show)
 
 
 def _near_names(word: str, selector: Selector) -> str:
-    """Sections and events that look like a word."""
+    """Return a hint with sections and events similar to a word."""
     from perfpy.events.list_filter import section_names
     from perfpy.events.suggestions import nearest
 
     near = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
-    return f"; did you mean {', '.join(near)}?" if near else "; perfpy list alone shows all"
+    return f"; did you mean {', '.join(near)}?" if near else "; perfpy list shows all events"
 
 
 def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandOptions) -> None:
-    text = io.StringIO()  # thousands of lines go out in one piece, whatever the buffering
+    text = io.StringIO()  # One write for thousands of lines, whatever the buffering.
     view = _view(text, options)
     for selection in selections:
         for info in selection.infos:

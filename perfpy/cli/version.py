@@ -1,4 +1,4 @@
-"""`perfpy version [--build-options]`: the version, and which parts are there."""
+"""`perfpy version [--build-options]`: print the version, and the available features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from perfpy.cli.line.options import CommandOptions, PerfCommand, option
 
 
 class VersionCommandOptions(CommandOptions):
-    """What the command takes."""
+    """Options of `perfpy version`."""
 
     build_options: bool = option("--build-options", Flag(), "show available features and libraries")
     verbose: int = option("-v,--verbose", Counted(), "the same as --build-options")
@@ -40,7 +40,7 @@ _LIBRARIES = {
 
 
 def _parts() -> list[str]:
-    """One line a library, in the layout of perf's own: name, on or OFF, what it is for."""
+    """Return a line for each library, in perf's layout: name, on or OFF, purpose."""
     import platform
     import sys
     from importlib.metadata import PackageNotFoundError, version

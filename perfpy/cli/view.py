@@ -1,7 +1,6 @@
-"""`perfpy view`: a recording, or what changed between two, as a page in the browser.
+"""`perfpy view`: show a recording, or the changes between two, as a page in the browser.
 
-What enters: one recording or two. What leaves: a page in a file, in a temporary one where none is named; the browser shows it
-where there is one, and standard output has its path.
+Without -o the page is a temporary file. Its path is printed on standard output.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ViewPageOptions(CommandOptions):
-    """What is in the page, and where it goes."""
+    """Contents and destination of the page."""
 
     output: str = option("-o,--output", Value(default=""), "write the page to this file (default: a temporary one)", metavar="<file>")
     source: bool = option("--source", Flag(default=True), "include the code of hot functions (default)")
@@ -29,19 +28,19 @@ class ViewPageOptions(CommandOptions):
 
 
 class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, QuietOptions):
-    """What the command takes."""
+    """Options of `perfpy view`."""
 
     files: tuple[str, ...] = words("[<file> [<file>]]")
 
 
 def run(asked: ViewCommandOptions) -> int:
-    """Show a recording as a page in the browser: time line, flame graph, tables, code; of two recordings what changed."""
+    """Show a recording as a page in the browser: time line, flame graph, tables, code; the changes between two recordings."""
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.output_files import write_bytes
 
     paths = [*([asked.input] if asked.input else []), *asked.files] or [""]
     if len(paths) > 2:
-        fail("view shows one recording, or compares two")
+        fail("view takes one recording, or two to compare")
     with ExitStack() as opened:
         recordings = [opened.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
         page = _page(recordings, asked)
@@ -57,7 +56,7 @@ def run(asked: ViewCommandOptions) -> int:
 
 
 def _page(recordings: list[Recording], asked: ViewCommandOptions) -> str:
-    """The page; "" where there are no samples, which is told."""
+    """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.line.nothing_left import say_why_nothing
     from perfpy.views.page.profile_data import MOST_ROWS
@@ -83,7 +82,7 @@ def _symbols(recording: Recording, asked: ViewCommandOptions) -> SymbolOptions:
 
 
 def _temporary() -> str:
-    """A new file that nobody else can read; it stays."""
+    """Create a file that only the user can read; it is not deleted."""
     import tempfile
 
     descriptor, path = tempfile.mkstemp(prefix="perfpy-", suffix=".html")
@@ -92,7 +91,7 @@ def _temporary() -> str:
 
 
 def _show(path: str) -> None:
-    """Open the browser, if there is a screen for one; those for terminals run no scripts."""
+    """Open the page in a browser if there is a display; browsers in a terminal run no scripts."""
     if not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
         return
     import webbrowser
@@ -103,7 +102,7 @@ def _show(path: str) -> None:
     except webbrowser.Error:
         shown = False
     if not shown:
-        print("no browser could be started: open the page with yours", file=sys.stderr)
+        print("cannot start a browser; open the page yourself", file=sys.stderr)
 
 
 command = PerfCommand(ViewCommandOptions, run)

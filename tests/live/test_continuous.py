@@ -93,7 +93,7 @@ def test_from_a_recorder_to_a_page(tmp_path, host):
     subprocess.run(["perfpy-nightly", str(store), day], env=host, check=True, timeout=120)
     pages = store / "pages" / day
     unread = store / day / name / "20000101.data"
-    assert next(line for line in (pages / "notes").read_text().splitlines() if "left out" in line).startswith(f"Warning: {unread}: ")
+    assert next(line for line in (pages / "notes").read_text().splitlines() if "skipped" in line).startswith(f"Warning: {unread}: ")
     stacks = (pages / f"{name}.folded").read_text().splitlines()
     assert stacks
     assert len({line.rpartition(" ")[0] for line in stacks}) == len(stacks)

@@ -174,9 +174,9 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["-o", "/no/such/file", "true"], "cannot write /no/such/file", 255),
         (["-o", "/dev/full", "true"], "No space left", 255),
         (["--per-core", "true"], "need whole CPUs", 129),
-        (["-r", "-1", "true"], "the number of runs", 129),
+        (["-r", "-1", "true"], "a number of runs", 129),
         (["--interval-count", "2", "true"], "add -I", 129),
-        (["--bpf-counters", "true"], "perf's, but not perfpy's", 129),
+        (["--bpf-counters", "true"], "perfpy does not have perf's option", 129),
         (["-M", "no-such-metric", "true"], "Cannot find metric", 129),
         (["--compare", "true", "-a"], "two commands", 129),
         (["report", "-i", "/no/such/file"], "/no/such/file", 255),
@@ -204,7 +204,7 @@ def test_too_many_files_is_one_line() -> None:
 def test_failing_runs_of_a_repeat_are_told() -> None:
     """-r goes on, says how many failed, and passes the last status on."""
     run = stat("-r", "3", "-e", "cs", "--", "sh", "-c", "exit 3")
-    assert "3 of 3 runs failed, the last status was 3" in run.stderr
+    assert "3 of 3 runs failed, the last with status 3" in run.stderr
     assert run.returncode == 3
 
 
@@ -242,7 +242,7 @@ def test_a_program_that_fails_is_not_faster() -> None:
     run = stat(*command)
     assert run.returncode == 3
     assert run.stderr.splitlines() == [
-        "B (sh -c 'exit 3') failed in its warm-up run with status 3: nothing to compare (or --ignore-failure)"
+        "B (sh -c 'exit 3') failed in its warm-up run with status 3; --ignore-failure compares it nevertheless"
     ]
     assert "failed in run 1 with" in stat("--warmup", "0", *command).stderr
     assert "elapsed (s)" in stat("--ignore-failure", *command).stderr

@@ -70,8 +70,8 @@ def test_the_version_is_the_package_s(args, capsys):
     [
         (["recrod"], "perfpy: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
         (["xyzzy"], "perfpy: 'xyzzy' is not a perfpy command; perfpy --help lists them\n"),
-        (["kvm"], "perfpy: 'kvm' is a command of perf that perfpy does not have; perfpy --help lists those it has\n"),
-        (["--frobnicate"], "perfpy: unknown option --frobnicate; perfpy --help lists what there is\n"),
+        (["kvm"], "perfpy: perfpy does not have perf's command 'kvm'; perfpy --help lists its commands\n"),
+        (["--frobnicate"], "perfpy: unknown option --frobnicate; perfpy --help lists the options\n"),
         (["version", "--bulid-options"], "perfpy version: unknown option --bulid-options; did you mean --build-options?\n"),
         (["version", "now"], "perfpy version: unexpected argument 'now'\n"),
         (["help", "recrod"], "perfpy help: 'recrod' is not a perfpy command; did you mean 'record'?\n"),
@@ -90,7 +90,7 @@ def test_a_wrong_line_exits_129_with_one_line(args, text, capsys):
         (OSError(errno.EACCES, "Permission denied", "/root/x"), 255, "/root/x: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), 255, "cannot write standard output: No space left on device"),
         (MemoryError(), 255, "out of memory"),
-        (KeyError("lost"), 255, "internal error: KeyError: 'lost'; PERFPY_DEBUG=1 shows where"),
+        (KeyError("lost"), 255, "internal error: KeyError: 'lost'; PERFPY_DEBUG=1 prints the traceback"),
     ],
 )
 def test_a_failure_is_one_line_without_a_traceback(error, status, text, failing, capfd, monkeypatch):

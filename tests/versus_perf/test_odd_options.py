@@ -92,4 +92,4 @@ def test_help_about_a_word(line: str, wanted: str, unwanted: str, folder: Path, 
 
 
 def test_help_about_what_there_is_not(folder: Path) -> None:
-    assert b"no option has to do with nosuchword" in answer(PERFPY, "report -h nosuchword", folder).stdout
+    assert b"no option matches nosuchword" in answer(PERFPY, "report -h nosuchword", folder).stdout

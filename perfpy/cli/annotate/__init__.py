@@ -1,1 +1,8 @@
-"""`perfpy annotate`: its options, its run, the command."""
+"""`perfpy annotate`.
+
+Modules:
+
+options     the options
+command     the command
+run         one run over an open recording
+"""

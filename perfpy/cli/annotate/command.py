@@ -1,7 +1,6 @@
-"""`perfpy annotate`: where within its functions the time of a recording went.
+"""`perfpy annotate`: show the code of functions, or source files, with shares of samples.
 
-What enters: perf annotate's options. What leaves: the code of functions with shares of samples: on a terminal the hottest ones for
-people, else perf's plain text; or source files, line by line.
+On a terminal it shows the hottest functions, else perf's plain text.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from perfpy.cli.line.options import PerfCommand
 
 
 def run(asked: AnnotateCommandOptions) -> int:
-    """Read a recording and show the code that was hot."""
+    """Read a recording and show the code of its hot functions."""
     from perfpy.cli.line.opening import open_recording
 
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet) as recording:
-        # all that follows needs numpy
+        # everything below needs numpy
         from perfpy.cli.annotate.run import AnnotateRun
 
         return AnnotateRun(recording, asked).show()

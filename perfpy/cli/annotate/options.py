@@ -1,4 +1,4 @@
-"""What `perfpy annotate` takes: perf annotate's options, by topic."""
+"""Options of `perfpy annotate`: perf annotate's, by topic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AnnotateCodeOptions(CommandOptions):
 
 
 class AnnotateFilterOptions(CommandOptions):
-    """Which samples and functions count."""
+    """Which samples and functions are included."""
 
     symbol: str = option("-s,--symbol", Value(default=""), "only this function", metavar="<symbol>")
     dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
@@ -49,7 +49,7 @@ class AnnotateFilterOptions(CommandOptions):
 
 
 class AnnotateColumnOptions(CommandOptions):
-    """What stands in front of instructions, and in which form all is shown."""
+    """The columns before instructions, and the output's format."""
 
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show numbers of samples instead of shares")
     show_total_period: bool = option("--show-total-period", Flag(), "show sums of periods instead of shares")
@@ -70,7 +70,7 @@ class AnnotateColumnOptions(CommandOptions):
 
 
 class AnnotateModuleOptions(CommandOptions):
-    """Which of the kernel's files have its symbols."""
+    """Which kernel files provide symbols."""
 
     modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
@@ -89,16 +89,16 @@ class AnnotateCommandOptions(
     QuietOptions,
     lacks=_LACKING,
 ):
-    """What the command takes."""
+    """Options of `perfpy annotate`."""
 
     word: str | None = word("[<symbol>]")
 
     @property
     def function(self) -> str:
-        """The one function that is wanted, "" for all."""
+        """The only function to show, "" for all."""
         return self.symbol or self.word or ""
 
     @property
     def shown(self) -> str:
-        """What stands in front of instructions."""
+        """The unit before instructions: "percent", "samples" or "period"."""
         return "period" if self.show_total_period else "samples" if self.show_nr_samples else "percent"

@@ -1,7 +1,4 @@
-"""One run of `perfpy annotate` over an open recording.
-
-What enters: the command's options. What leaves: text on standard output; why functions are missing on standard error.
-"""
+"""One run of `perfpy annotate` over an open recording."""
 
 from __future__ import annotations
 
@@ -35,12 +32,12 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-#: percent of an event that a function must have to be shown to people
+#: The smallest share of an event, in percent, of a function shown on a terminal.
 _LEAST: Final = 2.0
 
 
 class AnnotateRun:
-    """Decides what is shown, and shows it."""
+    """One run of the command over an open recording."""
 
     def __init__(self, recording: Recording, asked: AnnotateCommandOptions) -> None:
         self._recording = recording
@@ -48,7 +45,7 @@ class AnnotateRun:
         self._config = load()
 
     def show(self) -> int:
-        """Do what the options ask for; the exit status."""
+        """Carry out the options; return the exit status."""
         asked = self._asked
         if asked.dump_raw_trace:
             return self._dump()
@@ -71,7 +68,7 @@ class AnnotateRun:
         return 0
 
     def _explain(self) -> int:
-        """Nothing is left to show."""
+        """Print why no function is left."""
         if self._asked.quiet:
             return 0
         from perfpy.cli.line.nothing_left import say_why_nothing
@@ -81,12 +78,12 @@ class AnnotateRun:
 
     @property
     def _needs_plain(self) -> bool:
-        """Whether something is asked for that only perf's text has."""
+        """Whether an option selects output that only perf's text has."""
         asked = self._asked
         return bool(asked.print_line or asked.verbose or asked.shown != "percent" or asked.percent_type != "local-period")
 
     def _show_screen(self, annotation: Annotation) -> int:
-        """The hottest functions, for people."""
+        """Show the hottest functions on a terminal."""
         from perfpy.cli.line.terminal import console
         from perfpy.views.annotate.screen import show_functions
 
@@ -98,11 +95,11 @@ class AnnotateRun:
                 show_functions(functions, event_title(table, skip_empty=True), screen)
         self._say_what_is_missing(annotation)
         if limit and not asked.quiet:
-            screen.print(f"functions below {limit:g}% are left out: --percent-limit 0 shows all, --stdio whole ones", style="dim")
+            screen.print(f"functions below {limit:g}% are hidden; --percent-limit 0 shows all, --stdio prints whole functions", style="dim")
         return 0
 
     def _show_source(self) -> int:
-        """Source files, of each event that has samples."""
+        """Print source files, of each event with samples."""
         from perfpy.views.annotate.source_text import SourceStyle, source_lines
 
         limit = self._asked.percent_limit
@@ -120,7 +117,7 @@ class AnnotateRun:
         return 0
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
-        """perf's text of all events."""
+        """Yield perf's text of all events."""
         style = self._style()
         for table in annotation.report.histograms:
             if not any(member.samples for member in table.events):
@@ -132,12 +129,12 @@ class AnnotateRun:
         self._say_what_is_missing(annotation)
 
     def _say_what_is_missing(self, annotation: Annotation) -> None:
-        """The functions whose code was not to be had: for each reason the first, and how many more."""
+        """Print the functions without code on stderr: for each reason the first, and the number of others."""
         if not self._asked.skip_missing and not self._asked.quiet:
             sys.stdout.flush()
             for reason, functions in annotation.without_code.items():
                 more = f" and {len(functions) - 1} more" if len(functions) > 1 else ""
-                print(one_line(f"perfpy: annotate: no code of {functions[0]}{more}: {reason}"), file=sys.stderr)
+                print(one_line(f"perfpy: annotate: no code for {functions[0]}{more}: {reason}"), file=sys.stderr)
 
     @property
     def _percent_limit(self) -> float:
@@ -170,9 +167,9 @@ class AnnotateRun:
     def _options(self) -> ReportOptions:
         asked, data = self._asked, self._recording.data
         if asked.cpu and not data.is_pipe and not data.has(SampleType.CPU):
-            raise PerfError(f"{self._recording.path}: -C needs the CPU of each sample: record with --sample-cpu, or leave -C out")
+            raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
         if asked.prefix_strip and not asked.prefix:
-            fail("--prefix-strip leaves out folders where --prefix puts others: give both")
+            fail("--prefix-strip requires --prefix")
         return ReportOptions(rows=RowOptions(group=asked.group), names=NameOptions(verbose=asked.verbose > 0), sample_filter=self._filter())
 
     def _filter(self) -> SampleFilter:

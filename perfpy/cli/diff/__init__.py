@@ -1,1 +1,10 @@
-"""`perfpy diff`: its options, its run, groups of recordings, the command."""
+"""`perfpy diff`.
+
+Modules:
+
+options     the options
+command     the command: two recordings, or two groups of them
+run         one run over open recordings
+groups      one run over two groups
+asked       the options for each recording: tables, filters, symbols
+"""

@@ -1,8 +1,4 @@
-"""What the options of `perfpy diff` ask of each recording.
-
-What enters: the options, the configuration, a recording. What leaves: what its table is made of, which samples count, where symbols are
-looked for, what is computed.
-"""
+"""Options of `perfpy diff` as the library's options for one recording: table, samples, symbols, computation."""
 
 from __future__ import annotations
 
@@ -28,18 +24,18 @@ _WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 
 
 def is_verbose(asked: DiffCommandOptions) -> bool:
-    """Whether more is said."""
+    """Whether to print more details."""
     return asked.verbose > 0 and not asked.quiet
 
 
 def sort_keys(asked: DiffCommandOptions) -> str:
-    """By what rows are compared."""
+    """Return the sort keys by which rows are compared."""
     sort = asked.sort
     return f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT
 
 
 def are_relative(asked: DiffCommandOptions, config: Config) -> bool:
-    """Whether shares are of what filters leave, not of all."""
+    """Whether percentages are of the filtered samples instead of all."""
     from perfpy.cli.report.option_values import configured_percentage
 
     return (asked.percentage or configured_percentage(config)) == "relative"
@@ -48,12 +44,12 @@ def are_relative(asked: DiffCommandOptions, config: Config) -> bool:
 def report_options(
     asked: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
 ) -> ReportOptions:
-    """What the table of one recording is made of. times: the part of it that counts."""
+    """Return the options of one recording's table. times is the part of --time for this recording."""
     from perfpy.analysis.report.layout import Wanted
     from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 
     if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
-        raise PerfError(f"{recording.path}: the recording does not say on which CPU samples were taken; leave --cpu out")
+        raise PerfError(f"{recording.path}: the samples have no CPU field; drop --cpu, or record with --sample-cpu")
     unnamed = not asked.field_separator and not asked.dsos
     return ReportOptions(
         rows=RowOptions(rows_filtered=not for_people, group=False, relative_percentages=are_relative(asked, config)),
@@ -69,7 +65,7 @@ def report_options(
 
 
 def sample_filter(asked: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
-    """Which samples of one recording count."""
+    """Return the sample filter of one recording."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.report import option_values as texts
 
@@ -85,14 +81,14 @@ def sample_filter(asked: DiffCommandOptions, times: TimeRanges | None) -> Sample
 
 
 def symbol_options(asked: DiffCommandOptions, config: Config, recording: Recording) -> SymbolOptions:
-    """Where to look for the symbols of one recording."""
+    """Return the symbol options of one recording."""
     from perfpy.cli.line.symbol_values import symbol_options_of
 
     return symbol_options_of(asked, config, recording, force=asked.force)
 
 
 def compute_of(text: str | None, config: Config) -> Compute:
-    """What -c, or else the configuration, asks for. Raises UsageError for what is not known."""
+    """Return the computation of -c, or else of the configuration. Raises UsageError for an unknown one."""
     from perfpy.analysis.report.difference import Compute
 
     asked = text or config.get("diff.compute", _KINDS[1])
@@ -102,7 +98,7 @@ def compute_of(text: str | None, config: Config) -> Compute:
     if asked in _KINDS:
         return Compute(asked)
     if asked == "cycles":
-        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not read")
+        raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not support")
     if asked.startswith("wdiff"):
-        raise UsageError(f"-c {asked}: two weights other than 0 are needed, such as wdiff:1,2")
-    raise UsageError(f"-c {asked}: delta, delta-abs, ratio or wdiff:w1,w2 are known")
+        raise UsageError(f"-c {asked}: expected two weights other than 0, for example wdiff:1,2")
+    raise UsageError(f"-c {asked}: expected delta, delta-abs, ratio or wdiff:w1,w2")

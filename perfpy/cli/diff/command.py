@@ -1,9 +1,7 @@
-"""`perfpy diff`: what changed between recordings, or between two groups of them.
+"""`perfpy diff`: compare recordings, or two groups of them.
 
-What enters: perf diff's options and two or more recordings, the first of them
-the baseline; or two patterns or folders. What leaves: perf's plain text; on a terminal, or with --noise,
-with a mark at what the noise of sampling does not explain; or JSON, or a flame
-graph of the differences.
+The first recording is the baseline. The output is perf's plain text; on a terminal, or with --noise, changes beyond sampling
+noise are marked. Other formats are JSON and a flame graph of the differences.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 
 
 def run(asked: DiffCommandOptions) -> int:
-    """Compare recordings, perf.data.old and perf.data where none are named."""
+    """Compare recordings (default: perf.data.old and perf.data)."""
     # everything after the options needs numpy
     from perfpy.cli.diff.run import DiffRun
     from perfpy.cli.line.opening import open_recording
 
     if asked.field_separator == ".":
-        fail("-t .: the dot is in numbers, any other separator will do")
+        fail("-t .: numbers contain dots; choose another separator")
     if groups := _groups(asked):
         from perfpy.cli.diff.groups import GroupDiffRun
 
@@ -47,40 +45,40 @@ def run(asked: DiffCommandOptions) -> int:
 
 
 def _paths(named: tuple[str, ...]) -> list[str]:
-    """The recordings to compare: one name is compared with perf.data.old."""
+    """Return the recordings to compare: a single one is compared with perf.data.old."""
     return list(named) if len(named) > 1 else [_DEFAULT_FILES[0], named[0] if named else _DEFAULT_FILES[1]]
 
 
 def _refuse_missing_baseline(named: tuple[str, ...]) -> None:
-    """Who names one recording, or none, may not know of the other, which is another recording's former perf.data."""
+    """Raise PerfError with advice if the implied perf.data.old is missing, because its name is not on the command line."""
     old = _DEFAULT_FILES[0]
     if len(named) < 2 and not os.path.exists(old):
         other = named[0] if named else _DEFAULT_FILES[1]
         advice = f"name two recordings: perfpy diff BASELINE {other}"
-        raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; with it {other} is compared; {advice}")
+        raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; it is the default baseline for {other}; {advice}")
 
 
 def _groups(asked: DiffCommandOptions) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """What names the recordings of the first and of the second group; None where single recordings are compared."""
+    """Return the names of both groups' recordings; None to compare single recordings."""
     if asked.before or asked.after:
         if asked.files:
-            fail(f"{asked.files[0]}: not of a group; put patterns in quotes, and repeat --before and --after")
+            fail(f"{asked.files[0]}: excess argument; quote patterns, and repeat --before and --after")
         if not (asked.before and asked.after):
-            fail("--before and --after name a group each: give both")
+            fail("--before and --after require each other")
         return asked.before, asked.after
     if not any(map(_is_group, asked.files)):
         return None
     if len(asked.files) != 2:
-        fail("two groups are compared, a pattern (in quotes) or a folder each; --before and --after, repeated, take more")
+        fail("expected two groups, each a folder or a quoted pattern; for more files repeat --before and --after")
     return asked.files[:1], asked.files[1:]
 
 
 def _is_group(name: str) -> bool:
-    """Whether it names a pattern, or a folder of recordings."""
+    """Whether the name is a pattern, or a folder of recordings."""
     if exported := recordings_in(name):
         return len(exported) > 1
     if os.path.isdir(name):
-        return not os.path.exists(main_file(name))  # else one recording (record --threads)
+        return not os.path.exists(main_file(name))  # otherwise it is one recording (record --threads)
     return not os.path.exists(name) and any(letter in name for letter in "*?[")
 
 

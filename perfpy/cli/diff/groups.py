@@ -1,7 +1,7 @@
 """`perfpy diff BEFORE AFTER` of two groups of recordings: patterns, or folders.
 
-What enters: what names the recordings of both, the options. What leaves: a table of what changed by more than hosts differ; JSON; a
-page; on standard error which recordings could not be read. The exit status is then 91, or 90 where --fail-above is exceeded.
+The output is a table of the changes that exceed the differences between hosts, JSON, or a page. Unreadable recordings are
+listed on stderr. The exit status is then 91, or 90 if --fail-above is exceeded.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class AskingGroups:
-    """What is asked of each recording. It can be sent to other processes."""
+    """The options for each recording; can be sent to other processes."""
 
     def __init__(self, asked: DiffCommandOptions) -> None:
         self._asked, self._settings = asked, SentSettings()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
-        """For tables."""
+        """Return the options for tables."""
         from perfpy.fleet.group_difference import with_recordings
 
         asked, config = self._asked, self._settings.apply()
@@ -49,7 +49,7 @@ class AskingGroups:
         return with_recordings(options), symbol_options(asked, config, recording)
 
     def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
-        """For whole stacks."""
+        """Return the options for whole stacks."""
         from perfpy.fleet.folding import StackOptions
 
         config = self._settings.apply()
@@ -71,7 +71,7 @@ class GroupDiffRun:
         self._asking = AskingGroups(asked)
 
     def show(self) -> int:
-        """Write what the options ask for; the exit status."""
+        """Write the output; return the exit status."""
         without_idle_threads()
         from perfpy.fleet.cluster import cluster_address
         from perfpy.fleet.recordings import Recordings, find_recordings
@@ -97,7 +97,7 @@ class GroupDiffRun:
         return self._exceeded(found) or failed
 
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
-        """What changed in each event. Raises PerfError where there is nothing to compare."""
+        """Return the changes of each event. Raises PerfError if there is nothing to compare."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions, RowOptions
 
@@ -108,9 +108,9 @@ class GroupDiffRun:
         ask, (before, after) = self._asking.of_rows, groups
         found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, full_names=asked.full_names)
         if not any(map(len, found)):
-            raise PerfError("no event has samples in both groups, of those that the filters leave")
+            raise PerfError("no event has samples in both groups after filtering")
         if asked.fail_above is not None and not any(changes.test for changes in found):
-            raise PerfError(f"--fail-above: it takes two {found[0].unit}s in each group to see how {found[0].unit}s differ")
+            raise PerfError(f"--fail-above requires two {found[0].unit}s in each group, to measure how {found[0].unit}s differ")
         return found
 
     def _write(self, found: Sequence[GroupChanges], groups: Sequence[Recordings], page: str | None) -> None:
@@ -130,7 +130,7 @@ class GroupDiffRun:
             show_groups(found, console(), everything=asked.all)
 
     def _page(self, groups: Sequence[Recordings], found: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
-        """The flame graph of what changed, with what the table says above it."""
+        """Return a page with the table and the flame graph of the changes."""
         from perfpy.analysis.stacks.matching import matched
         from perfpy.symbols.demangling.short_names import without_instance
         from perfpy.views.diff.groups import group_page
@@ -164,4 +164,4 @@ def _refuse_what_is_of_two_recordings(asked: DiffCommandOptions) -> None:
     }
     wanted = [name for name, value in given.items() if value]
     if wanted:
-        fail(f"{', '.join(wanted)}: of single recordings only; of groups shares are compared, and what is more than hosts differ is marked")
+        fail(f"{', '.join(wanted)}: not for groups of recordings; they are compared by share, with changes beyond noise marked")

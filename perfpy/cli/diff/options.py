@@ -1,7 +1,4 @@
-"""The options of `perfpy diff`.
-
-What leaves: DiffCommandOptions. Names, letters and defaults are perf-diff(1)'s; those of groups are ours.
-"""
+"""Options of `perfpy diff`. Names, letters and defaults are perf-diff(1)'s; those for groups are perfpy's."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _LACKING: Final = {
 
 
 class DiffComparisonOptions(CommandOptions):
-    """What is compared, and which columns show it."""
+    """What is compared, and the columns."""
 
     sort: str = option("-s,--sort", Value(default=""), "compare by these keys (default: dso,symbol)", metavar="<key[,key2...]>")
     compute: str | None = option("-c,--compute", Value(), "compute delta, delta-abs (default), ratio or wdiff:w1,w2", metavar="<kind>")
@@ -47,7 +44,7 @@ class DiffComparisonOptions(CommandOptions):
 
 
 class DiffOutputOptions(CommandOptions):
-    """In which form the comparison is written, and whose files are read."""
+    """The output's format, and the ownership check."""
 
     json: str | None = option("--json", Attached("-"), "write the comparison as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Value(), "write the changes as one HTML page", metavar="<file>")
@@ -58,7 +55,7 @@ class DiffOutputOptions(CommandOptions):
 
 
 class DiffGroupOptions(JobOptions):
-    """Two groups of recordings: which, what is one observation, and who reads them."""
+    """Two groups of recordings: names, the unit of observation, and a cluster to read them."""
 
     before: tuple[str, ...] = option(
         "--before", Listed(), "first group of recordings: file, pattern, folder; repeatable", metavar="<files>"
@@ -85,7 +82,7 @@ class DiffGroupOptions(JobOptions):
 
 
 class DiffModuleOptions(CommandOptions):
-    """Which of the kernel's files have its symbols."""
+    """Which kernel files provide symbols."""
 
     modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
 
@@ -101,6 +98,6 @@ class DiffCommandOptions(
     QuietOptions,
     lacks=_LACKING,
 ):
-    """What the command takes."""
+    """Options of `perfpy diff`."""
 
     files: tuple[str, ...] = words("[<baseline> <file>...]")

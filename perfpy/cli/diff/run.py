@@ -1,7 +1,4 @@
-"""One run of `perfpy diff` over open recordings.
-
-What enters: recordings, the first of them the baseline, and the options. What leaves: text, JSON, a page; the exit status.
-"""
+"""One run of `perfpy diff` over open recordings, the first of which is the baseline."""
 
 from __future__ import annotations
 
@@ -42,18 +39,18 @@ class DiffRun:
         self._for_people = self._is_for_people()
 
     def show(self) -> int:
-        """Write what the options ask for; the exit status."""
+        """Write the output; return the exit status."""
         status = self._write()
         limit = self._asked.fail_above
         return status if status or limit is None else self._exceeded(limit)
 
     def _exceeded(self, limit: float) -> int:
-        """Say what costs more than the limit allows; the exit status."""
+        """Print what costs more than the limit; return the exit status."""
         from perfpy.analysis.report.recording_changes import recording_changes
         from perfpy.cli.line.limits import told
 
         if len(self._recordings) != 2:
-            fail("--fail-above compares two recordings")
+            fail("--fail-above requires two recordings")
         before, after = self._reports()
         found = recording_changes(before, after, self._naming())
         return told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
@@ -77,7 +74,7 @@ class DiffRun:
         return 0
 
     def _is_for_people(self) -> bool:
-        """Whether a person compares two recordings, and asks for none of perf's columns."""
+        """Whether two recordings are compared on a terminal without options of perf's columns."""
         from perfpy.cli.line.terminal import wants_plain
 
         asked = self._asked
@@ -95,14 +92,14 @@ class DiffRun:
         return 0
 
     def _naming(self) -> Naming:
-        """What is the same in both recordings is called the same."""
+        """Return names under which equal code in both recordings matches."""
         from perfpy.analysis.report.recording_changes import names_for_both
 
         asked = self._asked
         return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, full_names=asked.full_names)
 
     def _commands(self, index: int) -> dict[str, int]:
-        """What each command has in one of the recordings, of its first event."""
+        """Return the period of each command in one recording's first event."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions
 
@@ -117,7 +114,7 @@ class DiffRun:
         compute = compute_of(asked.compute, self._config)
         order = int(self._config.number("diff.order", 1)) if asked.order is None else asked.order
         if not 0 <= order < len(self._paths):
-            fail(f"-o {order}: there are {len(self._paths)} recordings, the baseline is 0")
+            fail(f"-o {order}: expected 0 (the baseline) to {len(self._paths) - 1}")
         return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order, naming=naming)
 
     def _reports(self) -> list[Report]:
@@ -129,7 +126,7 @@ class DiffRun:
         return reports
 
     def _explain(self, index: int, *, always: bool) -> None:
-        """Say why nothing is left of a recording. always: not only to a person."""
+        """Print why no samples of a recording are left. always: also if stderr is no terminal."""
         from perfpy.cli.line.notes import are_read
         from perfpy.cli.line.nothing_left import say_why_nothing
 
@@ -162,23 +159,23 @@ class DiffRun:
         )
 
     def _options(self, index: int) -> ReportOptions:
-        """What the table of one recording is made of."""
+        """Return the options of one recording's table."""
         recording = self._recordings[index]
         return report_options(self._asked, self._config, recording, self._times(index), for_people=self._for_people)
 
     def _sample_filter(self, index: int) -> SampleFilter:
-        """Which samples of one recording count."""
+        """Return the sample filter of one recording."""
         return sample_filter(self._asked, self._times(index))
 
     def _times(self, index: int) -> TimeRanges | None:
-        """The part of --time that is about one recording: all of it, where it is in percent."""
+        """Return the part of --time for one recording; percentages apply to all."""
         from perfpy.analysis.filters.time_ranges import ranges_of
 
         text = self._asked.time
         if ":" in text:
             parts = text.split(":")
             if len(parts) != len(self._paths):
-                fail(f"--time {text}: a range for each of the {len(self._paths)} recordings is needed")
+                fail(f"--time {text}: expected one range for each of the {len(self._paths)} recordings")
             text = parts[index]
         return ranges_of(text, self._recordings[index].times()) if text else None
 
@@ -191,7 +188,7 @@ class DiffRun:
         from perfpy.views.page.profile_data import MOST_ROWS
 
         if len(self._recordings) != 2:
-            fail("--flamegraph compares two recordings")
+            fail("--flamegraph requires two recordings")
         numbered = enumerate(self._recordings)
         stacks = [
             recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True, most_samples=MOST_ROWS)
@@ -212,11 +209,11 @@ def _costs_more(changes: RecordingChanges, row: ChangedRow, limit: float) -> str
 
 
 def _seconds(recording: Recording) -> float:
-    """From the first sample to the last; 0 where that is not known."""
+    """Return the seconds from the first sample to the last; 0 if unknown."""
     times = recording.times()
     return (times.last - times.first) / 1e9
 
 
 def _cut(line: str, room: int) -> str:
-    """A line within the window."""
+    """Truncate a line to the window's width."""
     return line if len(line) <= room else f"{line[: room - 1]}…"

@@ -1,8 +1,7 @@
-"""The name we were called by: `perf`, where a link of that name stands in perf's place, else `perfpy`.
+"""The name that perfpy was called by: `perf` if a link of that name replaces perf, else `perfpy`.
 
-What enters: the first word of the command line. What leaves: that name, for what speaks of the program; texts of ours that name
-its commands; the answer to `--version`, of which other programs read the number after "perf version": it is that of the perf
-whose text and options ours are.
+Messages and help use it. `--version` then answers with the perf version whose text and options perfpy has, because other
+programs parse the number after "perf version".
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ _PERF_VERSION: Final = "6.12.0"
 
 
 def program() -> str:
-    """`perf` or `perfpy`."""
+    """Return `perf` or `perfpy`."""
     return _OTHER if in_place_of_perf() else _OWN
 
 
 def in_place_of_perf() -> bool:
-    """Whether we were called by perf's name."""
+    """Whether the process was called by perf's name."""
     return os.path.basename(sys.argv[0] if sys.argv else "") == _OTHER
 
 
 def version_line() -> str:
-    """What --version prints."""
+    """Return the text of --version."""
     from perfpy.version import __version__
 
     return f"perf version {_PERF_VERSION} (perfpy {__version__})" if in_place_of_perf() else f"perfpy version {__version__}"
 
 
 def as_called(text: str) -> str:
-    """A text that is ours alone, with the name in it."""
+    """Replace perfpy's name in a text of perfpy's own by the current one."""
     return text.replace(f"{_OWN} ", f"{_OTHER} ") if in_place_of_perf() else text
 
 
 def commands_as_called(text: str, commands: Iterable[str]) -> str:
-    """A text that may have others' names, too: only the command lines in it get the name."""
+    """Replace perfpy's name only in the command lines of a text, because the text may contain other people's names."""
     if in_place_of_perf():
         for name in (*commands, "--help"):
             text = text.replace(f"{_OWN} {name}", f"{_OTHER} {name}")

@@ -1,8 +1,4 @@
-"""What `evlist` over --control shows of the events that are being measured.
-
-What enters: open events and evlist's option. What leaves: perf's lines, as
-those of the command evlist without its tips.
-"""
+"""Text of `evlist` over --control: the open events, in perf's format without its tips."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Names:
-    """Of this machine's PMUs, and of the tracepoints among these events."""
+    """Names of this machine's PMUs, and of the tracepoints among these events."""
 
     def __init__(self, events: Sequence[OpenEvent]) -> None:
         from perfpy.kernel.sysfs import Sysfs
@@ -31,7 +27,7 @@ class _Names:
 
 
 def event_lines(events: Sequence[OpenEvent], option: str) -> str:
-    """A line an event (-g: a group). option: "", -v, -g or -F."""
+    """Return a line for each event (-g: each group). option is "", -v, -g or -F."""
     if option == "-g":
         return "\n".join(_group(event, events) for event in events if event.is_leader)
     return "\n".join(event.name + _details(event, events, option) for event in events)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Example(NamedTuple):
-    """A wish, and the lines to type."""
+    """A purpose, and the lines to type."""
 
     wish: str
     lines: tuple[str, ...]

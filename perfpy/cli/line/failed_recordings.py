@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfpy.fleet.portable import RecordingProblem
     from perfpy.fleet.recordings import Recordings
 
-#: exit status of a command whose result lacks some of its recordings
+#: Exit status of a command whose result lacks some of its recordings.
 SOME_FAILED: Final = 91
 
 
@@ -23,7 +23,7 @@ def warn_of_failed_recordings(groups: Sequence[Recordings], *, quiet: bool) -> i
         for path, text in _merge_equal(recordings.warnings):
             print(one_line(f"Warning: {path}: {text}"), file=sys.stderr)
         for path, reason in recordings.failed:
-            print(one_line(f"Warning: {path}: left out: {reason}"), file=sys.stderr)
+            print(one_line(f"Warning: {path}: skipped: {reason}"), file=sys.stderr)
     return SOME_FAILED if any(recordings.failed for recordings in groups) else 0
 
 

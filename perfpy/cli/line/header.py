@@ -1,7 +1,4 @@
-"""The header of a recording, for the commands that print it (--header, --header-only, -I).
-
-What enters: an open recording. What leaves: perf's text.
-"""
+"""The header of a recording, for --header, --header-only and -I, in perf's format."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
-    """What the recording says of itself; full: the topology, too."""
+    """Return the header's lines. full: include the topology."""
     from perfpy.cli.line.machine_names import MachineNames
     from perfpy.views.metadata.header import header_lines
 
@@ -23,7 +20,7 @@ def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
 
 
 def features_of_pipe(recording: Recording) -> list[str]:
-    """What -I shows of a pipe: its features as they come, and nothing of the file."""
+    """Return the text of -I for a pipe: its features in order, without a file's header."""
     from perfpy.views.metadata.header import FRAME
 
     lines = list(lines_of_header(recording, full=True))

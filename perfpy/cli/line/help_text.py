@@ -1,8 +1,4 @@
-"""The help of a command, in click's layout.
-
-What enters: its name, what it does, its examples, its options. What leaves: text. The
-commands themselves read their arguments without click.
-"""
+"""Help texts of commands in click's layout. Commands read their arguments without click."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _ShownOption(click.Option):
-    """An option of ours, as a line in click's help."""
+    """An option as a line of click's help."""
 
     def __init__(self, option: Option) -> None:
         super().__init__([*option.spellings, option.name], hidden=option.hidden, expose_value=False)
@@ -31,7 +27,7 @@ class _ShownOption(click.Option):
 
 
 class _ShownCommand(click.Command):
-    """A command whose help has examples, before the options."""
+    """A command with examples before the options in its help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         examples = EXAMPLES.get(self.name or "", ())
@@ -44,16 +40,16 @@ class _ShownCommand(click.Command):
 
 
 def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> click.Command:
-    """A command of ours as one of click's."""
+    """Convert a command to click's."""
     params: list[click.Parameter] = [_ShownOption(option) for option in options if not option.hidden]
     return _ShownCommand(name, help=help, params=params, options_metavar=usage, add_help_option=False)
 
 
 def help_about(name: str, words: Sequence[str], options: Sequence[Option], usage: str) -> str:
-    """What -h WORD... prints: the options that have one of the words in their names or texts, or are called so."""
+    """Return the text of -h WORD...: the options with one of the words in their spellings or help texts."""
     chosen = [option for option in options if any(_is_about(option, word) for word in words)]
     if not chosen:
-        return as_called(f"Usage: {program()} {name} {usage}\n\nno option has to do with {' or '.join(words)}; -h alone shows all")
+        return as_called(f"Usage: {program()} {name} {usage}\n\nno option matches {' or '.join(words)}; -h lists all options")
     shown = as_click("", "", chosen, usage)
     return as_called(shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120)))
 
@@ -67,7 +63,7 @@ def _is_about(option: Option, word: str) -> bool:
 
 
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
-    """What --help prints."""
+    """Return the text of --help."""
     shown = as_click(name, help, options, usage)
     text = shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120))
     return as_called(text)

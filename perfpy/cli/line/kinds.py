@@ -1,16 +1,13 @@
-"""What an option takes: the kinds of options in perf's manner, as small typed values.
+"""Kinds of options in perf's manner: convert the text of a command line to the values of a command's fields.
 
-What enters: the declarations of `perfpy.cli.line.options`, then the texts of a
-command line. What leaves: the values of a command's fields, or a UsageError.
-
-    Flag()  Flag(default=None)       --all-cpus; with None, not given and --no-X are told apart
+    Flag()  Flag(default=None)       --all-cpus; None distinguishes an absent option from --no-X
     Counted()                        -vv
     Value(int, default=1)  Value()   --repeat 3; without a default: None
-    Attached("fp")                   -g, -gdwarf: the text may be left out
+    Attached("fp")                   -g, -gdwarf: the text is optional
     Listed()                         -e cycles -e instructions: a tuple
-    Lacking("it needs a PMU")        perf's only
+    Lacking("it needs a PMU")        an option that only perf has
 
-Each is a Kind[T]: the type of the field, which mypy compares with its annotation.
+Each is a Kind[T]. T is the type of the field, which mypy compares with its annotation.
 """
 
 from __future__ import annotations
@@ -28,21 +25,24 @@ else:
     _T = None
 
     class Generic:
-        """What it is in typing, without importing that."""
+        """Stands in for typing.Generic without importing typing."""
 
         def __class_getitem__(cls, _: object) -> type:
             return cls
 
 
 _EXPECTED: Final[dict[Any, str]] = {int: "a whole number", float: "a number"}
-_LARGEST: Final = (1 << 31) - 1  # perf's options are C's int
+_LARGEST: Final = (1 << 31) - 1  # perf's options are C ints.
 
 
 class Kind(Generic[_T]):
-    """What an option takes, and what comes of it: one of the kinds below. default: its value where it is not given.
+    """The text that an option takes, and its conversion; the base of the kinds below.
 
-    wants_value: text belongs to it. negated: what `--no-X` gives; None: the
-    default again. ends_line: what follows does not matter any more.
+    Attributes:
+        default: the value if the option is absent.
+        wants_value: whether the option takes text.
+        negated: the value of `--no-X`; None: the default.
+        ends_line: whether the rest of the line is ignored.
     """
 
     default: _T
@@ -56,7 +56,7 @@ class Kind(Generic[_T]):
     ends_line = False
 
     def convert(self, text: str, shown: str) -> object:
-        """The value of the text. shown: the option as it was spelt, for the message of the UsageError."""
+        """Return the value of the text. shown is the option as typed, for the message of the UsageError."""
         if self.type is str:
             return text
         try:
@@ -65,16 +65,16 @@ class Kind(Generic[_T]):
             expected = _EXPECTED.get(self.type) or str(error)
             raise UsageError(f"option {shown} expects {expected}, not '{text}'") from None
         if self.type is int and abs(int(text)) > _LARGEST:
-            raise UsageError(f"option {shown} takes no number above {_LARGEST}: {text}")
+            raise UsageError(f"option {shown}: {text} is too large; the largest number is {_LARGEST}")
         return value
 
     def joined(self, before: Any, value: object) -> object:
-        """The field's value, now that the option is given (once more); before: its value until now, or None."""
+        """Return the field's value after one more occurrence; before is its value until now, or None."""
         return value
 
 
 class Flag(Kind[_T]):
-    """Takes no value: True where it is given, False where it is negated; default: False, True, or None to tell all apart."""
+    """No text: True if given, False if negated. The default is False, True, or None to distinguish an absent option."""
 
     negated = False
 
@@ -90,18 +90,18 @@ class Flag(Kind[_T]):
 
 
 class Counted(Kind[int]):
-    """Takes no value; how often it is given."""
+    """No text: the number of occurrences."""
 
     default = 0
     negated = 0
 
     def joined(self, before: int | None, value: object) -> int:
-        """One more."""
+        """Add one."""
         return (before or 0) + 1
 
 
 class Value(Kind[_T]):
-    """Takes text, attached or the next argument. type: text -> value, raising ValueError; default: None where none is given."""
+    """Text, attached or as the next argument. type converts it and raises ValueError; the default is None unless given."""
 
     wants_value = True
 
@@ -123,10 +123,7 @@ class Value(Kind[_T]):
 
 
 class Attached(Kind[_T]):
-    """Takes text or not, and then is `bare`; the text is attached (`-gX`, `--graph=X`).
-
-    takes_word: it may also be the next argument, where that is no option.
-    """
+    """Optional text, attached (`-gX`, `--graph=X`); `bare` without it. takes_word: the next argument may be the text if it is no option."""
 
     wants_value = True
 
@@ -154,7 +151,7 @@ class Attached(Kind[_T]):
 
 
 class Listed(Kind["tuple[_T, ...]"]):
-    """Takes text, and may be repeated: a tuple of all values."""
+    """Text; repeatable. The value is a tuple of all texts."""
 
     wants_value = True
 
@@ -170,12 +167,12 @@ class Listed(Kind["tuple[_T, ...]"]):
         self.default = ()
 
     def joined(self, before: tuple[Any, ...] | None, value: object) -> tuple[Any, ...]:
-        """One more."""
+        """Append the value."""
         return *(before or ()), value
 
 
 class Lacking(Flag[bool]):
-    """An option that perf has and we do not, for this reason. undone: `--no-X` is accepted, for it asks for what we do."""
+    """An option of perf that perfpy lacks, and the reason. undone: `--no-X` is accepted, because it requests what perfpy does."""
 
     def __init__(self, reason: str, *, undone: bool = False) -> None:
         self.default = False
@@ -184,20 +181,20 @@ class Lacking(Flag[bool]):
 
 
 class Choice:
-    """A type of which the values are some words."""
+    """A type whose values are a few words."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
 
     def __call__(self, text: str) -> str:
-        """The word itself."""
+        """Return the text if it is one of the words."""
         if text not in self.words:
             raise ValueError(" or ".join(self.words))
         return text
 
 
 def percent(text: str) -> float:
-    """The type of an option that takes a share: "3%" or "3" is 0.03."""
+    """Convert a share: "3%" and "3" are 0.03."""
     try:
         share = float(text.removesuffix("%")) / 100
     except ValueError:
@@ -208,7 +205,7 @@ def percent(text: str) -> float:
 
 
 def unsigned(text: str) -> int:
-    """The type of an option that takes a number, but none below 0."""
+    """Convert a whole number that is not negative."""
     if not text.isdecimal() or int(text) > _LARGEST:
         raise ValueError(f"a whole number up to {_LARGEST}")
     return int(text)

@@ -1,8 +1,6 @@
-"""Limits on how much worse something may be than before: --fail-if-slower, --fail-above.
+"""Limits on regressions: --fail-if-slower, --fail-above.
 
-What enters: what is worse, in words. What leaves: lines on standard error, and
-the exit status that says it, which no other outcome has: scripts tell by it
-that all went well but for the limit.
+Their exit status is used for nothing else, so that scripts can distinguish an exceeded limit from a failure.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ EXCEEDED: Final = 90
 
 
 def told(worse: Sequence[str]) -> int:
-    """Say what is worse; the exit status, 0 where nothing is."""
+    """Print each exceeded limit on stderr, and return the exit status: 0 if there are none."""
     for line in worse:
         print(one_line(line), file=sys.stderr)
     return EXCEEDED if worse else 0

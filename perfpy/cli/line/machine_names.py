@@ -1,9 +1,7 @@
-"""Names for the numbers in events' attrs, from the machine that perfpy runs on.
+"""Names for the numbers in events' attrs, from sysfs and tracefs of this machine.
 
-What enters: /sys/bus/event_source and tracefs. What leaves: EventNames. perf
-asks the machine it runs on, not the one recorded, and so do the texts that are
-to equal perf's; without a tracefs that may be read, the recording's own names
-are taken.
+perf uses the machine that it runs on, not the recorded one, so texts that equal perf's do, too. If tracefs is unreadable, the
+names come from the recording.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
 
-_CORE_PMU = "cpu"  # perf has one of this name, for raw events, on every machine
+_CORE_PMU = "cpu"  # perf has a PMU of this name, for raw events, on every machine.
 
 
 class MachineNames:
-    """EventNames of this machine, for the events of one recording."""
+    """Event names of this machine, for the events of one recording."""
 
     def __init__(self, data: PerfData) -> None:
         self._data = data
@@ -39,14 +37,14 @@ class MachineNames:
 
     @cached_property
     def _tracepoints(self) -> dict[int, str] | None:
-        """Of the ids in the recording; None where tracefs may not be read."""
+        """Names by id, for the ids in the recording; None if tracefs is unreadable."""
         from perfpy.kernel.tracefs import Tracefs
 
         wanted = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
         found: dict[int, str] = {}
         tracefs = Tracefs()
         try:
-            # those of the same name first: on the machine recorded that finds all of them
+            # Tracepoints with the recorded names come first: on the recorded machine these are all.
             own = [point for point in (self._file.tracepoint(number) for number in wanted) if point]
             for name in own:
                 found[tracefs.event_id(*name.split(":", 1)) or -1] = name
@@ -58,11 +56,11 @@ class MachineNames:
         return found
 
     def pmu(self, type_number: int) -> str:
-        """The PMU of this machine whose events have this type; "" when it has none."""
+        """Return the PMU of this machine with this type; "" if there is none."""
         return self._pmus.get(type_number, "")
 
     def tracepoint(self, number: int) -> str:
-        """SYSTEM:NAME of this machine's tracepoint with this id; "" when it has none."""
+        """Return SYSTEM:NAME of this machine's tracepoint with this id; "" if there is none."""
         if self._tracepoints is None:
             return self._file.tracepoint(number)
         return self._tracepoints.get(number, "")

@@ -1,7 +1,6 @@
-"""Notes for people: what a report or a listing could not show, and what would help.
+"""Notes for people on stderr: gaps of a report or listing, and remedies.
 
-What enters: lines. What leaves: the same on standard error, where a person reads it: on a terminal, or with -v. What
-perf says nothing of is not said to scripts, which take what stands there for an error.
+Notes are printed on a terminal or with -v only. Scripts take text on stderr for errors, so they get no text that perf does not print.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def are_read(*, quiet: bool, verbose: int) -> bool:
-    """Whether a person reads notes: on a terminal, or asking for more."""
+    """Whether a person reads notes: stderr is a terminal, or -v is given."""
     return not quiet and (verbose > 0 or sys.stderr.isatty())
 
 
 def tell(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None:
-    """Print notes, if anybody is there to read them."""
+    """Print notes, if a person reads them."""
     if not are_read(quiet=quiet, verbose=verbose):
         return
     sys.stdout.flush()
@@ -30,7 +29,7 @@ def tell(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None
 
 
 def wrapped(note: str) -> list[str]:
-    """The lines of a note: on a terminal, broken between words, as many as it takes."""
+    """Return the lines of a note, wrapped to the terminal's width."""
     from perfpy.cli.line.terminal import is_screen
 
     text = one_line(note)
@@ -43,7 +42,7 @@ def wrapped(note: str) -> list[str]:
 
 
 def rows_of(notes: Iterable[str]) -> int:
-    """How many rows of the screen notes take, words that are longer than a row with all theirs."""
+    """Return the number of screen rows that notes take."""
     return sum(-(-len(line) // _width()) for note in notes for line in wrapped(note))
 
 

@@ -1,8 +1,6 @@
-"""Why filters leave nothing of a recording, and what would.
+"""Explain why filters leave no samples of a recording: the filter that matches nothing, similar names, and the recorded values.
 
-What enters: an open recording and the filters. What leaves: one line: which
-of them matches nothing that was recorded, what is like it, and what was. The recording is read
-again for that, by the filter's key; only who got no answer waits for it.
+The recording is read again by the filter's sort key, only in this case.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _SECOND: Final = 1e9
 
 
 class _Condition(NamedTuple):
-    """A filter: its option, what it names, the sort key that tells what was recorded, and a row's text -> the value."""
+    """A filter: its option, the noun for its values, its field, the sort key of the recorded values, and the conversion of a row's text."""
 
     option: str
     what: str
@@ -40,7 +38,7 @@ def _name(text: str) -> str:
 
 
 def _function(text: str) -> str:
-    return text[text.find("]") + 1 :].strip()  # behind [.] or [k]
+    return text[text.find("]") + 1 :].strip()  # after [.] or [k]
 
 
 def _number(text: str) -> int:
@@ -58,15 +56,15 @@ _CONDITIONS: Final = (
 
 
 def why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> str:
-    """The line."""
+    """Return the reason as one line."""
     if not recording.report(by="comm").samples:
-        return f"{recording.path}: no samples in it; `perfpy evlist -v` shows what was asked for"
-    reasons = "; ".join(_reasons(recording, chosen, symbols)) or "none passes all of them"
+        return f"{recording.path}: no samples in this recording; `perfpy evlist -v` shows its events"
+    reasons = "; ".join(_reasons(recording, chosen, symbols)) or "no sample passes all of them"
     return f"{recording.path}: the filters leave no samples: {reasons}"
 
 
 def say_why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> None:
-    """Print the line, whoever reads it."""
+    """Print the reason on stderr, also if it is no terminal."""
     sys.stdout.flush()
     print(one_line(f"perfpy: {why_nothing(recording, chosen, symbols)}"), file=sys.stderr)
 
@@ -83,7 +81,7 @@ def _reasons(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions 
         yield from _without_part(chosen.symbol_part, _recorded(recording, _CONDITIONS[2], symbols))
     if chosen.times is not None and not _covers(recording, chosen.times):
         times = recording.times()
-        yield f"--time is outside of the recording, which goes from {times.first / _SECOND:.6f} to {times.last / _SECOND:.6f}"
+        yield f"--time is outside the recording, which runs from {times.first / _SECOND:.6f} to {times.last / _SECOND:.6f}"
 
 
 def _covers(recording: Recording, times: TimeRanges) -> bool:
@@ -92,7 +90,7 @@ def _covers(recording: Recording, times: TimeRanges) -> bool:
 
 
 def _recorded(recording: Recording, condition: _Condition, symbols: SymbolOptions | None) -> list[Any]:
-    """What was recorded, the most frequent first."""
+    """Return the recorded values, the most frequent first."""
     report = recording.report(by=condition.key, symbols=symbols)
     rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]
     return list(dict.fromkeys(condition.value(row.texts[condition.key]) for row in sorted(rows, key=lambda row: -row.percent)))
@@ -105,12 +103,12 @@ def _unmatched(condition: _Condition, wanted: Collection[Any], known: Sequence[A
 
         near = list(dict.fromkeys(one for name in wanted for one in nearest(name, known)))
         if near:
-            return f"{condition.option} {named}: no {condition.what} is called so; did you mean {', '.join(near[:_SHOWN])}?"
+            return f"{condition.option} {named}: no {condition.what} of this name; did you mean {', '.join(near[:_SHOWN])}?"
     more = f" and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else ""
-    return f"{condition.option} {named}: no such {condition.what} in it; it has {', '.join(map(str, known[:_SHOWN]))}{more}"
+    return f"{condition.option} {named}: no such {condition.what} in this recording; it has {', '.join(map(str, known[:_SHOWN]))}{more}"
 
 
 def _without_part(part: str, known: Sequence[str]) -> Iterator[str]:
     if any(part in name for name in known):
         return
-    yield f"no function's name has '{part}' in it" + input_hint(part)
+    yield f"no function name contains '{part}'" + input_hint(part)

@@ -1,8 +1,4 @@
-"""Opening the recording that a reading command works on.
-
-What enters: what -i, -f and -q say. What leaves: an open Recording; when it
-is closed, what could not be read of it goes to standard error.
-"""
+"""Open the recording that a command reads. Its warnings are printed on stderr when it is closed."""
 
 from __future__ import annotations
 
@@ -21,18 +17,21 @@ _PIPE = "-"
 
 
 def open_recording(path: str, *, force: bool, quiet: bool = False, verbose: int = 0, as_stored: bool = False) -> OpenRecording:
-    """The recording at a path; "": the default.
+    """Open the recording at a path; "" is the default input.
 
-    force: whoever owns it; quiet: nothing is said of what could not be read; verbose: its build-ids are, as by perf's -v;
-    as_stored: its records are wanted as they stand in the file, not by time.
-    The `with` statement raises BadPerfDataError when it cannot be read, or belongs
-    to somebody else and `force` is not given.
+    The `with` statement raises BadPerfDataError if the file is unreadable, or belongs to another user without `force`.
+
+    Args:
+        force: skip the ownership check.
+        quiet: print no warnings.
+        verbose: print build-ids, as perf's -v does.
+        as_stored: keep the records in file order instead of sorting them by time.
     """
     return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored)
 
 
 class OpenRecording:
-    """Opens a recording for a `with` statement. (No contextmanager: see perfpy.cli.)"""
+    """A context manager for a recording. (contextlib's is too slow to import, see perfpy.cli.)"""
 
     __slots__ = ("_as_stored", "_force", "_path", "_quiet", "_recording", "_verbose")
 
@@ -44,7 +43,7 @@ class OpenRecording:
         self._as_stored = as_stored
 
     def __enter__(self) -> Recording:
-        # reading is not needed for help
+        # --help does not read recordings.
         from perfpy.recording import Recording
 
         without_idle_threads()
@@ -62,15 +61,15 @@ class OpenRecording:
 
 
 def without_idle_threads() -> None:
-    """numpy, when it comes, need not start threads for linear algebra: they spin for 50 ms.
+    """Keep numpy from starting threads for linear algebra, which spin for 50 ms.
 
-    The commands that run programs of the user's do not come here.
+    Commands that run the user's programs do not call this.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _say_build_ids(recording: Recording) -> None:
-    """What the file says of files and PMUs, in perf's words: people paste it into bug reports."""
+    """Print the file's build-ids and PMU capabilities in perf's words, because people paste them into bug reports."""
     features = recording.data.features
     for entry in features.get("build_id", ()):
         print(one_line(f"build id event received for {entry.filename}: {entry.build_id.hex()} [{len(entry.build_id)}]"), file=sys.stderr)
@@ -80,7 +79,7 @@ def _say_build_ids(recording: Recording) -> None:
 
 
 def default_input() -> str:
-    """A pipe on standard input where there is one, else perf.data."""
+    """Return "-" if standard input is a pipe, else perf.data."""
     try:
         return _PIPE if stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode) else _DEFAULT_FILE
     except (OSError, ValueError, AttributeError):  # no standard input
@@ -88,5 +87,5 @@ def default_input() -> str:
 
 
 def input_hint(word: str) -> str:
-    """What to say of a word that names a file, where no file was expected; "" for other words."""
+    """Return a hint to use -i if a misplaced word is the name of a file, else ""."""
     return f"; did you mean -i {word}?" if os.path.isfile(word) else ""

@@ -1,35 +1,31 @@
-"""Options in perf's manner: a command's options are a frozen class, each field of which is declared by `option(...)`.
+"""Options in perf's manner: a command's options are a frozen class, whose fields are declared by `option(...)`.
 
-What enters: declarations. What leaves: a PerfCommand, which reads its arguments
-as perf does (see `perfpy.cli.line.parser`) and calls a function with an instance
-of the class. Names, letters and defaults of options are perf's: perf-stat(1),
-perf-record(1), perf-report(1), perf-script(1).
+A PerfCommand reads its arguments as perf does (see `perfpy.cli.line.parser`) and calls a function with an instance of the class.
+Names, letters and defaults of options are perf's: perf-stat(1), perf-record(1), perf-report(1), perf-script(1).
 
     class SampleCommandOptions(InputOptions, VerboseOptions, lacks={"-T,--topdown": "it needs a PMU's topdown events"}):
         event: tuple[str, ...] = option("-e,--event", Listed(), "event selector", metavar="<event>", negatable=False)
         repeat: int = option("-r,--repeat", Value(int, default=1), "run it n times")
         pid: str = option("-p,--pid", Value(default=""), "these processes", metavar="<pid>")
-        call_graph: str | None = option("-g", Attached("fp"), "record call chains")
+        call_graph: str | None = option("-g", Attached("fp"), "record callchains")
         big_num: bool | None = option("-B,--big-num", Flag(default=None), "thousands' separators")
         workload: tuple[str, ...] = program_to_run()
 
+
     def run(options: SampleCommandOptions) -> int: ...  # its docstring is the help
+
 
     command = PerfCommand(SampleCommandOptions, run)
 
-The annotation and the kind say the same, and mypy compares them. The field's
-name is free; the spellings are perf's. Groups that several commands share are
-base classes (those of `perfpy.cli.line.shared`, or a command's own, by topic):
-help shows the options of the bases in order, then the class's own. An instance
-cannot be changed; `replaced(repeat=3)` gives another one, and the class called
-with values gives the defaults but for those (for tests, and where a command
-calls another's functions). `in_order("event", "filter")` tells how options were
-mixed on the line. What only perf has is in `lacks`: using it is an error that
-says why. Where the configuration has a default (~/.perfconfig), the option's is
-None, and the function that acts on it asks the configuration.
+The annotation and the kind have the same type, which mypy checks. The field's name is free; the spellings are perf's. Groups of
+options are base classes (those of `perfpy.cli.line.shared`, or a command's own, by topic). Help shows the options of the bases in
+order, then the class's own. Instances are immutable; `replaced(repeat=3)` returns a changed copy. The class called with values
+has defaults for the others (for tests, and for commands that call another's functions). `in_order("event", "filter")` returns the
+order of options on the line. `lacks` has perf's options that perfpy does not have: using one is an error with the reason. An
+option whose default comes from the configuration (~/.perfconfig) is None, and the function that uses it reads the configuration.
 
-Declarations are plain values: importing click takes longer than all of `perf
-stat -- true`, so it is left to `perfpy.cli.line.help_text`.
+Declarations are plain values: importing click takes longer than all of `perf stat -- true`, so only `perfpy.cli.line.help_text`
+imports it.
 """
 
 from __future__ import annotations
@@ -60,9 +56,12 @@ _NOTHING: Final[dict[str, str]] = {}
 
 
 class Argument:
-    """Words that are no options: one (None where there is none), or `rest`: all that are left, as a tuple. metavar: how help shows it.
+    """Words that are no options: one (None if absent), or with `rest` all remaining ones as a tuple.
 
-    to_run: they are a program and its arguments, untouched; options end at the first of them.
+    Args:
+        metavar: the text in the help.
+        rest: take all remaining words.
+        to_run: the words are a program and its arguments, unparsed; options end at the first of them.
     """
 
     name = ""
@@ -77,13 +76,13 @@ class Argument:
 
     @property
     def metavar(self) -> str:
-        """How help shows it."""
+        """The text in the help."""
         if self.to_run and not self._metavar:
             return "[--] [COMMAND [ARGS]...]"
         return self._metavar or f"[{self.name.upper()}]" + ("..." if self.rest else "")
 
     def taken_from(self, words: list[str]) -> object:
-        """Its value, of which the words are taken away."""
+        """Remove the argument's words from the list, and return its value."""
         if not self.rest:
             return words.pop(0) if words else None
         taken = tuple(words)
@@ -97,7 +96,7 @@ if TYPE_CHECKING:
         """Declare a field and its option; see Option."""
 
     def word(metavar: str = "") -> str | None:
-        """Declare a field for a word that is no option."""
+        """Declare a field for one word that is no option."""
 
     def words(metavar: str = "") -> tuple[str, ...]:
         """Declare a field for all words that are no options."""
@@ -133,7 +132,7 @@ class CommandOptions:
         cls._arguments.update({name: found for name, found in own.items() if isinstance(found, Argument)})
 
     def __init__(self, **values: object) -> None:
-        """The defaults, but for these values."""
+        """Set the fields to these values, and the others to their defaults."""
         fields = self.__dict__
         fields["_given"] = ()
         for name, declared in self._options.items():
@@ -151,42 +150,42 @@ class CommandOptions:
 
     @classmethod
     def declared(cls) -> list[Option]:
-        """All options, in the order in which help shows them."""
+        """Return all options, in the order of the help."""
         return list(cls._options.values())
 
     @classmethod
     def arguments(cls) -> list[Argument]:
-        """What is no option."""
+        """Return the arguments that are no options."""
         return list(cls._arguments.values())
 
     @classmethod
     def read(cls, parser: Parser) -> Self:
-        """What a parser found. Raises UsageError for words too many."""
+        """Return an instance with a parser's values. Raises UsageError for excess words."""
         left = list(parser.words)
         words = {name: argument.taken_from(left) for name, argument in cls._arguments.items()}
         if left:
-            from perfpy.cli.line.opening import input_hint  # the line is wrong: time does not matter
+            from perfpy.cli.line.opening import input_hint  # Only for wrong command lines, where time does not matter.
 
             raise UsageError(f"unexpected argument '{left[0]}'" + (input_hint(left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _given=tuple(parser.given))
 
     def replaced(self, **changes: object) -> Self:
-        """The same but for these values."""
+        """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
 
     def in_order(self, *names: str) -> list[Given]:
-        """How these options were given, in the order of the line. Raises KeyError for a field that there is not."""
+        """Return the occurrences of these options, in the order of the line. Raises KeyError for an unknown field."""
         wanted = {self._options[name].name for name in names}
         return [given for given in self._given if given.name in wanted]
 
     _given: tuple[Given, ...]
 
 
-_HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits 129
+_HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits with 129.
 
 
 class _Help(Flag[bool]):
-    """Asks for help, whatever else is on the line."""
+    """A request for help, which ignores the rest of the line."""
 
     ends_line = True
 
@@ -199,8 +198,9 @@ class _HelpOptions(CommandOptions):
 class PerfCommand(Generic[_O]):
     """A command that reads its arguments as perf does.
 
-    options_class: what it takes; function: gets an instance, returns the exit
-    status or None; its docstring is the help.
+    Args:
+        options_class: the command's options.
+        function: gets an instance, and returns the exit status or None; its docstring is the help.
     """
 
     def __init__(self, options_class: type[_O], function: Callable[[_O], int | None]) -> None:
@@ -212,22 +212,22 @@ class PerfCommand(Generic[_O]):
 
     @property
     def runs_workload(self) -> bool:
-        """Whether it runs a program: options end at the first word."""
+        """Whether the command runs a program; its options end at the first word."""
         return any(argument.to_run for argument in self.arguments)
 
     @property
     def usage(self) -> str:
-        """What may follow the command's name."""
+        """The usage line after the command's name."""
         return " ".join(["[OPTIONS]", *(argument.metavar for argument in self.arguments)])
 
     def parser(self, args: Sequence[str]) -> Parser:
-        """The arguments, read. Raises UsageError."""
+        """Parse the arguments. Raises UsageError."""
         parser = Parser(self.options, stops_at_word=self.runs_workload)
         parser.parse(args)
         return parser
 
     def run(self, name: str, args: Sequence[str]) -> int:
-        """Read the arguments, call the function; the exit status. name: what the command is called, for its help."""
+        """Read the arguments, call the function, and return the exit status. name is the command's name in its help."""
         parser = self.parser(args)
         for asked, status in _HELP_STATUS.items():
             if parser.values.pop(asked, False):
@@ -237,7 +237,7 @@ class PerfCommand(Generic[_O]):
         return self.function(self.options_class.read(parser)) or 0
 
     def help_text(self, name: str, about: Sequence[str] = ()) -> str:
-        """What --help prints; about: what -h is asked for, words of the options' names and texts."""
+        """Return the text of --help; about has the words after -h, to search in options' spellings and texts."""
         from perfpy.cli.line.help_text import help_about, help_text  # click formats it
 
         if about:
@@ -246,7 +246,7 @@ class PerfCommand(Generic[_O]):
 
 
 def _page(name: str) -> None:
-    """Help is longer than most screens."""
+    """Start a pager on a terminal, because help is longer than most screens."""
     if sys.stdout.isatty():
         from perfpy.cli.line.pager import page
 
@@ -254,5 +254,5 @@ def _page(name: str) -> None:
 
 
 def fail(text: str) -> NoReturn:
-    """Refuse the command line: one line, exit status 129."""
+    """Reject the command line: one line, exit status 129."""
     raise UsageError(text)

@@ -1,12 +1,8 @@
-"""Files that people name for a command's results; "-" is standard output.
+"""Result files of commands, written whole or not at all; "-" is standard output.
 
-What enters: a path and what is to stand there. What leaves: the file, whole or
-not at all; an OutputFailedError where it cannot be written.
-
-A result is written beside its path and renamed when it is complete, so that
-neither Ctrl-C nor a full disk leaves half a page where a whole one may have
-stood. What is no regular file (a device, a fifo) is written as it is, and so
-is a file in a folder where nothing may be made.
+A result is written beside its path and renamed when it is complete, so that neither Ctrl-C nor a full disk truncates an
+existing file. Devices and fifos are written in place, and so are files in folders that permit no new files. Raises
+OutputFailedError if the file cannot be written.
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 def write_text(path: str, pieces: Iterable[str]) -> None:
-    """Write pieces of text."""
+    """Write text in pieces."""
     if path == "-":
         sys.stdout.writelines(pieces)
         return
@@ -44,7 +40,7 @@ def write_text(path: str, pieces: Iterable[str]) -> None:
 
 
 def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
-    """Write bytes; say on standard error which file has them, unless quiet."""
+    """Write bytes; print the path and size on stderr unless quiet."""
     if path == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -61,23 +57,23 @@ def write_bytes(path: str, data: bytes, *, quiet: bool) -> None:
 
 
 def _spare_recording(path: str) -> None:
-    """`--json perf.data` was meant for a file to read: a page or a table does not take a recording's place."""
+    """Raise OutputFailedError if the path is a recording: in `--json perf.data` the file was meant as input."""
     try:
         with open_regular(path) as file:
             begins = file.read(len(_RECORDING))
-    except OSError:  # none, or no plain file
+    except OSError:  # missing, or no regular file
         return
     if begins == _RECORDING:
-        raise OutputFailedError(path, "a recording stands there", remedy=f"name another file; to read this one say -i {path}")
+        raise OutputFailedError(path, "this file is a recording", remedy=f"choose another output file; to read this one, use -i {path}")
 
 
 @contextlib.contextmanager
 def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
-    """Where to write what is to stand at `path` when the context ends without an exception.
+    """Yield the path to write; the file replaces `path` if the context ends without an exception.
 
-    mode: of a file that is not there yet; one that is keeps its own, and its owner.
+    mode is the mode of a new file; an existing one keeps its mode and owner.
     """
-    real = os.path.realpath(path)  # a link stays one
+    real = os.path.realpath(path)  # Symbolic links are kept.
     unfinished = f"{real}.{os.getpid()}"
     with _removed_by_signals(unfinished):
         if not _create(unfinished, real, mode):
@@ -92,7 +88,7 @@ def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
 
 
 def _create(unfinished: str, real: str, mode: int) -> bool:
-    """Make the file that will take the place of `real`; False where it has to be written where it is."""
+    """Create the file that will replace `real`; return False if `real` has to be written in place."""
     try:
         there = os.stat(real)
     except OSError:
@@ -101,14 +97,14 @@ def _create(unfinished: str, real: str, mode: int) -> bool:
         return False
     try:
         fd = os.open(unfinished, _NEW, mode)
-    except OSError:  # writing it where it is may work, or says why not
+    except OSError:  # Writing in place may work, or reports the reason.
         return False
     try:
         if there:
             if (there.st_uid, there.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(fd, there.st_uid, there.st_gid)
             os.fchmod(fd, stat.S_IMODE(there.st_mode))
-    except OSError:  # another's file, to which we may only write
+    except OSError:  # The file belongs to another user, and only writing is permitted.
         os.unlink(unfinished)
         return False
     finally:
@@ -119,13 +115,13 @@ def _create(unfinished: str, real: str, mode: int) -> bool:
 def _put(unfinished: str, real: str) -> None:
     try:
         os.replace(unfinished, real)
-    except OSError:  # where another file is mounted onto this one
+    except OSError:  # another file is mounted onto this one
         shutil.copyfile(unfinished, real)
 
 
 @contextlib.contextmanager
 def _removed_by_signals(path: str) -> Iterator[None]:
-    """Signals that would end the process here and now remove a file first. Others raise, or are not ours."""
+    """Remove a file if a signal ends the process. Signals that have a handler are left alone."""
 
     def end(number: int, _frame: object) -> None:
         with contextlib.suppress(OSError):
@@ -134,7 +130,7 @@ def _removed_by_signals(path: str) -> Iterator[None]:
         os.kill(os.getpid(), number)
 
     caught = []
-    with contextlib.suppress(ValueError):  # another thread than the main one: no handler can be set
+    with contextlib.suppress(ValueError):  # Only the main thread can set handlers.
         for number in _ENDING:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, end)

@@ -1,11 +1,10 @@
-"""The pager: text on a terminal that is longer than the screen does not scroll its beginning away.
+"""Show text that is longer than the terminal's screen through a pager, as perf does.
 
-What enters: a command's text, on its way to a terminal. What leaves: the same on the terminal where it fits, else through a
-pager, as perf does it: the one of PERF_PAGER or PAGER, else less (`cat`, or nothing, is none), run by the shell; the setting
-`pager.COMMAND = false` and `perfpy --no-pager` do without. Nothing is started for text that fits. Names in the text have passed
-the door to the terminal (perfpy.untrusted.terminal) before they come here, so less may obey the colours in it (-R).
+The pager is PERF_PAGER or PAGER, else less, run by the shell; `cat` and an empty value mean none. The setting
+`pager.COMMAND = false` and `perfpy --no-pager` switch it off. No pager starts for text that fits. Names in the text have been
+escaped before (perfpy.untrusted.terminal), so less may interpret its colours (-R).
 
-What is said on standard error after text that waits here follows it, into the pager, too: over a pager's screen nobody could read it.
+Messages on stderr that follow text held here go to the pager, too, because they would be invisible over its screen.
 """
 
 from __future__ import annotations
@@ -22,35 +21,35 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, Final
 
-#: what perf gives less where LESS is not set, but for leaving at once where the text fits: then less is not started
+#: perf's options of less if LESS is not set, without F (quit if the text fits): less does not start for short text.
 _LESS: Final = "RSX"
 _NONE: Final = ("", "cat")
 _NO: Final = frozenset(("false", "no", "off", "0"))
 _YES: Final = frozenset(("true", "yes", "on", "1"))
-_COLUMNS, _LINES = 80, 24  # where a terminal does not know its size
+_COLUMNS, _LINES = 80, 24  # if a terminal does not report its size
 _USUAL: Final = ("pager", "less", "more")
 
 
 class _OnTerminal(io.RawIOBase):
-    """A stream that ends on the terminal."""
+    """A stream to the terminal."""
 
     _descriptor: int
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """A person reads what is written here."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """The terminal's descriptor."""
+        """Return the terminal's descriptor."""
         return self._descriptor
 
 
 class PagedScreen(_OnTerminal):
-    """A terminal's bytes, held back until they fill more than the screen. name: the command whose text it is, for its setting."""
+    """A terminal's bytes, held until they fill more than the screen. name is the command, for its setting."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
@@ -64,30 +63,30 @@ class PagedScreen(_OnTerminal):
 
     @property
     def takes_notes(self) -> bool:
-        """Whether what is said now must come after text that is here, or in a pager."""
+        """Whether new messages must follow text that is held here, or in a pager."""
         return bool(self._held) or self._pager is not None
 
     @property
     def has_pager(self) -> bool:
-        """Whether the screen is a pager's."""
+        """Whether a pager owns the screen."""
         return self._pager is not None
 
     def write(self, data: Any, /) -> int:
-        """Keep bytes, or show them. Raises BrokenPipeError when the person has left the pager."""
+        """Hold bytes, or show them. Raises BrokenPipeError if the person has left the pager."""
         data = bytes(data)
         if not self._holds:
             self._show(data)
         elif data:
             self._held.append(data)
             self._count(data)
-            if self._rows >= self._lines:  # the prompt takes a line, too
+            if self._rows >= self._lines:  # the prompt takes one row
                 self._holds = False
                 self._start()
                 self._release()
         return len(data)
 
     def _count(self, data: bytes) -> None:
-        """How many rows of the screen the text takes."""
+        """Add the screen rows of the text."""
         text = without_colours(data.decode(errors="replace"))
         first, *more = text.split("\n")
         length = self._column + len(first)
@@ -103,11 +102,11 @@ class PagedScreen(_OnTerminal):
         import signal
         import subprocess  # most text fits
 
-        # Ctrl-C is the pager's; what writes to it stops, and waits until it is left
+        # Ctrl-C belongs to the pager. A command that writes to the pager blocks until the person leaves it.
         pressed: list[int] = []
         signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
         environment = {"LESS": _LESS, **os.environ}
-        self._pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # as PAGER is meant
+        self._pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # PAGER is a shell command.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
@@ -124,7 +123,7 @@ class PagedScreen(_OnTerminal):
             left = left[os.write(descriptor, left) :]
 
     def finish(self) -> None:
-        """Show what is still held, or wait until the person leaves the pager."""
+        """Show the text still held, or wait until the person leaves the pager."""
         self._holds = False
         if self._pager is None or self._pager.stdin is None:
             self._release()
@@ -144,9 +143,9 @@ class Notes(_OnTerminal):
         self._descriptor = descriptor
 
     def write(self, data: Any, /) -> int:
-        """Show bytes: after the text that is held; a line that writes over itself, at once, or under a pager not at all.
+        """Show bytes after the text that is held. A progress line is shown at once, or under a pager not at all.
 
-        What comes after the person has left the pager is not for the terminal either: nobody sees what it speaks of.
+        Messages after the person has left the pager are dropped, because the text that they refer to is gone.
         """
         if bytes(data[:1]) == b"\r":
             return len(data) if self._screen.has_pager else os.write(self._descriptor, data)
@@ -159,7 +158,7 @@ class Notes(_OnTerminal):
 
 
 def _command(name: str) -> str:
-    """What to run for a command's text; "" for nothing."""
+    """Return the pager's command line; "" for none."""
     from perfpy.cli.line.perfconfig import load
 
     asked = load().get(f"pager.{name}", "yes")
@@ -171,14 +170,14 @@ def _command(name: str) -> str:
 
 
 def _runnable(commands: list[str]) -> Iterator[str]:
-    """Those whose program is there; "" for one that says that none is wanted."""
+    """Yield the commands whose program exists; "" for one that requests no pager."""
     from shutil import which
 
     for command in commands:
         word = command.split()[0] if command.split() else ""
         if command.strip() in _NONE:
             yield ""
-        elif "=" in word or which(word):  # a variable for it, which the shell sets
+        elif "=" in word or which(word):  # an environment variable, which the shell sets
             yield command
 
 
@@ -187,12 +186,12 @@ _never: list[bool] = []
 
 
 def never() -> None:
-    """Let no text go through a pager."""
+    """Switch the pager off."""
     _never.append(True)
 
 
 def page(name: str) -> None:
-    """From now on, let text of this command that is too long for the screen go through a pager; nothing where there is no screen."""
+    """Page this command's text from now on if it exceeds the screen. No-op if stdout is no terminal."""
     from perfpy.cli.line.terminal import is_screen
 
     out, error = sys.stdout, sys.stderr
@@ -208,6 +207,6 @@ def page(name: str) -> None:
 
 
 def finish() -> None:
-    """Show what is held, wait for the pager."""
+    """Show the text still held, and wait for the pager."""
     while _screens:
         _screens.pop().finish()

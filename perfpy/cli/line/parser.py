@@ -1,16 +1,11 @@
-"""A command line, read by perf's option conventions.
-
-What enters: the options of a command and the arguments after its name. What
-leaves: the value given for every parameter, the words left over, and the
-options in the order in which they were given. The conventions are those of
-perf's own commands (seen from outside):
+"""Parse a command line by the option conventions of perf's commands, as observed from outside.
 
     --event=X --event X -eX -e X    a required value, attached or the next argument
-    -gcaller  -g                    an optional value: only ever attached
-    -agF99                          flags bundled, a value may end the bundle
+    -gcaller  -g                    an optional value: always attached
+    -agF99                          bundled flags; a value may end the bundle
     --rep 3                         unique prefixes of long options
     --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
-    record -a ls -l                 a workload command ends at the first word
+    record -a ls -l                 options end at the workload's first word
     --                              ends the options anywhere
 """
 
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 
 
-#: options that perf 6.12 lacks, or has dropped: what could also be the beginning of one of its own means that
+#: Options that perf 6.12 lacks or has dropped. A prefix that also fits an option of perf means perf's option.
 _NOT_OF_PERF: Final = frozenset((
     "addr2line-style", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters", "folded", "keep-stacks",
     "max-cpu", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained", "stdio",
@@ -36,9 +31,15 @@ _NOT_OF_PERF: Final = frozenset((
 
 
 class Option:
-    """One option: its spellings (`-e,--event`), its kind, its line in the help. name: the field's.
+    """One option: its spellings (`-e,--event`), its kind, and its line in the help.
 
-    hidden: help does not show it; negatable: `--no-X` is accepted.
+    Args:
+        spellings: separated by commas.
+        kind: the conversion of its text.
+        help: its text in the help.
+        metavar: the placeholder of its value in the help.
+        hidden: leave it out of the help.
+        negatable: accept `--no-X`.
     """
 
     name = ""
@@ -64,7 +65,7 @@ class Option:
         return [f"-{letter}" for letter in self.letters] + [f"--{word}" for word in self.words]
 
     def help_names(self) -> str:
-        """The left side of its line in help: `-e, --event <event>`."""
+        """Return the left side of the option's line in help: `-e, --event <event>`."""
         names = ("" if self.letters else "    ") + ", ".join(self.spellings)
         if not self.kind.wants_value:
             return names
@@ -75,7 +76,7 @@ class Option:
 
 
 class Given:
-    """One option as it was given: the parameter's name and the text, or True for a flag (None: negated)."""
+    """One occurrence of an option: its field's name and the text; True for a flag, None if negated."""
 
     __slots__ = ("name", "value")
 
@@ -85,12 +86,14 @@ class Given:
 
 
 class Parser:
-    """Reads one command line.
+    """One parsed command line.
 
-    options: what may be given; stops_at_word: options end at the first
-    argument that is none (commands that run a workload). After parse():
-    values: parameter name -> value, converted, only what was given; words: the
-    arguments that are no options; given: the options in order.
+    Attributes:
+        values: parameter name -> converted value, for options on the line.
+        words: the arguments that are no options.
+        given: the options in the order of the line.
+
+    stops_at_word: options end at the first word (commands that run a workload).
     """
 
     def __init__(self, options: Sequence[Option], *, stops_at_word: bool) -> None:
@@ -102,7 +105,7 @@ class Parser:
         self.given: list[Given] = []
 
     def parse(self, args: Sequence[str]) -> None:
-        """Read all arguments. Raises UsageError for the first that does not fit."""
+        """Parse all arguments. Raises UsageError for the first wrong one."""
         waiting = list(reversed(args))
         while waiting:
             argument = waiting.pop()
@@ -150,7 +153,7 @@ class Parser:
 
     @staticmethod
     def _value_apart(option: Option, shown: str, waiting: list[str]) -> Any:
-        """The value of an option that has none attached."""
+        """Return the value of an option that has none attached."""
         if not option.kind.wants_value:
             return True
         if option.kind.bare is not None:
@@ -168,7 +171,7 @@ class Parser:
             waiting.clear()
 
     def _negate(self, option: Option) -> None:
-        """`--no-X`: what was given before is forgotten; the value is the kind's `negated`, or else the default again."""
+        """Apply `--no-X`: drop earlier occurrences, and set the kind's `negated` value or the default."""
         self.given = [given for given in self.given if given.name != option.name]
         self.given.append(Given(option.name, None))
         if option.kind.negated is not None:
@@ -200,11 +203,11 @@ class Parser:
 
 def _refuse_lacking(option: Option, shown: str) -> None:
     if option.kind.lacking:
-        raise UsageError(f"option {shown} is perf's, but not perfpy's: {option.kind.lacking}")
+        raise UsageError(f"perfpy does not have perf's option {shown}: {option.kind.lacking}")
 
 
 def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
-    """Every way to spell a long option -> (the option, whether that negates it). Its own name wins over a negation."""
+    """Map every spelling of a long option to (option, is negation). An option's own name wins over a negation."""
     spellings = {word: (option, False) for option in options for word in option.words}
     for option in options:
         for word in option.words:

@@ -1,16 +1,12 @@
-"""perf's configuration files -> settings.
+"""Read perf's configuration files.
 
-What enters: /etc/perfconfig and ~/.perfconfig, or only the file that
-PERF_CONFIG names; PERF_CONFIG_NOSYSTEM and PERF_CONFIG_NOGLOBAL leave one
-out. What leaves: a Config, one flat mapping "section.key" -> text, later files
-over earlier ones. The format is git's, described in perf-config(1):
-`[section]` or `[section "sub"]`, then `key = value` lines; `#` and `;` start
-comments, values may be quoted, hold backslash escapes, and go on after a
-backslash at the end of the line; a key alone means true.
+The files are /etc/perfconfig and ~/.perfconfig, or only the file in PERF_CONFIG; PERF_CONFIG_NOSYSTEM and PERF_CONFIG_NOGLOBAL
+skip one. Later files override earlier ones. The format is git's, described in perf-config(1): `[section]` or
+`[section "sub"]`, then `key = value` lines; `#` and `;` start comments, values may be quoted, have backslash escapes, and
+continue after a backslash at the end of the line; a key alone means true.
 
-Settings name folders that are written into. A ~/.perfconfig of somebody else
-(sudo may leave HOME as it was) is left out with a line on stderr, as is what
-is no regular file: reading that may never end. /dev/null is an empty file.
+Settings name folders that perfpy writes to. A ~/.perfconfig of another user (sudo may keep HOME) is skipped with a line on
+stderr. So are special files, because reading one may block forever; /dev/null is an empty file.
 """
 
 from __future__ import annotations
@@ -29,14 +25,14 @@ SYSTEM_FILE: Final = "/etc/perfconfig"
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _FALSE: Final = frozenset(("false", "no", "off", ""))
-_LARGEST: Final = 16 << 20  # a hundred thousand times what people write there
+_LARGEST: Final = 16 << 20  # far above any real configuration
 
 
 class Config(dict[str, str]):
-    """Settings by their full lower-case name, such as "report.percent-limit"."""
+    """Settings by their full lower-case name, for example "report.percent-limit"."""
 
     def flag(self, name: str, default: bool) -> bool:
-        """A yes/no setting. Raises UsageError when it is neither, nor a number."""
+        """Return a boolean setting. Raises UsageError if it is neither a boolean nor a number."""
         text = self.get(name)
         if text is None:
             return default
@@ -46,7 +42,7 @@ class Config(dict[str, str]):
         return self.number(name, 0) != 0
 
     def number(self, name: str, default: float) -> float:
-        """A number, or so many percent; k, m and g multiply by 1024. Raises UsageError when it is none."""
+        """Return a number or percentage; k, m and g multiply by 1024. Raises UsageError for other text."""
         text = self.get(name)
         if text is None:
             return default
@@ -55,16 +51,16 @@ class Config(dict[str, str]):
         try:
             return float(text if unit == 1 else text[:-1]) * unit
         except ValueError:
-            raise UsageError(f"configuration: {name} = {text!r} is not a number; mend it or unset it") from None
+            raise UsageError(f"configuration: {name} = {text!r} is not a number; correct or remove it") from None
 
     @property
     def build_id_folder(self) -> str:
-        """The build-id cache, where one is chosen: by --buildid-dir before the command, or by a setting."""
+        """The build-id cache's folder from --buildid-dir before the command, or from a setting; "" for the default."""
         return os.environ.get("PERF_BUILDID_DIR") or os.path.expanduser(self.get("buildid.dir", ""))
 
 
 def files(environ: Mapping[str, str]) -> list[str]:
-    """The configuration files to read, in order."""
+    """Return the configuration files to read, in order."""
     own = environ.get("PERF_CONFIG")
     if own:
         return [own]
@@ -77,14 +73,14 @@ def files(environ: Mapping[str, str]) -> list[str]:
 
 
 def own_file(environ: Mapping[str, str] = os.environ) -> str:
-    """The file of the user's own settings: PERF_CONFIG or ~/.perfconfig."""
+    """Return the path of the user's settings: PERF_CONFIG or ~/.perfconfig."""
     return environ.get("PERF_CONFIG") or os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".perfconfig")
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Config:
-    """All settings; a file that is not there, may not be read or is not to be trusted counts as empty.
+    """Return all settings. Missing, unreadable and untrusted files count as empty.
 
-    A line that cannot be parsed ends its file, with a line on stderr: the settings before it hold, as with perf.
+    As in perf, a line that cannot be parsed ends its file with a line on stderr; the settings before it apply.
     """
     config = Config()
     for name in files(environ):
@@ -94,7 +90,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Config:
 
 
 def load_to_change(name: str) -> Config:
-    """The settings of one file that is to be written anew. Raises UsageError where that would lose some, OSError for another's file."""
+    """Return the settings of one file in order to rewrite it. Raises UsageError if that would lose settings, OSError for a foreign file."""
     try:
         data = read_regular(name, owners=_owners(name, os.environ), limit=_LARGEST)
     except FileNotFoundError:
@@ -103,7 +99,7 @@ def load_to_change(name: str) -> Config:
 
 
 def _owners(name: str, environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Whose file it may be: what PERF_CONFIG or the system names was chosen by who may; in a home folder it may be that of another."""
+    """Return the permitted owners of a file; None if any owner is trusted: a file named by PERF_CONFIG, or the system's."""
     return None if name in (environ.get("PERF_CONFIG"), SYSTEM_FILE) else trusted()
 
 
@@ -111,7 +107,7 @@ def _settings(name: str, owners: tuple[int, int] | None) -> Iterator[tuple[str, 
     try:
         yield from parse(_text(name, owners), name)
     except UsageError as error:
-        print(f"Warning: {error}; what follows in the file is ignored", file=sys.stderr)
+        print(f"Warning: {error}; ignoring the rest of the file", file=sys.stderr)
 
 
 def _text(name: str, owners: tuple[int, int] | None) -> str:
@@ -119,7 +115,7 @@ def _text(name: str, owners: tuple[int, int] | None) -> str:
         data = read_regular(name, owners=owners, limit=_LARGEST)
     except (ForeignFileError, NotRegularFileError) as error:
         if name != os.devnull:
-            print(f"Warning: {name}: {error.strerror}; the configuration in it is ignored", file=sys.stderr)
+            print(f"Warning: {name}: {error.strerror}; ignoring this configuration file", file=sys.stderr)
         return ""
     except OSError:
         return ""
@@ -127,9 +123,9 @@ def _text(name: str, owners: tuple[int, int] | None) -> str:
 
 
 def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
-    """The settings of one file's text, as (name, value) pairs. Raises UsageError(file, line)."""
+    """Yield the settings of a file's text as (name, value) pairs. Raises UsageError(file, line)."""
     section = ""
-    if "\0" in text:  # it would end a path
+    if "\0" in text:  # NUL would end a path.
         raise _bad(name, text[: text.index("\0")].count("\n") + 1)
     lines = enumerate(text.splitlines(), 1)
     for number, line in lines:
@@ -153,7 +149,7 @@ def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
 
 
 def _continues(text: str) -> bool:
-    """True when a line ends in an unescaped backslash."""
+    """Whether a line ends in an unescaped backslash."""
     return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
@@ -162,7 +158,7 @@ def _bad(name: str, number: int) -> UsageError:
 
 
 def _section(line: str, name: str, number: int) -> tuple[str, str]:
-    """The section of a `[...]` line, and what follows on the same line."""
+    """Split a `[...]` line into its section and the text after it."""
     head, closed, rest = line[1:].partition("]")
     words = head.split(None, 1)
     if not closed or not words:
@@ -174,7 +170,7 @@ def _section(line: str, name: str, number: int) -> tuple[str, str]:
 
 
 def _value(text: str, name: str, number: int) -> str:
-    """A value without its quotes, escapes and comment."""
+    """Return a value without its quotes, escapes and comment."""
     out: list[str] = []
     quoted, keep = False, 0
     chars = iter(text.strip())

@@ -1,9 +1,4 @@
-"""A line on standard error that says how far a long task is.
-
-What enters: shares of the whole, as they come. What leaves: nothing where
-nobody looks (standard error is no terminal), nor for what takes less than a
-second; else one line, written over again and wiped in the end.
-"""
+"""A progress line on stderr for tasks that take longer than a second; none if stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ _INTERVAL: Final = 0.2
 
 @contextmanager
 def progress_line(task: str) -> Iterator[Callable[[float], None] | None]:
-    """A function to call with the share that is done (0 to 1); None where nobody looks."""
+    """Yield a function to call with the completed share (0 to 1); None if stderr is no terminal."""
     if not is_screen(sys.stderr):
         yield None
         return

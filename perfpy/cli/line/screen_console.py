@@ -1,8 +1,4 @@
-"""Views for people through rich: its colours reach the terminal, control characters in the text do not.
-
-What enters: what rich can render, with names in it that others chose. What
-leaves: text and rich's own control sequences, on a stream.
-"""
+"""Views through rich: rich's colours reach the terminal, control characters in the text do not."""
 
 from __future__ import annotations
 
@@ -19,22 +15,22 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions, RenderableType
 
-_SIGNS = {code: sign for code, sign in signs().items() if code != ord("\n")}  # which ends rich's own lines
+_SIGNS = {code: sign for code, sign in signs().items() if code != ord("\n")}  # Newlines end rich's own lines.
 
 
 class ScreenConsole(Console):
-    """A console without markup, and without guessing at numbers to highlight."""
+    """A console without markup, and without highlighting of guessed numbers."""
 
     def __init__(self, stream: IO[str], *, colour: bool) -> None:
         file = cast("IO[str]", Painted(stream))
         super().__init__(file=file, markup=False, highlight=False, emoji=False, no_color=not colour, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """Whoever leaves the pager ends the command like a pipe's reader, which perfpy.cli knows; rich exits with 1."""
-        raise  # noqa: PLE0704  # rich calls it where it caught the error
+        """Let the exception through. Leaving the pager ends the command like the reader of a pipe, see perfpy.cli; rich would exit with 1."""
+        raise  # noqa: PLE0704  # rich calls it in an exception handler
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does, every control character of the text made visible."""
+        """Render as rich does, with every control character of the text made visible."""
         for segment in super().render(renderable, options):
             text = segment.text
             if segment.control or text.isprintable():

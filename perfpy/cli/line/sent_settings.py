@@ -1,7 +1,4 @@
-"""The settings of who asks, sent along to where recordings are read: other processes, other machines.
-
-What enters: the configuration and the environment here. What leaves: the configuration there, the same, with the environment set.
-"""
+"""Settings of the user's process, sent to worker processes and other machines that read recordings."""
 
 from __future__ import annotations
 
@@ -13,19 +10,19 @@ from perfpy.cli.line.perfconfig import load
 if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
 
-#: variables that say where symbols are
+#: Environment variables with locations of symbols.
 _FOR_SYMBOLS: Final = ("DEBUGINFOD_URLS", "PERF_BUILDID_DIR")
 
 
 class SentSettings:
-    """The configuration of who asks, and the servers and the cache for symbols that the environment names."""
+    """The configuration, and the environment's symbol servers and cache, of the process that creates it."""
 
     def __init__(self) -> None:
         self._config = load()
         self._environment = {name: os.environ[name] for name in _FOR_SYMBOLS if name in os.environ}
 
     def apply(self) -> Config:
-        """The configuration, wherever this is called; what the environment names elsewhere stays."""
+        """Return the configuration in the worker. Environment variables of the worker take precedence."""
         for name, value in self._environment.items():
             os.environ.setdefault(name, value)
         return self._config

@@ -1,8 +1,4 @@
-"""Groups of options that several commands take; see `perfpy.cli.line.options`.
-
-What enters: nothing. What leaves: base classes for the options of commands;
-what -e and --filter say together.
-"""
+"""Groups of options that several commands have; see `perfpy.cli.line.options`."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from perfpy.errors import UsageError
 
 
 class InputOptions(CommandOptions):
-    """Which recording to read: "" where it is not given, and whether to read it although somebody else owns it."""
+    """The recording to read ("" if not given), and whether to skip the ownership check."""
 
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
@@ -32,45 +28,45 @@ class SymbolFileOptions(CommandOptions):
 
 
 class HeaderOptions(CommandOptions):
-    """What the recording says of itself."""
+    """Whether to show the recording's header."""
 
     header: bool = option("--header", Flag(), "show the file's header, too")
     header_only: bool = option("--header-only", Flag(), "show only the file's header")
 
 
 class VerboseOptions(CommandOptions):
-    """How much is said."""
+    """How much detail to print."""
 
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
 
 
 class QuietOptions(CommandOptions):
-    """Whether warnings are left out."""
+    """Whether to print warnings."""
 
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")
 
 
 class JobOptions(CommandOptions):
-    """How many processes share the work."""
+    """The number of processes."""
 
     jobs: int = option("--jobs", Value(unsigned, default=0), "read large files with at most n processes (default: CPUs)", metavar="<n>")
 
 
 class StdioOptions(CommandOptions):
-    """Whether text is perf's on a terminal, too; see `perfpy.cli.line.terminal`."""
+    """Whether to print perf's text on a terminal; see `perfpy.cli.line.terminal`."""
 
     stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
 
 
 def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
-    """The -e texts, and each --filter with the number of -e in front of it."""
+    """Return the -e texts, and each --filter with the number of -e options before it."""
     events: list[str] = []
     filters: list[tuple[int, str]] = []
     for given in options.in_order("event", "filter"):
         if given.name == "event":
             events.append(given.value)
         elif not events:
-            raise UsageError(f"--filter {given.value}: it belongs to the tracepoint in an -e before it")
+            raise UsageError(f"--filter {given.value}: no event before it; put -e with a tracepoint first")
         else:
             filters.append((len(events), given.value))
     return events, filters

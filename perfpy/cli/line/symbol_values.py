@@ -1,8 +1,4 @@
-"""From a command's options and the configuration to SymbolOptions, the same for every command that names addresses.
-
-What enters: a command's SymbolFileOptions, perfconfig's settings, the
-recording. What leaves: SymbolOptions.
-"""
+"""Build SymbolOptions from a command's options and the configuration, the same way for every command."""
 
 from __future__ import annotations
 
@@ -28,10 +24,10 @@ def symbol_options_of(
     ignore_vmlinux: bool = False,
     inline: Inline | None = None,
 ) -> SymbolOptions:
-    """Where to look for symbols, and how to print them. inline: which chains get inlined calls; None: all.
+    """Return where to look for symbols, and how to print them. inline selects the callchains that get inlined calls; None: all.
 
-    Servers are asked when DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod (or debuginfod.urls) is.
-    Raises PerfError where a file that was named cannot be read.
+    Servers are queried if DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod or debuginfod.urls.
+    Raises PerfError if a file given by an option is unreadable.
     """
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
@@ -57,9 +53,9 @@ def symbol_options_of(
 
 
 def inline_of(inline: bool | None, recording: Recording, *, plain: bool) -> Inline:
-    """Which callchains get inlined calls: --inline, --no-inline or neither (None) of a command.
+    """Return which callchains get inlined calls, for --inline, --no-inline or neither (None).
 
-    plain: the output is perf's text. perf 6.12 has them in unwound stacks, whatever is asked for; perf 7.3 in all.
+    plain: the output is perf's text. perf 6.12 always inlines in unwound stacks; perf 7.3 in all.
     """
     from perfpy.abi.flags import SampleType
     from perfpy.symbols.files.debug_files import Inline
@@ -73,7 +69,7 @@ def inline_of(inline: bool | None, recording: Recording, *, plain: bool) -> Inli
 
 
 def _require_readable(option: str, path: str) -> None:
-    """A file that the user named is not passed over in silence."""
+    """Raise PerfError if the option's file is unreadable."""
     if path and not os.access(path, os.R_OK):
         reason = "permission denied" if os.path.exists(path) else "no such file"
         raise PerfError(f"--{option} {path}: {reason}")

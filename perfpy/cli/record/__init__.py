@@ -1,1 +1,8 @@
-"""`perfpy record`: its options and the command."""
+"""`perfpy record`.
+
+Modules:
+
+options             the options
+command             the command
+self_contained      --self-contained
+"""

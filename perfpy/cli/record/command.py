@@ -1,7 +1,6 @@
-"""`perfpy record`: run a program, or watch tasks or CPUs, and write their profile.
+"""`perfpy record`: run a program, or attach to tasks or CPUs, and record their profile.
 
-What enters: perf record's options. What leaves: perf.data, perf's two lines
-on stderr, and the program's exit status.
+The exit status is the program's.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
 
 _MOST_COMPRESSION: Final = 22
-_BUILD_IDS: Final = ("", "cache", "no-cache", "skip", "mmap")  # record.build-id
+_BUILD_IDS: Final = ("", "cache", "no-cache", "skip", "mmap")  # values of record.build-id
 _FILE: Final = "perf.data"
 
 
 def run(options: RecordCommandOptions) -> int:
     """Run a program and record its profile into perf.data."""
     if _lists_registers(options):
-        return 129  # as perf
+        return 129  # perf's status
     if options.vmlinux and not os.path.exists(options.vmlinux):
         fail(f"--vmlinux {options.vmlinux}: no such file")
     wanted = record_options(options, load())
-    from perfpy.capture.session.recorder import Recorder  # help does not need the kernel
+    from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
 
     if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
-        tell(["no command, -p or -t: the whole machine is recorded, until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
+        tell(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
     recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
     if options.dry_run:
@@ -79,10 +78,10 @@ def run(options: RecordCommandOptions) -> int:
 
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:
-    """The options as values. Raises UsageError for a text that makes no sense."""
+    """Convert the options to the library's. Raises UsageError for an invalid text."""
     build_id = config.get("record.build-id", "")
     if build_id not in _BUILD_IDS:
-        raise PerfError("perfconfig: record.build-id = " + build_id + ": there are cache, no-cache, skip and mmap")
+        raise PerfError("configuration: record.build-id = " + build_id + ": expected cache, no-cache, skip or mmap")
     return RecordOptions(
         target=_target(options),
         sampling=_sampling(options, config),
@@ -169,7 +168,7 @@ def _side_band(options: RecordCommandOptions, build_id: str) -> SideBandOptions:
 def _buffers(options: RecordCommandOptions) -> BufferOptions:
     pages, _, aux_pages = options.mmap_pages.partition(",")
     return BufferOptions(
-        aux_pages=_pages(aux_pages),  # first: perf reports its rounding first
+        aux_pages=_pages(aux_pages),  # evaluated first, because perf reports its rounding first
         mmap_pages=_pages(pages),
         mmap_flush=options.mmap_flush,
         no_buffering=options.no_buffering,
@@ -204,12 +203,12 @@ def _level(level: int | None, *, unwind: bool) -> int:
     if level is None:
         return compression_of_unwound() if unwind else 0
     if level < 0:
-        fail(f"--compression-level {level}: zstd has levels 1 to {_MOST_COMPRESSION}")
+        fail(f"--compression-level {level}: expected 1 to {_MOST_COMPRESSION}")
     return min(level, _MOST_COMPRESSION)
 
 
 def _default_output() -> str:
-    """Where a recording goes when nothing is said: into the pipe, where standard output is one."""
+    """Return the output if none is given: standard output if it is a pipe, else perf.data."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
     except OSError:
@@ -221,11 +220,11 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
     configured = config.get("call-graph.record-mode", config.get("record.call-graph", ""))
-    if not (options.callchains or options.unwind) or (options.jit and (options.unwind or not configured)):  # --jit chooses, by what runs
+    if not (options.callchains or options.unwind) or (options.jit and (options.unwind or not configured)):  # --jit chooses by the programs that run
         return None
     mode = "dwarf" if options.unwind else configured or "fp"
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0
-    return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf takes them with --call-graph only
+    return parse_callchain(f"{mode},{size}" if size else mode)._replace(addresses=False)  # perf records them with --call-graph only
 
 
 def _registers(text: str | None, option: str) -> int:
@@ -233,7 +232,7 @@ def _registers(text: str | None, option: str) -> int:
 
 
 def _describe(events: Sequence[OpenEvent], option: str) -> str:
-    from perfpy.cli.line.control_lines import event_lines  # rarely asked for
+    from perfpy.cli.line.control_lines import event_lines  # rarely needed
 
     return event_lines(events, option)
 
@@ -257,7 +256,7 @@ def _synthesis(text: str) -> frozenset[str]:
         return SYNTH_ALL if text == "all" else frozenset()
     kinds = frozenset(text.split(","))
     if kinds - SYNTH_ALL:
-        fail(f"invalid synth option: {text}; there are no, all, task, mmap and cgroup")
+        fail(f"--synth {text}: expected no, all, task, mmap or cgroup")
     return kinds | {"task"} if "mmap" in kinds else kinds
 
 

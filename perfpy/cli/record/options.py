@@ -1,7 +1,4 @@
-"""The options of `perfpy record`: perf record's names, letters and defaults (perf-record(1)).
-
-What enters: nothing. What leaves: their class.
-"""
+"""Options of `perfpy record`: perf record's names, letters and defaults (perf-record(1))."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from perfpy.cli.line.options import CommandOptions, option, program_to_run
 if TYPE_CHECKING:
     from perfpy.capture.option_values import SwitchOutput
 
-_AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # -D not given
-_MOST_PERCENT: Final = 100_000  # of a thousand CPUs
+_AT_ONCE: int | tuple[tuple[int, int], ...] = 0  # the default of -D
+_MOST_PERCENT: Final = 100_000  # a thousand CPUs
 _LONGEST_PERIOD: Final = (1 << 63) - 1  # the kernel's limit
 
 
 def frequency(text: str) -> int:
-    """-F: a number of Hz, or max."""
+    """Parse -F: a number of Hz, or max."""
     if text == "max":
         return MAX_FREQ
     if not text.isdecimal():
@@ -30,14 +27,14 @@ def frequency(text: str) -> int:
 
 
 def period(text: str) -> int:
-    """-c: a number of events."""
+    """Parse -c: a number of events."""
     if not text.isdecimal() or int(text) > _LONGEST_PERIOD:
         raise ValueError(f"a whole number up to {_LONGEST_PERIOD}")
     return int(text)
 
 
 def share_of_cpu(text: str) -> float:
-    """--max-cpu: percent of one CPU, as a fraction."""
+    """Parse --max-cpu: percent of one CPU, returned as a fraction."""
     try:
         percent = float(text.removesuffix("%"))
     except ValueError:
@@ -52,22 +49,22 @@ def _max_size(text: str) -> int:
 
 
 _HARDWARE = "it needs a hardware tracer, which perfpy does not decode"
-_BPF = "it needs a BPF program, which perfpy does not load; --filter narrows tracepoints in the kernel"
+_BPF = "it needs BPF programs, which perfpy does not load; --filter filters tracepoints in the kernel"
 
 _LACKING: Final = {
     "-S,--snapshot": _HARDWARE,
     "--aux-sample": _HARDWARE,
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
-    "--clang-path": "perf has dropped it, too",
-    "--clang-opt": "perf has dropped it, too",
+    "--clang-path": "perf dropped it, too",
+    "--clang-opt": "perf dropped it, too",
     "--pfm-events": "it needs libpfm4; give the event as rNNN or PMU/terms/",
-    "--group": "perf has dropped it, too; write the events as -e '{a,b}'",
+    "--group": "perf dropped it, too; write the events as -e '{a,b}'",
 }
 
 
 class TargetCommandOptions(CommandOptions):
-    """Whom to watch, and when."""
+    """Which tasks and CPUs to record, and when."""
 
     all_cpus: bool = option("-a,--all-cpus", Flag(), "record all CPUs (default without a command)")
     pid: str = option("-p,--pid", Value(default=""), "record these processes (comma-separated)", metavar="<pid>")
@@ -93,7 +90,7 @@ class TargetCommandOptions(CommandOptions):
 
 
 class SamplingCommandOptions(CommandOptions):
-    """What a sample is taken of, and how often."""
+    """The events, and the sampling frequency."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
@@ -108,7 +105,7 @@ class SamplingCommandOptions(CommandOptions):
 
 
 class ContentCommandOptions(CommandOptions):
-    """What a sample carries."""
+    """The fields of samples."""
 
     callchains: bool = option("-g", Flag(), "record callchains by frame pointers (--jit: as needed)")
     call_graph: str | None = option(
@@ -167,7 +164,7 @@ class ContentCommandOptions(CommandOptions):
 
 
 class SideBandCommandOptions(CommandOptions):
-    """What is recorded besides samples."""
+    """The records besides samples."""
 
     switch_events: bool = option("--switch-events", Flag(), "record context switches")
     namespaces: bool = option("--namespaces", Flag(), "record namespaces of tasks")
@@ -183,7 +180,7 @@ class SideBandCommandOptions(CommandOptions):
 
 
 class FileCommandOptions(CommandOptions):
-    """Buffers and files."""
+    """Ring buffers and files."""
 
     output: str = option("-o,--output", Value(default=""), "output file (default: perf.data, or standard output's pipe)", metavar="<file>")
     mmap_pages: str = option(
@@ -249,6 +246,6 @@ class FileCommandOptions(CommandOptions):
 class RecordCommandOptions(
     TargetCommandOptions, SamplingCommandOptions, ContentCommandOptions, SideBandCommandOptions, FileCommandOptions, lacks=_LACKING
 ):
-    """What the command takes; help shows it in this order."""
+    """Options of `perfpy record`, in the order of the help."""
 
     workload: tuple[str, ...] = program_to_run()

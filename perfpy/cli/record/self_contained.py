@@ -1,8 +1,7 @@
-"""record --self-contained: what a report needs of this machine, put into the recording.
+"""record --self-contained: store what a report needs from this machine in the recording.
 
-What enters: a finished recording, on the machine where it was made, right after. What leaves: the same recording
-with the names of the functions that its samples and call chains may fall into, or with the programs themselves.
-perf leaves the section alone; a report of ours takes from it what it does not find where it runs.
+Runs right after recording, on the recorded machine. It adds the names of functions in files that samples and callchains hit, or
+whole binaries, as a section that perf ignores. perfpy's report uses the section for files that are missing where it runs.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.files.elf import ElfFile
 
-#: what can be asked for
+#: Values of the option.
 NAMES: Final = "names"
 BINARIES: Final = "binaries"
 
 _FIELDS: Final = frozenset({"ip", "pid", "cpumode", "callchain"})
-_MOST: Final = 1 << 30  # bytes, not compressed
+_MOST: Final = 1 << 30  # bytes, uncompressed
 _KALLSYMS: Final = "/proc/kallsyms"
-_OF_CODE: Final = b"tTwW"  # types of its symbols
+_OF_CODE: Final = b"tTwW"  # types of code symbols
 _TYPE_AT: Final = 17
 
 
 def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
-    """Put them in; says what was kept. A failure leaves the recording as it was, and is told."""
+    """Add the files to the recording, and report it. On failure the recording is unchanged, and a warning is printed."""
     try:
         with Recording(path) as recording:
             before = recording.data.kept_files
@@ -52,16 +51,16 @@ def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
             section = encode(kept | files, NATIVE_ENDIAN)
             append_section(recording.data.path, recording.data, section)
     except (PerfError, OSError) as error:
-        tell(f"warning: --self-contained: {error}; the recording stays as it was")
+        tell(f"warning: --self-contained: {error}; the recording is unchanged")
         return
     size = len(section) / (1 << 20)
-    tell(f"[ perf record: --self-contained kept the {what} of {len(files)} files ({size:.3f} MB): a report needs nothing else ]")
+    tell(f"[ perf record: --self-contained stored the {what} of {len(files)} files ({size:.3f} MB) ]")
     if room < 0:
-        tell("warning: --self-contained: more than 1 GB of files; the rest was left out")
+        tell("warning: --self-contained: only the first 1 GB of files is stored")
 
 
 def _hit(recording: Recording) -> list[Dso]:
-    """The Dsos of samples and of the entries of their call chains."""
+    """Return the dsos of samples and of their callchains."""
     symbolizer = recording.symbolizer()
     for batch in recording.data.batches(_FIELDS, recording.unwinding()):
         columns = batch.columns
@@ -74,7 +73,7 @@ def _hit(recording: Recording) -> list[Dso]:
 
 
 def _files(dsos: list[Dso], *, whole: bool) -> Iterator[tuple[str, bytes]]:
-    """Names and contents; of programs whose symbols are in another file, that one as well."""
+    """Yield names and contents; for programs with separate debug files, those as well."""
     if any(dso.kind in (DsoKind.KERNEL, DsoKind.MODULE) for dso in dsos) and (names := _kernel_names()):
         yield KERNEL_NAME, names
     options = debug_files.SymbolOptions()
@@ -94,7 +93,7 @@ def _contents(file: ElfFile, *, whole: bool) -> bytes:
 
 
 def _kernel_names() -> bytes:
-    """The kernel's functions and where they are; b"" where it does not tell."""
+    """Return the kernel's functions with their addresses; b"" if the kernel hides them."""
     try:
         with open(_KALLSYMS, "rb") as file:
             lines = [line for line in file if line[_TYPE_AT : _TYPE_AT + 1] in _OF_CODE]

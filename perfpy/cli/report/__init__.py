@@ -1,1 +1,13 @@
-"""`perfpy report`: its options, its run, its exports, the command."""
+"""`perfpy report`.
+
+Modules:
+
+options         the options
+command         the command
+run             one run over an open recording
+many            many recordings as one report
+exports         flame graphs, folded stacks, speedscope, Firefox, pprof
+request         the command line, completed by configuration and recording
+option_values   texts of options -> the library's values
+call_graph      --call-graph
+"""

@@ -1,7 +1,6 @@
 """How a report shows callchains: --call-graph, -G, --percent-limit and the configuration.
 
-What enters: the command's options and perfconfig's settings. What leaves: a
-CallGraph. The syntax of --call-graph is that of perf-report(1).
+The syntax of --call-graph is that of perf-report(1).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
 
-_ENOUGH: Final = 1_000_000  # more than any percentage, and than the calls that anybody reads
-# every word of --call-graph, in perf's order of search: the first that begins with what is given is meant
+_ENOUGH: Final = 1_000_000  # more than any percentage or useful number of callers
+# Every word of --call-graph, in perf's search order: an abbreviation means the first word that begins with it.
 _WORDS: Final = (
     ("none", "style"),
     ("graph", "style"),
@@ -38,14 +37,14 @@ _CONFIGURED: Final = (("print-type", "style"), ("order", "order"), ("sort-key", 
 
 
 def call_graph_words() -> list[str]:
-    """Every word of --call-graph that there is."""
+    """Return every word of --call-graph."""
     return [word for word, _ in _WORDS]
 
 
 def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
-    """How callchains are shown: --call-graph's value, the configuration, -G, --children, and the limit for rows, if given.
+    """Return how callchains are shown, by --call-graph, the configuration, -G, --children, and the limit for rows.
 
-    That limit holds for callchains too; of it and one in --call-graph's value the last one counts.
+    The limit for rows also applies to callchains; the last one of it and a limit in --call-graph wins.
     """
     limit = asked.percent_limit
     chosen = _configured(config) | _parts(asked.call_graph or "")
@@ -53,19 +52,19 @@ def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -
         chosen.setdefault("percent", _configured_limit(config))
     elif "percent" not in chosen or asked.gives_row_limit_last:
         chosen["percent"] = limit
-    chosen.pop("branches", "")  # counts of the branches within callchains: those that perfpy shows have none
+    chosen.pop("branches", "")  # Counts of branches within callchains are not supported; perf shows none without branch records.
     if asked.inverted or (children and "order" not in chosen):
         chosen["order"] = "caller"
     return CallGraph(**chosen)
 
 
 def check(text: str) -> None:
-    """Raises UsageError for what -g cannot take."""
+    """Raise UsageError for an invalid value of -g."""
     _parts(text)
 
 
 def _configured(config: Config) -> dict[str, Any]:
-    """The parts of a CallGraph that the configuration gives, but for the limit of callers."""
+    """Return the parts of a CallGraph from the configuration, without the limit of callers."""
     parts: dict[str, Any] = {"limit": int(config.number("call-graph.print-limit", 0))}
     for name, part in _CONFIGURED:
         if f"call-graph.{name}" in config:
@@ -74,7 +73,7 @@ def _configured(config: Config) -> dict[str, Any]:
 
 
 def _parts(text: str) -> dict[str, Any]:
-    """The parts of a CallGraph that --call-graph's value gives: words in any order, a percentage, then a number of callers."""
+    """Return the parts of a CallGraph from --call-graph: words in any order, a percentage, then a number of callers."""
     parts: dict[str, Any] = {}
     numbers = iter((("percent", float), ("limit", int)))
     for token in filter(None, text.split(",")):
@@ -90,19 +89,19 @@ def _parts(text: str) -> dict[str, Any]:
 
 
 def _configured_limit(config: Config) -> float:
-    """The configuration's limit of rows is that of callers, too, whatever limit it gives these."""
+    """Return the limit of callers: as in perf, the configured limit of rows takes precedence."""
     return config.number("report.percent-limit", config.number("call-graph.threshold", CallGraph().percent))
 
 
 def _word(text: str, part: str) -> str:
     found = next((word for word, kind in _WORDS if kind == part and word.startswith(text)), None)
     if found is None:
-        fail(f"configuration: {text!r} is no {part} of call graphs")
+        fail(f"configuration: unknown {part} {text!r} of call graphs")
     return found
 
 
 def _number(token: str, kind: type[int] | type[float]) -> float:
     digits = re.match(r"\s*[0-9]*\.?[0-9]+", token)
     if not digits:
-        fail(f"--call-graph: {token!r} is neither a word that it knows nor a number")
+        fail(f"--call-graph: {token!r} is neither a known word nor a number")
     return kind(float(digits[0]))

@@ -1,7 +1,6 @@
-"""`perfpy report`: where the time of a recording went.
+"""`perfpy report`: show where the time of a recording went.
 
-What enters: perf report's options. What leaves: on a terminal a view for
-people, else perf's plain text; or JSON, HTML and other formats, where asked.
+On a terminal it shows a view for people, else perf's plain text; options select JSON, HTML and other formats.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ def run(asked: ReportCommandOptions) -> int:
             _show_header(recording, asked)
             if asked.header_only:
                 return 0
-        # all that follows needs numpy
+        # everything below needs numpy
         from perfpy.cli.report.run import ReportRun
 
         return ReportRun(recording, asked).show()
 
 
 def _names_several(asked: ReportCommandOptions) -> bool:
-    """Whether -i was given more than once, or names a pattern, a folder of recordings or a URL; or others are to read it."""
+    """Whether -i names several recordings (repeated, a pattern, a folder, a URL), or a cluster reads them."""
     is_url = "://" in asked.input and not os.path.exists(asked.input)
     if len(asked.in_order("input")) > 1 or is_url or asked.cluster:
         return True
@@ -52,29 +51,29 @@ def _names_several(asked: ReportCommandOptions) -> bool:
 
 def _refuse_contradictions(asked: ReportCommandOptions) -> None:
     if asked.stats and (asked.tasks or asked.mmaps):
-        fail("--stats, and --tasks or --mmaps, are two things to show: choose one")
+        fail("--stats excludes --tasks and --mmaps")
     if asked.hierarchy and asked.fields:
-        fail("--hierarchy chooses its own columns: leave out --fields")
+        fail("--hierarchy excludes --fields")
     if asked.prefix_strip and not asked.prefix:
-        raise PerfError("--prefix-strip takes folders off what --prefix is put before: give --prefix, too")
+        raise PerfError("--prefix-strip requires --prefix")
     if asked.call_graph:
         from perfpy.cli.line.opening import without_idle_threads
 
         without_idle_threads()
-        from perfpy.cli.report.call_graph import check  # which loads numpy
+        from perfpy.cli.report.call_graph import check  # loads numpy
 
-        check(asked.call_graph)  # before anything is printed
+        check(asked.call_graph)  # before any output
     if asked.field_separator == ".":
-        fail("-t .: the dot is in numbers, any other separator will do")
+        fail("-t .: numbers contain dots; choose another separator")
 
 
 def _refuse_file_as_name(asked: ReportCommandOptions) -> None:
-    """A word is a part of functions' names, as in perf; but it was meant for a file where there is no perf.data."""
+    """Raise PerfError if a word names a file and there is no perf.data. As in perf, words are parts of functions' names."""
     from perfpy.cli.line.opening import default_input, input_hint
 
     hint = input_hint(asked.part) if asked.part and not asked.input else ""
     if hint and not os.path.exists(default_input()):
-        raise PerfError(f"{default_input()} is not there, and '{asked.part}' stands where a part of a function's name does{hint}")
+        raise PerfError(f"{default_input()} does not exist, and '{asked.part}' is taken for a part of function names{hint}")
 
 
 def _show_header(recording: Recording, asked: ReportCommandOptions) -> None:

@@ -1,8 +1,4 @@
-"""`perfpy report --flamegraph, --folded, --speedscope, --firefox, --pprof`: whole stacks in other formats.
-
-What enters: an open recording and the command's options. What leaves: files; a
-line on standard error says which.
-"""
+"""`perfpy report --flamegraph, --folded, --speedscope, --firefox, --pprof`: write whole stacks in other formats."""
 
 from __future__ import annotations
 
@@ -27,14 +23,14 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-#: formats that do not need to know where in functions samples are
+#: Formats that do not need addresses within functions.
 BY_FUNCTION: Final = ("flamegraph", "folded")
-#: what is not in names of files
+#: Characters not used in file names.
 _NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
 
 
 def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
-    """Write every format that is asked for."""
+    """Write every format that the options select."""
     refuse_what_stacks_have_not(asked)
     made = _WantedStacks(recording, asked, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
@@ -60,7 +56,7 @@ def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filt
 
 
 class _WantedStacks:
-    """The stacks of a recording, read as often as formats need other ones of them."""
+    """The stacks of a recording, read once for each kind of stacks that the formats need."""
 
     def __init__(self, recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
         self._recording = recording
@@ -70,7 +66,7 @@ class _WantedStacks:
 
     @cached_property
     def whole(self) -> list[Stacks]:
-        """Those of functions, and with single samples for the page."""
+        """Stacks of functions, with single samples for the page."""
         from perfpy.views.page.profile_data import MOST_ROWS
 
         wanted = self._asked
@@ -81,7 +77,7 @@ class _WantedStacks:
 
     @cached_property
     def with_sites(self) -> list[Stacks]:
-        """Those with addresses and lines, and with single samples where a format needs these."""
+        """Stacks with addresses and lines, with single samples if a format needs them."""
         wanted, timed = self._asked, self._asked.firefox is not None
         return self._recording.stacks(
             self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed, jobs=wanted.jobs
@@ -89,7 +85,7 @@ class _WantedStacks:
 
 
 def refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
-    """Exports have no rows."""
+    """Raise UsageError for options about rows, which exports do not have."""
     tables = {"--sort": asked.sort, "--fields": asked.fields, "--hierarchy": asked.hierarchy, "--percent-limit": asked.percent_limit}
     rows = {
         "--parent": asked.parent,
@@ -102,18 +98,18 @@ def refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
     lost = rows if asked.json is not None else tables | rows
     given = [spelling for spelling, value in lost.items() if value]
     if given:
-        fail(f"flame graphs and other exports have whole stacks, not rows: leave {', '.join(given)} out")
+        fail(f"flame graphs and other exports have no rows; drop {', '.join(given)}")
 
 
 def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
-    """The page."""
+    """Return the page of one recording."""
     return recording.page(stacks, sample_filter=sample_filter, symbols=symbols, code=source)
 
 
 def page_of_changes(
     recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, full_names: bool
 ) -> str:
-    """The page that shows what changed from the first to the second recording."""
+    """Return the page of changes from the first to the second recording."""
     from perfpy.analysis.stacks.matching import matched
     from perfpy.symbols.demangling.short_names import without_instance
 
@@ -122,7 +118,7 @@ def page_of_changes(
 
 
 def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
-    """The stacks of one event in a file, as the format has no units; those of others beside it."""
+    """Write the stacks of one event to a file, because the format has no units, and those of other events to files beside it."""
     from perfpy.views.stacks.exports import folded
 
     first, *others = stacks
@@ -132,13 +128,13 @@ def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
             named.setdefault(_beside(path, part.event), part)
     elif others:
         more = ", ".join(part.event for part in others)
-        tell([f"these are the stacks of {first.event}; --event <name> gives those of others: {more}"], quiet=quiet)
+        tell([f"writing the stacks of {first.event} only; select other events with --event: {more}"], quiet=quiet)
     for file, part in named.items():
         write_bytes(file, "".join(f"{line}\n" for line in folded(part)).encode(errors="surrogateescape"), quiet=quiet)
 
 
 def _beside(path: str, event: str) -> str:
-    """stacks-page-faults.txt for stacks.txt."""
+    """Return a name such as stacks-page-faults.txt for stacks.txt."""
     stem, extension = os.path.splitext(path)
     return f"{stem}-{_NO_NAME.sub('_', event)[:100]}{extension}"
 
@@ -174,7 +170,7 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
 
 
 def _started(recording: Recording) -> int:
-    """When the first sample was taken, in ns since 1970: as the clock that was recorded beside says, or else from the file's age."""
+    """Return the first sample's time in ns since 1970, from the recorded clock, or else from the file's modification time."""
     times, clocks = recording.times(), recording.header.get("clock_data")
     if clocks is not None:
         return max(int(clocks.wall_clock_ns + times.first - clocks.clockid_ns), 0)
@@ -182,7 +178,7 @@ def _started(recording: Recording) -> int:
 
 
 def _period(attr: EventAttr) -> int:
-    """From one sample to the next; of clocks that were asked for a frequency in ns, 0 for other frequencies."""
+    """Return the period between samples; ns for clocks sampled by frequency, 0 for other frequencies."""
     if not attr.freq:
         return attr.sample_period
     is_clock = attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)

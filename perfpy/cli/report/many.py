@@ -1,7 +1,7 @@
-"""`perfpy report -i A -i B`, `-i 'hosts/*.data'`, `-i FOLDER`: many recordings as one report.
+"""`perfpy report -i A -i B`, `-i 'hosts/*.data'`, `-i FOLDER`: report many recordings as one.
 
-What enters: the command's options. What leaves: perf's text, JSON, a flame graph or other stacks; on standard error
-which recordings could not be read, and why. The exit status is then 91.
+The output is perf's text, JSON, a flame graph or other stacks. Unreadable recordings are listed on stderr, and the exit status
+is then 91.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def report_many(asked: ReportCommandOptions) -> int:
-    """Report the recordings that -i names as one; the exit status."""
+    """Report the recordings of -i as one; return the exit status."""
     without_idle_threads()
     from perfpy.fleet.cluster import cluster_address
     from perfpy.fleet.recordings import Recordings, find_recordings
@@ -75,17 +75,17 @@ def _refuse_what_is_each_recordings_own(asked: ReportCommandOptions) -> None:
     }
     wanted = [name for name, value in given.items() if value]
     if wanted:
-        fail(f"{', '.join(wanted)}: of one recording only; several make tables, JSON, flame graphs, folded lines, pprof and speedscope")
+        fail(f"{', '.join(wanted)}: for single recordings only; many can be reported as tables, JSON, flame graphs, folded stacks, pprof and speedscope")
 
 
 class Asking:
-    """What is asked of each recording: the same options, completed by what it has itself. It can be sent to other processes."""
+    """The options for each recording, completed by the recording's own data; can be sent to other processes."""
 
     def __init__(self, asked: ReportCommandOptions, *, plain: bool, sites: bool = False) -> None:
         self._asked, self._plain, self._sites, self._settings = asked, plain, sites, SentSettings()
 
     def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
-        """For tables."""
+        """Return the options for tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
         wanted = (
@@ -96,7 +96,7 @@ class Asking:
         return options._replace(rows=options.rows._replace(group=None), wanted=wanted), request.symbol_options(plain=self._plain)
 
     def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
-        """For whole stacks."""
+        """Return the options for whole stacks."""
         from perfpy.fleet.folding import StackOptions
 
         request = self._request(recording)
@@ -156,7 +156,7 @@ def _export(recordings: Recordings, asked: ReportCommandOptions) -> None:
 
 
 def _made(name: str, stacks: Sequence[Stacks], recordings: Recordings) -> bytes:
-    """An export that is one file."""
+    """Return an export that is one file."""
     title = recordings.title
     if name == "speedscope":
         from perfpy.views.stacks.exports import speedscope

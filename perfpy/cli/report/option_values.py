@@ -1,8 +1,4 @@
-"""perf report's option texts -> what the library is asked for.
-
-What enters: values of the command line and of the configuration. What leaves:
-SampleFilter, Wanted. The syntax is that of perf-report(1).
-"""
+"""Convert texts of perf report's options to the library's values. The syntax is that of perf-report(1)."""
 
 from __future__ import annotations
 
@@ -27,21 +23,21 @@ if TYPE_CHECKING:
 
 _ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 _WIDEST: Final = 10_000  # columns of a terminal
-#: in front of a path, in lists of names
+#: Prefix of a path in lists of names.
 _FILE: Final = "file://"
 _LARGEST_LIST: Final = 64 << 20  # bytes of names
 
 
 def configured_percentage(config: Config) -> str:
-    """What shares are of, as the configuration has it."""
+    """Return the configured base of percentages: "absolute" or "relative"."""
     text = config.get("hist.percentage", "absolute")
     if text not in ("absolute", "relative"):
-        fail(f"configuration: hist.percentage = {text!r} is neither absolute nor relative")
+        fail(f"configuration: hist.percentage = {text!r}: expected absolute or relative")
     return text
 
 
 def words(text: str) -> tuple[str, ...] | None:
-    """A list of names, None if none is given; file://PATH stands for the lines of a file."""
+    """Return a list of names, None if there is none; file://PATH means the lines of a file."""
     found = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
     return tuple(chain.from_iterable(found)) or None
 
@@ -50,28 +46,28 @@ def _lines(path: str) -> list[str]:
     try:
         return read_named(path, limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
     except OSError as error:
-        fail(f"{_FILE}{path}: {error.strerror}; a file with a name on each line is needed")
+        fail(f"{_FILE}{path}: {error.strerror}; expected a file with one name per line")
 
 
 def pattern(text: str, option: str) -> str:
-    """A regular expression."""
+    """Return a regular expression. Raises UsageError for an invalid one."""
     try:
         re.compile(text)
     except re.error as error:
-        fail(f"{option} {text!r} is no regular expression: {error}")
+        fail(f"{option} {text!r}: invalid regular expression: {error}")
     return text
 
 
 def numbers(text: str, option: str) -> tuple[int, ...] | None:
-    """A list of numbers, None if none is given."""
+    """Return a list of numbers, None if there is none."""
     try:
         return tuple(int(number) for number in text.split(",") if number) or None
     except ValueError:
-        fail(f"{option} {text!r}: a list of numbers is needed, such as 1,2")
+        fail(f"{option} {text!r}: expected a list of numbers, for example 1,2")
 
 
 def ranges(text: str, option: str) -> tuple[int, ...] | None:
-    """A list of numbers such as 0-2,5, None if none is given."""
+    """Return a list of numbers such as 0-2,5; None if there is none."""
     try:
         return parse_cpu_list(text) if text else None
     except ValueError as error:
@@ -79,7 +75,7 @@ def ranges(text: str, option: str) -> tuple[int, ...] | None:
 
 
 def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
-    """The filters of a command line."""
+    """Return the filters of a command line."""
     return SampleFilter(
         comms=words(asked.comms),
         pids=numbers(asked.pid, "--pid"),
@@ -95,25 +91,25 @@ def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch:
 
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
-    """Keys that a filter leaves one value: (key, perf's name of the filter, the value)."""
-    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf puts addresses aside
+    """Return the keys that a filter restricts to one value: (key, perf's name of the filter, the value)."""
+    named = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf handles addresses separately
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", named))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 
 def sort_order(asked: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
-    """The sort keys of a command line, or else of the configuration; None where neither says."""
+    """Return the sort keys of the command line, or else of the configuration; None for the default."""
     sort = config.get("report.sort_order") if asked.sort is None else asked.sort
     if sort and "symbol" in sort:
-        # perf's own addition: instructions per cycle, a column of dashes without branch records
+        # perf adds this column itself: instructions per cycle, dashes without branch records.
         sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
     return sort
 
 
 def wanted(asked: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
-    """The columns of a command line."""
+    """Return the columns of a command line."""
     if asked.fields and not asked.fields.replace(",", ""):
-        fail(f"--fields {asked.fields!r} names no field")
+        fail(f"--fields {asked.fields!r}: no field")
     return Wanted(
         sort=sort_order(asked, config, mode),
         fields=asked.fields,
@@ -137,19 +133,19 @@ def _metrics(asked: ReportCommandOptions) -> Iterator[str]:
 
 
 def widths(text: str) -> tuple[int, ...]:
-    """The numbers of -w."""
+    """Parse the numbers of -w."""
     try:
         return tuple(min(int(width), _WIDEST) for width in text.split(",") if width)
     except ValueError:
-        fail(f"-w {text!r}: a list of widths is needed, such as 10,20")
+        fail(f"-w {text!r}: expected a list of widths, for example 10,20")
 
 
 _UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
 def quantum(text: str) -> int:
-    """A time with its unit, in nanoseconds."""
+    """Convert a time with its unit to nanoseconds."""
     parts = re.fullmatch(r"(\d+)(s|ms|us|ns)", text)
     if not parts:
-        fail(f"--time-quantum {text!r}: a number and s, ms, us or ns are needed, such as 100ms")
+        fail(f"--time-quantum {text!r}: expected a number with s, ms, us or ns, for example 100ms")
     return int(parts[1]) * _UNITS[parts[2]]

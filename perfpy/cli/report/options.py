@@ -1,4 +1,4 @@
-"""What `perfpy report` takes: perf report's options, by topic."""
+"""Options of `perfpy report`: perf report's, by topic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
-#: -g without a value
+#: -g without a value.
 _CALL_GRAPH: Final = "graph,0.5,caller,function,percent"
-#: what is written where an export names no file
+#: Output files of exports without a file name.
 _DEFAULT_FILES: Final = {
     "flamegraph": "flamegraph.html",
     "folded": "-",
@@ -22,20 +22,20 @@ _DEFAULT_FILES: Final = {
     "pprof": "perf.pb.gz",
 }
 
-#: of what the shares of a line of code are
+#: Bases of a source line's share.
 _PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-hits")
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
     "--itrace": "it needs decoders of hardware traces",
     "--stitch-lbr": "it needs call stacks from last branch records",
-    "--branch-history": "it mixes branches into callchains; script -F brstackinsn shows the way to each sample",
-    "--disable-order": "records are always shown in order of time",
+    "--branch-history": "it mixes branches into callchains; script -F brstackinsn prints the branches before each sample",
+    "--disable-order": "records are always sorted by time",
 }
 
 
 def _styles(*known: str) -> Callable[[str], str]:
-    """The type of a list of some words."""
+    """Return the type of a comma-separated list of words."""
 
     def checked(text: str) -> str:
         if set(text.split(",")) - set(known):
@@ -46,7 +46,7 @@ def _styles(*known: str) -> Callable[[str], str]:
 
 
 class ReportColumnOptions(CommandOptions):
-    """What the columns show."""
+    """The columns."""
 
     sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, dso, symbol, pid, cpu, host, tod", metavar="<key[,key2...]>")
     fields: str | None = option(
@@ -59,7 +59,7 @@ class ReportColumnOptions(CommandOptions):
 
 
 class ReportCallchainOptions(CommandOptions):
-    """What is made of callchains, and which rows come of them."""
+    """Callchains: which rows they add, and how they are shown."""
 
     call_graph: str | None = option(
         "-g,--call-graph",
@@ -80,7 +80,7 @@ class ReportCallchainOptions(CommandOptions):
 
 
 class ReportFilterOptions(CommandOptions):
-    """Which samples and rows count."""
+    """Which samples and rows are included."""
 
     dsos: str = option("-d,--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
     comms: str = option("-c,--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
@@ -104,7 +104,7 @@ class ReportFilterOptions(CommandOptions):
 
 
 class ReportTableOptions(CommandOptions):
-    """What a table holds, and how it is set."""
+    """The rows of a table, and its layout."""
 
     group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")
     group_sort_idx: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
@@ -122,7 +122,7 @@ class ReportTableOptions(CommandOptions):
 
 
 class ReportOutputOptions(CommandOptions):
-    """In which form the report is shown or written."""
+    """The output's format."""
 
     tui: bool = option("--tui", Flag(), "browse the report (needs pip install perfpy[tui])")
     stdio_color: str = option(
@@ -147,8 +147,8 @@ class ReportOutputOptions(CommandOptions):
 
 
 class UnneededOptions(CommandOptions):
-    """What perf has for programs that it calls, for the annotated code and for single samples in its browser, and for tables to be
-    set otherwise: its text and ours are the same with them and without.
+    """perf's options for external programs, for annotated code and single samples in its browser, and for other table layouts. They do
+    not change perfpy's output.
     """
 
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
@@ -170,7 +170,7 @@ class UnneededOptions(CommandOptions):
 
 
 class ReportMetadataOptions(CommandOptions):
-    """What is shown in place of samples, or with them."""
+    """Output about the recording's metadata."""
 
     show_info: bool = option("-I,--show-info", Flag(), "show the extended header")
     stats: bool = option("--stats", Flag(), "show the number of records by type")
@@ -180,7 +180,7 @@ class ReportMetadataOptions(CommandOptions):
 
 
 class ReportManyOptions(CommandOptions):
-    """Of several recordings."""
+    """Options for several recordings."""
 
     weights: str = option(
         "--weights",
@@ -197,7 +197,7 @@ class ReportManyOptions(CommandOptions):
 
 
 class ReportModuleOptions(CommandOptions):
-    """Which of the kernel's files have its symbols."""
+    """Which kernel files provide symbols."""
 
     modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
@@ -222,30 +222,30 @@ class ReportCommandOptions(
     QuietOptions,
     lacks=_LACKING,
 ):
-    """What the command takes."""
+    """Options of `perfpy report`."""
 
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default; plain text: unwound stacks)")
     part: str | None = word("[<symbol part>]")
 
     @property
     def symbol_part(self) -> str | None:
-        """What must be in a function's name."""
+        """A substring of functions' names to filter by, or None."""
         return self.symbol_filter or self.part or None
 
     @property
     def exports(self) -> dict[str, str]:
-        """The formats of whole stacks that are asked for, with their files."""
+        """The selected formats of whole stacks, with their files."""
         asked = {name: getattr(self, name) for name in _DEFAULT_FILES}
         return {name: path or _DEFAULT_FILES[name] for name, path in asked.items() if path is not None}
 
     @property
     def needs_plain(self) -> bool:
-        """Whether something is asked for that only the plain text has."""
+        """Whether an option selects output that only the plain text has."""
         layout = self.hierarchy or self.field_separator or self.column_widths or self.threads
         return bool(self.stdio or self.header or layout or self.verbose or self.quiet)
 
     @property
     def gives_row_limit_last(self) -> bool:
-        """Whether --percent-limit comes after --call-graph, which has a limit, too."""
+        """Whether --percent-limit comes after --call-graph, whose value may have a limit, too."""
         given = self.in_order("call_graph", "percent_limit")
         return bool(given) and given[-1].name == "percent_limit"

@@ -1,9 +1,4 @@
-"""What one `perfpy report` asks for: its command line, completed by the configuration and the recording.
-
-What enters: the command's options, perfconfig's settings, an open recording.
-What leaves: the library's options for rows, symbols and text; or an error where
-the recording has no such data.
-"""
+"""The request of one `perfpy report`: its command line, completed by the configuration and the recording."""
 
 from __future__ import annotations
 
@@ -48,7 +43,10 @@ class ReportRequest:
         self._config = config
 
     def report_options(self, *, plain: bool = False) -> ReportOptions:
-        """Which rows the report has; plain: perf's text. Raises PerfError for what was not recorded, UsageError for what makes no sense."""
+        """Return the options for rows. Raises PerfError for data that were not recorded, UsageError for an invalid option.
+
+        plain: for perf's text.
+        """
         asked, config = self._asked, self._config
         children = config.flag("report.children", True) if asked.children is None else asked.children
         graph = call_graph(asked, children=children, config=config)
@@ -96,7 +94,7 @@ class ReportRequest:
         )
 
     def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:
-        """The columns; where time off the CPU was recorded seconds are among them, but in perf's text only if they are asked for."""
+        """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         asked = self._asked
         wanted = texts.wanted(asked, sample_filter, children=children, config=self._config, mode=self._mode())
         says_why = says_why_it_waited(self._recording.events)
@@ -106,7 +104,7 @@ class ReportRequest:
         return wanted._replace(metrics=(*wanted.metrics, "seconds")) if timed else wanted
 
     def sample_filter(self) -> SampleFilter:
-        """The filters."""
+        """Return the filters."""
         asked = self._asked
         chosen = texts.sample_filter(asked, self._times(), self._switch())
         if asked.event:
@@ -115,7 +113,7 @@ class ReportRequest:
             return chosen
         cpus = cpus_of_socket(self._recording.data, asked.socket_filter)
         if not cpus:
-            raise PerfError(f"--socket-filter {asked.socket_filter}: {self._recording.path} names no CPU in this socket")
+            raise PerfError(f"--socket-filter {asked.socket_filter}: {self._recording.path} has no CPU in this socket")
         return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
 
     def symbol_options(self, *, plain: bool = False, screen: bool = False) -> SymbolOptions:
@@ -138,7 +136,7 @@ class ReportRequest:
         return has_python_image(self._recording.data.kept_files)
 
     def text_options(self) -> TextOptions:
-        """How rows are printed."""
+        """Return the layout of the text."""
         asked, config = self._asked, self._config
         limit = asked.percent_limit
         return TextOptions(
@@ -154,7 +152,7 @@ class ReportRequest:
         )
 
     def skips_empty(self) -> bool:
-        """Whether events without samples, and counts of nothing, are left out."""
+        """Whether to hide events without samples, and zero counts."""
         asked = self._asked.skip_empty
         return self._config.flag("report.skip-empty", True) if asked is None else asked
 
@@ -174,7 +172,7 @@ class ReportRequest:
         return EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
 
     def _mode(self) -> Mode:
-        """What a row stands for."""
+        """Return what a row stands for."""
         if self._asked.mem_mode:
             return Mode.MEMORY
         asked = self._asked.branch_stack
@@ -183,37 +181,37 @@ class ReportRequest:
 
     @property
     def of_blocks(self) -> bool:
-        """Whether blocks between branches are shown: of other recordings perf shows its usual table."""
+        """Whether to show blocks between branches. Without branch records perf shows its usual table."""
         return self._asked.total_cycles and self._mode() is Mode.BRANCH
 
     def _memory_order(self) -> str:
-        """The sort keys, which perf prints for reports of memory accesses."""
+        """Return the sort keys, which perf prints for reports of memory accesses."""
         mode = Mode.MEMORY
         return (texts.sort_order(self._asked, self._config, mode) or DEFAULT_ORDER[mode]) if self._asked.mem_mode else ""
 
     def _refuse_missing_data(self) -> None:
-        """Reports of what was not recorded are errors; of pipes it is not known before they are read."""
+        """Raise PerfError if the recording lacks data that an option needs. The data of pipes are unknown before they are read."""
         data = self._recording.data
         missing = () if data.is_pipe else (remedy for field, remedy in self._needs() if not data.has(field))
         for remedy in missing:
-            raise PerfError(f"{self._recording.path}: the recording has no such data; {remedy}")
+            raise PerfError(f"{self._recording.path}: {remedy}")
 
     def _needs(self) -> Iterator[tuple[int, str]]:
-        """The fields that samples must have for what is asked, and what helps where they have not."""
+        """Yield the sample fields that the options need, with a remedy if they are missing."""
         asked = self._asked
         if asked.parent or "parent" in (asked.sort or ""):
-            yield SampleType.CALLCHAIN, "--sort parent needs callchains: record with -g"
+            yield SampleType.CALLCHAIN, "no callchains for --sort parent; record with -g"
         if asked.call_graph is not None and not asked.call_graph.startswith("none"):
-            yield SampleType.CALLCHAIN, "-g needs callchains: record with -g"
+            yield SampleType.CALLCHAIN, "no callchains for -g; record with -g"
         if asked.cpu:
-            yield SampleType.CPU, "-C needs the CPU of each sample: record with --sample-cpu, or leave -C out"
+            yield SampleType.CPU, "the samples have no CPU field; drop -C, or record with --sample-cpu"
         if asked.branch_stack:
-            yield SampleType.BRANCH_STACK, "-b needs branch records: record with -b"
+            yield SampleType.BRANCH_STACK, "no branch records for -b; record with -b"
         if asked.mem_mode:
-            yield SampleType.DATA_SRC, "--mem-mode needs memory accesses: record with -d"
+            yield SampleType.DATA_SRC, "no memory accesses for --mem-mode; record with -d"
 
     def _refuse_sorting_without_groups(self) -> None:
         asked, data = self._asked, self._recording.data
         grouped = data.is_pipe or data.features.get("group_desc", ()) or (asked.group and len(data.events) > 1)
         if asked.group_sort_idx and not grouped:
-            fail("--group-sort-idx sorts groups of events, the recording has none; --group makes one of its events where it has several")
+            fail("--group-sort-idx: this recording has no group of events; --group forms one if it has several events")

@@ -1,8 +1,4 @@
-"""One run of `perfpy report` over an open recording.
-
-What enters: the command's options. What leaves: text on standard output, or
-files; notes for people on standard error.
-"""
+"""One run of `perfpy report` over an open recording."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ReportRun:
-    """Decides what is shown, and shows it."""
+    """One run of the command over an open recording."""
 
     def __init__(self, recording: Recording, asked: ReportCommandOptions) -> None:
         self._recording = recording
@@ -44,11 +40,11 @@ class ReportRun:
         config = load()
         self._request = ReportRequest(recording, asked, config)
         by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=asked.needs_plain)
-        self._browses = asked.json is None and (by_setting or (asked.tui and is_terminal()))  # without one perf prints its text
+        self._browses = asked.json is None and (by_setting or (asked.tui and is_terminal()))  # perf prints its text if there is no terminal
         self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
 
     def show(self) -> int:
-        """Do what the options ask for, but for the header; the exit status."""
+        """Carry out the options, except for the header; return the exit status."""
         asked = self._asked
         if asked.dump_raw_trace:
             return self._dump()
@@ -116,7 +112,7 @@ class ReportRun:
         return 0
 
     def _report_blocks(self) -> int:
-        """Which blocks between branches took the most cycles."""
+        """Print the blocks between branches that took the most cycles."""
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
         from perfpy.analysis.report.report import losses
         from perfpy.views.report.block_text import block_lines
@@ -129,7 +125,7 @@ class ReportRun:
         return _print(block_lines(tables, losses(recording.data)[0], symbolizer))
 
     def _explain(self, report: Report) -> None:
-        """Say why there are no rows; not where perf's text says as much, and perf nothing more."""
+        """Print why there are no rows, unless perf's text already shows it and stderr is no terminal."""
         from perfpy.cli.line.nothing_left import say_why_nothing
 
         asked = self._asked
@@ -138,11 +134,11 @@ class ReportRun:
             say_why_nothing(self._recording, self._request.sample_filter(), self._request.symbol_options())
 
     def _report_pmcu(self) -> bool:
-        """Print what a PMCU counted; whether there is nothing else in the recording."""
+        """Print the counts of a PMCU; return whether the recording has nothing else."""
         trace = self._recording.pmcu
         if trace is None:
             return False
-        from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have any
+        from perfpy.views.pmcu.table import report_lines as pmcu_lines  # few recordings have one
 
         _print(pmcu_lines(trace))
         return not self._recording.data.record_index.type_counts[RecordType.SAMPLE]
@@ -155,7 +151,7 @@ class ReportRun:
             raise
 
     def _introduce(self, report: Report, options: ReportOptions) -> None:
-        """Print what is before the tables of a plain report; perf says nothing before it knows the sort keys."""
+        """Print the lines before the tables of a plain report. perf prints nothing before it has parsed the sort keys."""
         self._hint()
         if not self._plain:
             return
@@ -197,7 +193,7 @@ class ReportRun:
         show_report(report, self._recording, console(), wanted)
 
     def _notes(self, report: Report) -> Iterator[str]:
-        """What has no symbols, no callers or short stacks, and what would help; what perf's way of filtering hides."""
+        """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
         from perfpy.symbols.providers.missing import note
         from perfpy.unwind import truncated_stacks
 
@@ -223,12 +219,12 @@ class ReportRun:
         try:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
-            fail(f"--tui needs the module {error.name}: pip install 'perfpy[tui]'")
+            fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
         ReportBrowser(report, self._header_lines, full_names=self._asked.full_names, code=self._code).run()
         return 0
 
     def _code(self, event: FileEvent, function: str) -> CodeScreen:
-        """The code of a function with the samples of an event; raises PerfError where there is none."""
+        """Return the code of a function with the samples of an event. Raises PerfError if there is no code."""
         from perfpy.views.annotate.browser import CodeScreen
 
         options = self._request.report_options()._replace(rows=self._request.report_options().rows._replace(group=False, hierarchy=False))
@@ -242,7 +238,7 @@ class ReportRun:
 
 
 def _has_browser() -> bool:
-    from importlib.util import find_spec  # plain reports need not know
+    from importlib.util import find_spec  # not needed for plain reports
 
     return find_spec("textual") is not None
 
@@ -253,6 +249,6 @@ def _print(lines: Iterable[str]) -> int:
 
 
 def _print_counts(lines: Iterable[str]) -> int:
-    """Counts of records end dumps, too, which programs read by the line."""
+    """Print record counts. They end dumps, too, which programs read line by line."""
     sys.stdout.writelines(one_line_each(lines))
     return 0

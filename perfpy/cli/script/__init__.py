@@ -1,1 +1,9 @@
-"""`perfpy script`: its options, its run, programs that it calls, the command."""
+"""`perfpy script`.
+
+Modules:
+
+options     the options
+command     the command
+run         one run over an open recording
+programs    -s, --py, -g, -l, and the scripts of an installed perf
+"""

@@ -1,7 +1,4 @@
-"""`perfpy script`: every sample of a recording as a line of text, or as calls of a program.
-
-What enters: perf script's options. What leaves: perf's plain text, or what the program prints.
-"""
+"""`perfpy script`: print every sample of a recording as a line of text, or pass it to a program."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ def run(asked: ScriptCommandOptions) -> int:
 
         return list_scripts()
     if asked.py and asked.script:
-        fail("-s calls a program for each sample, --py for columns of them: choose one")
+        fail("-s and --py exclude each other")
     if asked.words and not (asked.script or asked.py):
         return _run_named(asked)
     if asked.reltime and asked.deltatime:
-        fail("--reltime and --deltatime are two ways to show time: choose one")
+        fail("--reltime and --deltatime exclude each other")
     from perfpy.cli.script.run import SampleListing, output_fields
 
     if asked.trace_fields and asked.fields:
-        fail("--call-trace, --call-ret-trace and --insn-trace choose the fields: leave -F out")
+        fail("--call-trace, --call-ret-trace and --insn-trace exclude -F")
     fields = output_fields([*asked.trace_fields, *asked.fields])
     with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose, as_stored=asked.as_stored) as recording:
         return SampleListing(recording, asked, fields).show()

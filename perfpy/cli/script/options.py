@@ -1,7 +1,4 @@
-"""What `perfpy script` takes.
-
-What enters: nothing. What leaves: ScriptCommandOptions.
-"""
+"""Options of `perfpy script`: perf script's, by topic."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ if TYPE_CHECKING:
     from typing import Final
 
 _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
-_GUESTS: Final = "guests are not told apart yet"
+_GUESTS: Final = "perfpy does not distinguish guests"
 _LACKING: Final = {
-    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C: --py calls one in Python"),
+    **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C; use --py for one in Python"),
     "--itrace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
     "--graph-function": _HARDWARE_TRACE,
@@ -30,7 +27,7 @@ _LACKING: Final = {
 }
 
 
-#: what each option makes of the default fields
+#: Changes to the default fields by option.
 _TRACE_FIELDS: Final = {
     "call_trace": "-ip,-addr,-event,-period",
     "call_ret_trace": "-ip,-addr,-event,-period,+flags",
@@ -39,7 +36,7 @@ _TRACE_FIELDS: Final = {
 
 
 class ScriptTraceOptions(CommandOptions):
-    """The stream of a hardware trace; recordings without one have their samples shown by the same fields."""
+    """Streams of hardware traces. Other recordings show their samples with the same fields."""
 
     call_trace: str | None = option("--call-trace", Attached(""), "show calls (hardware traces are not decoded)")
     call_ret_trace: str | None = option("--call-ret-trace", Attached(""), "show calls and returns (hardware traces are not decoded)")
@@ -47,15 +44,15 @@ class ScriptTraceOptions(CommandOptions):
 
     @property
     def trace_fields(self) -> list[str]:
-        """Changes of the default fields, in the order of the options; empty without one of these. Raises UsageError."""
+        """The changes to the default fields, in the order of the options; empty without these options. Raises UsageError."""
         given = [one.name for one in self.in_order(*_TRACE_FIELDS)]
         if self.insn_trace not in (None, "", "raw"):
-            raise UsageError(f"--insn-trace={self.insn_trace}: give raw (default); -F +disasm shows the instruction of each sample")
+            raise UsageError(f"--insn-trace={self.insn_trace}: expected raw (the default); -F +disasm prints the instruction of each sample")
         return [_TRACE_FIELDS[name] for name in dict.fromkeys(given) if getattr(self, name) is not None]
 
 
 class ScriptLineOptions(CommandOptions):
-    """What a sample's line shows."""
+    """The contents of a sample's line."""
 
     fields: tuple[str, ...] = option(
         "-F,--fields", Listed(), "print these fields; +field and -field change the default", metavar="<[type:]field,...>"
@@ -81,7 +78,7 @@ class ScriptLineOptions(CommandOptions):
 
 
 class ScriptSideBandOptions(CommandOptions):
-    """Which records are shown among the samples."""
+    """Which records are printed among the samples."""
 
     show_task_events: bool = option("--show-task-events", Flag(), "print task records, too")
     show_mmap_events: bool = option("--show-mmap-events", Flag(), "print mmap records, too")
@@ -95,7 +92,7 @@ class ScriptSideBandOptions(CommandOptions):
 
     @property
     def shown_records(self) -> frozenset[str]:
-        """Their names."""
+        """The names of these records."""
         asked = {
             "task": self.show_task_events,
             "mmap": self.show_mmap_events,
@@ -111,7 +108,7 @@ class ScriptSideBandOptions(CommandOptions):
 
 
 class ScriptFilterOptions(CommandOptions):
-    """Where lines go, and which samples have one."""
+    """Which samples are printed, and to which files."""
 
     per_event_dump: bool = option("--per-event-dump", Flag(), "write each event's lines to INPUT.EVENT.dump")
     cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs", metavar="<cpu>")
@@ -129,7 +126,7 @@ class ScriptFilterOptions(CommandOptions):
 
 
 class ScriptInfoOptions(CommandOptions):
-    """What of the header is shown."""
+    """Which parts of the header are shown."""
 
     show_info: bool = option("-I,--show-info", Flag(), "show the extended header")
 
@@ -159,12 +156,12 @@ class ScriptCommandOptions(
     ScriptProgramOptions,
     lacks=_LACKING,
 ):
-    """What the command takes."""
+    """Options of `perfpy script`."""
 
     words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
     def as_stored(self) -> bool:
-        """Whether records come as they stand in the file: perf shows rounds there, so all else comes in that order, too."""
+        """Whether records come in file order. perf prints rounds in file order, so all other records follow it."""
         return self.dump_unsorted_raw_trace or self.show_round_events

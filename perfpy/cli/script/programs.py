@@ -1,7 +1,6 @@
-"""`perfpy script -s FILE`, `-g`, `-l`, and the scripts that an installed perf brings: `script NAME`, `record NAME`, `report NAME`.
+"""Run programs: `perfpy script -s FILE`, `--py`, `-g`, `-l`, and scripts of an installed perf: `script NAME`, `record NAME`, `report NAME`.
 
-What enters: the words after the options. What leaves: a script's own output and exit status. perf's scripts are pairs of
-shell scripts, NAME-record and NAME-report, which call `perf`: here that is this program.
+perf's scripts are pairs of shell scripts, NAME-record and NAME-report. They call `perf`, which is replaced by this program.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from perfpy.views.scripting.run import ScriptedRun
 
 _FOLDERS: Final = ("/usr/lib/perf-core", "/usr/libexec/perf-core", "/usr/local/lib/perf-core", "/usr/local/libexec/perf-core")
-_PERL: Final = "scripts in Perl are not run: there is no Perl here; perf's own {} has a relative in Python in most cases (perfpy script -l)"
-_STARTED: Final = "perf-script.py"  # perf's name for the script to begin with
+_PERL: Final = "perfpy does not run Perl; perfpy script -l lists perf's scripts in Python"
+_STARTED: Final = "perf-script.py"  # perf's name for the starter program
 _LONGEST: Final = 1 << 20  # bytes of a shell script
 _HALVES: Final = ("record", "report")
 _LANGUAGES: Final = ("python", "Python", "py")
@@ -35,7 +34,7 @@ _FAILED: Final = 255
 
 
 def exec_path() -> str:
-    """Where an installed perf has its scripts; "" where there is none."""
+    """Return the folder of an installed perf's scripts; "" if there is none."""
     own = os.environ.get("PERF_EXEC_PATH", "")
     if own:
         return own
@@ -45,7 +44,7 @@ def exec_path() -> str:
 
 
 def list_scripts() -> int:
-    """Print the scripts that there are, as perf does but for those in Perl."""
+    """Print the available scripts, as perf does, without those in Perl."""
     print("List of available trace scripts:")
     for name, args, description in _descriptions():
         print(f"  {one_line(f'{name} {args}'.strip() if args else name):<36} {one_line(description)}")
@@ -53,7 +52,7 @@ def list_scripts() -> int:
 
 
 def _descriptions() -> Iterator[tuple[str, str, str]]:
-    """Name, arguments and description of each script, in the folder's order."""
+    """Yield name, arguments and description of each script, in the folder's order."""
     folder = os.path.join(exec_path(), "scripts", "python", "bin")
     try:
         files = [file for file in os.listdir(folder) if file.endswith("-report")]
@@ -73,14 +72,14 @@ def _descriptions() -> Iterator[tuple[str, str, str]]:
 
 
 def script_file(asked: str) -> str:
-    """The file of -s [LANGUAGE:]FILE; also one of perf's own by its name. Raises PerfError for other languages than Python."""
+    """Return the file of -s [LANGUAGE:]FILE, or of a perf script by its name. Raises PerfError for other languages than Python."""
     language, colon, file = asked.partition(":")
     if not colon or os.path.exists(asked):
         language, file = "", asked
     if language in ("perl", "Perl", "pl") or file.endswith(".pl"):
-        raise PerfError(_PERL.format(os.path.basename(file)))
+        raise PerfError(_PERL)
     if language and language not in _LANGUAGES:
-        raise PerfError(f"-s {asked}: scripts are in Python: python:FILE, or FILE.py")
+        raise PerfError(f"-s {asked}: scripts must be in Python: python:FILE, or FILE.py")
     if not os.path.exists(file) and os.path.basename(file) == file:
         own = os.path.join(exec_path(), "scripts", "python", file.removesuffix(".py") + ".py")
         return own if os.path.exists(own) else file
@@ -88,7 +87,7 @@ def script_file(asked: str) -> str:
 
 
 def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[str]) -> int:
-    """Call a script's functions for the recording's samples; its exit status."""
+    """Call a script's functions for the recording's samples; return its exit status."""
     from perfpy.views.scripting.context import context_module
     from perfpy.views.scripting.program import ScriptProgram
     from perfpy.views.scripting.run import ScriptedRun
@@ -98,7 +97,7 @@ def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[
 
 
 def run_on_columns(part: Recording, asked: str, args: Sequence[str]) -> int:
-    """Call a script's functions for columns of a recording's samples (--py), of those that where() left; its exit status."""
+    """Call a script's functions for columns of the samples left by where() (--py); return its exit status."""
     from perfpy.views.scripting.column_run import ColumnRun
     from perfpy.views.scripting.program import ScriptProgram
 
@@ -126,7 +125,7 @@ def _carried_out(scripted: ScriptedRun | ColumnRun, program: ScriptProgram) -> i
 
 
 def _stop(scripted: ScriptedRun | ColumnRun) -> None:
-    """The first Ctrl-C ends what is read, the second the script."""
+    """Stop reading at the first Ctrl-C; the second one ends the script."""
     import signal
 
     scripted.stop()
@@ -134,7 +133,7 @@ def _stop(scripted: ScriptedRun | ColumnRun) -> None:
 
 
 def _status(code: object) -> int:
-    """The exit status of sys.exit(code), as Python has it."""
+    """Return the exit status of sys.exit(code), as Python does."""
     if code is None or isinstance(code, int):
         return code or 0
     print(code, file=sys.stderr)
@@ -142,7 +141,10 @@ def _status(code: object) -> int:
 
 
 def _on_screen() -> Callable[[str], str] | None:
-    """On a terminal a script moves the cursor and has colours, the recording's names do not: what makes these visible; None elsewhere."""
+    """Prepare a terminal for a script; return the function that escapes the recording's names, None if there is no terminal.
+
+    Scripts may move the cursor and use colours; names from the recording may not.
+    """
     from perfpy.untrusted.terminal import Painted, Terminal
 
     if not isinstance(sys.stdout, Terminal):
@@ -150,18 +152,18 @@ def _on_screen() -> Callable[[str], str] | None:
     from perfpy.cli.line.pager import finish
     from perfpy.untrusted.text import visible
 
-    finish()  # what a script prints is not held back
+    finish()  # scripts' output is not paged
     sys.stdout = Painted(sys.stdout)
     return visible
 
 
 def start_script(recording: Recording, asked: str) -> int:
-    """-g: write a script to begin with."""
+    """Write a starter program (-g)."""
     from perfpy.views.scripting.starter import starter
 
     name = asked if asked.endswith(".py") else _STARTED
     if asked not in _LANGUAGES and name != asked:
-        raise PerfError(_PERL.format("") if asked == "perl" else f"-g {asked}: scripts are in Python: -g python, or -g FILE.py")
+        raise PerfError(_PERL if asked == "perl" else f"-g {asked}: scripts must be in Python: -g python, or -g FILE.py")
     try:
         with open(name, "w", encoding="utf-8") as file:
             file.write(starter(recording))
@@ -172,11 +174,11 @@ def start_script(recording: Recording, asked: str) -> int:
 
 
 def run_named(words: Sequence[str], *, everywhere: bool) -> int:
-    """`script [record|report] NAME ARGS`; everywhere: -a, on all CPUs. Without record or report both, joined by a pipe."""
+    """Run `script [record|report] NAME ARGS`; without record or report, both joined by a pipe. everywhere: -a, all CPUs."""
     half = words[0] if words[0] in _HALVES else ""
     rest = words[1:] if half else words
     if not rest:
-        raise UsageError(f"script {half}: which script? perfpy script -l lists them")
+        raise UsageError(f"script {half}: no script given; perfpy script -l lists the scripts")
     name, args = rest[0], list(rest[1:])
     halves = {one: _shell_script(name, one) for one in ([half] if half else _HALVES)}
     record_args = args if half else args[_needed(halves["report"]) :]
@@ -189,43 +191,43 @@ def run_named(words: Sequence[str], *, everywhere: bool) -> int:
 
 
 def _shell_script(name: str, half: str) -> str:
-    """The path of NAME-record or NAME-report. Raises UsageError where there is none, PerfError where it is in Perl."""
+    """Return the path of NAME-record or NAME-report. Raises UsageError if there is none, PerfError if it is in Perl."""
     if os.sep not in name:
         path = os.path.join(exec_path(), "scripts", "python", "bin", f"{name}-{half}")
         if os.path.isfile(path):
             return path
         if os.path.isfile(os.path.join(exec_path(), "scripts", "perl", "bin", f"{name}-{half}")):
-            raise PerfError(_PERL.format(name))
+            raise PerfError(_PERL)
     where = exec_path()
-    hint = "perfpy script -l lists those there are" if where else "no installed perf was found: set PERF_EXEC_PATH"
-    raise UsageError(f"no script {one_line(name)!r}: {hint}; a file of your own is run by -s FILE")
+    hint = "perfpy script -l lists the scripts" if where else "no installed perf found; set PERF_EXEC_PATH"
+    raise UsageError(f"no script {one_line(name)!r}; {hint}; use -s FILE for a file of your own")
 
 
 def _shell(script: str, args: Sequence[str]) -> list[str]:
-    """The command that runs one of perf's shell scripts with this program for its `perf`, of whatever folder is the current one (-P)."""
+    """Return the command that runs one of perf's shell scripts with this program as `perf`; -P ignores modules in the current folder."""
     os.environ["PERF_EXEC_PATH"] = exec_path()
     return ["/bin/sh", "-c", f'perf() {{ {shlex.quote(sys.executable)} -P -m perfpy "$@"; }}; . "$0"', script, *args]
 
 
 def _needed(report: str) -> int:
-    """How many arguments a report needs: those that its args line has in <>."""
+    """Return the number of arguments that a report requires: those in <> in its args line."""
     name = os.path.basename(report).removesuffix("-report")
     return next((args.count("<") for found, args, _ in _descriptions() if found == name), 0)
 
 
 def _has_program(args: Sequence[str]) -> bool:
-    """Whether options of record are followed by a program."""
+    """Whether a program follows the options of record."""
     from perfpy.cli.commands import load
 
     return bool(load("record").parser(args).words) if args else False
 
 
 def _piped(record: Sequence[str], report: Sequence[str]) -> int:
-    """Both halves, one writing to the other; the report's exit status."""
+    """Run both halves, joined by a pipe; return the report's exit status."""
     import signal
     import subprocess
 
-    signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C is for both halves, which end then by themselves
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)  # Ctrl-C reaches both halves, which end by themselves
     with subprocess.Popen(record, stdout=subprocess.PIPE) as recorder:
         status = subprocess.run(report, stdin=recorder.stdout, check=False).returncode
         if recorder.stdout:

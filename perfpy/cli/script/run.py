@@ -1,7 +1,4 @@
-"""One run of `perfpy script` over an open recording: its lines, a dump, or calls of a program.
-
-What enters: the recording and the command's options. What leaves: perf's plain text on standard output.
-"""
+"""One run of `perfpy script` over an open recording: lines, a dump, or calls of a program."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def output_fields(texts: Sequence[str]) -> OutputFields:
-    """What -F asks for, after each other; warnings are printed."""
+    """Parse the texts of -F in order; print warnings."""
     from perfpy.views.script.fields import OutputFields
 
     fields = OutputFields()
@@ -45,10 +42,10 @@ class SampleListing:
         self._fields = fields
 
     def show(self) -> int:
-        """Print what was asked for; returns the exit status."""
+        """Carry out the options; return the exit status."""
         asked, recording = self._asked, self._recording
         if asked.trace_fields and recording.data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
-            raise PerfError(f"{recording.path}: perfpy has no decoder for its hardware trace; script without it shows the samples")
+            raise PerfError(f"{recording.path}: no decoder for this hardware trace; drop the option to print the samples")
         if asked.header or asked.header_only:
             from perfpy.cli.line.header import print_header
 
@@ -86,7 +83,7 @@ class SampleListing:
         for line in self._fields.skipped if asked.verbose and not asked.quiet else ():
             print(one_line(line), file=sys.stderr)
         self._print_pmcu()
-        sys.stdout.flush()  # what was printed goes before what is written past the text layer
+        sys.stdout.flush()  # Buffered text goes before bytes that bypass the text layer.
         if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
             self._dump(run)
         elif asked.per_event_dump:
@@ -103,7 +100,7 @@ class SampleListing:
             tell(note(run.truncated), quiet=asked.quiet, verbose=asked.verbose)
 
     def _print_pmcu(self) -> None:
-        """The samples of hardware that keeps its own, which come in no order with the kernel's."""
+        """Print the samples of a PMCU, which are not ordered with the kernel's."""
         asked = self._asked
         trace = None if asked.dump_raw_trace or asked.dump_unsorted_raw_trace or asked.debug_mode else self._recording.pmcu
         if trace is None:
@@ -114,7 +111,7 @@ class SampleListing:
         print_lines(script_lines(trace, _cpus(asked.cpu)))
 
     def _explain(self, run: ScriptRun) -> None:
-        """Say why no sample was printed, where that is the filters' doing."""
+        """Print why no sample was printed, if filters are the reason."""
         chosen = run.sample_filter()
         if self._asked.quiet or (chosen.is_open and chosen.switch is None):
             return
@@ -134,7 +131,7 @@ class SampleListing:
         from perfpy.untrusted.paths import component
 
         for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
-            # perf asks how large the file is before it has written the last block of 4096 bytes
+            # perf reads the file's size before it writes the last block of 4096 bytes.
             size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
@@ -173,12 +170,12 @@ class SampleListing:
         from perfpy.analysis.filters.sample_filter import SampleFilter
 
         asked, data = self._asked, self._recording.data
-        # of a pipe it is not known before it is read; perf does not ask then
+        # The fields of a pipe are unknown before it is read; perf does not check them.
         if asked.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
-            raise PerfError(f"{data.path}: its samples do not say on which CPU they were taken: leave -C out, or record with --sample-cpu")
+            raise PerfError(f"{data.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
         cpus, count = _cpus(asked.cpu), data.features.get("nrcpus")
         if cpus and count and max(cpus) >= count.available:
-            raise PerfError(f"-C {asked.cpu}: the machine that {data.path} was made on had the CPUs 0 to {count.available - 1}")
+            raise PerfError(f"-C {asked.cpu}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
         return SampleFilter(
             cpus=cpus,
             comms=_listed(asked.comms),
@@ -187,7 +184,7 @@ class SampleListing:
             symbols=_listed(asked.symbols),
             dsos=_listed(asked.dsos),
             addresses=_addresses(asked.symbols, asked.addr_range),
-            unknown_cpu=True,  # as perf script; its report leaves them out
+            unknown_cpu=True,  # as perf script; perf report drops these samples
         )
 
 
@@ -200,7 +197,7 @@ def _count_misordered(run: ScriptRun) -> None:
 
 
 def _listed(text: str) -> frozenset[str] | None:
-    """The words of a list; None for no list."""
+    """Return the words of a list; None for no list."""
     return frozenset(word for word in text.split(",") if word) if text else None
 
 
@@ -211,11 +208,11 @@ def _numbers(name: str, text: str) -> frozenset[int] | None:
     try:
         return frozenset(int(word) for word in words)
     except ValueError:
-        fail(f"{name} {text!r}: a list of numbers is needed, such as 10,20")
+        fail(f"{name} {text!r}: expected a list of numbers, for example 10,20")
 
 
 def _addresses(words: str, size: int) -> AddressRanges | None:
-    """The words of --symbols that are addresses."""
+    """Return the addresses among the words of --symbols."""
     if not words:
         return None
     from perfpy.analysis.filters.address_ranges import AddressRanges
@@ -224,7 +221,7 @@ def _addresses(words: str, size: int) -> AddressRanges | None:
 
 
 def _cpus(text: str) -> frozenset[int] | None:
-    """0-2,5"""
+    """Parse a list such as 0-2,5."""
     if not text:
         return None
     from perfpy.abi.cpu_list import parse_cpu_list

@@ -1,7 +1,6 @@
-"""`perfpy stat`: run a program, or watch tasks or CPUs, and count events; `stat record` and `stat report`.
+"""`perfpy stat`: run a program, or attach to tasks or CPUs, and count events; `stat record` and `stat report`.
 
-What enters: perf stat's options. What leaves: counts on stderr (or -o,
---log-fd) in perf's text, CSV or JSON, or a file; the exit status is the program's.
+The counts go to stderr (or -o, --log-fd) as perf's text, CSV or JSON, or to a file. The exit status is the program's.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class StatCommand(PerfCommand[StatCommandOptions]):
     """The command, whose first word may be `record` or `report` (or a prefix of three letters or more)."""
 
     def run(self, name: str, args: Sequence[str]) -> int:
-        """Read the arguments and run it; options may stand on both sides of the word."""
+        """Read the arguments and run the command; options may stand on both sides of the word."""
         parser = self.parser(args)
         index = len(args) - len(parser.words)
         word = args[index] if parser.words and (not index or args[index - 1] != "--") else ""

@@ -1,9 +1,7 @@
-"""`perfpy stat --compare`: programs in turn, and whether one of them is better.
+"""`perfpy stat --compare`: run programs in turns, and test whether their counts differ.
 
-What enters: the request, with each other program as a text in shell syntax.
-What leaves: for each a table (CSV with -x, JSON with -j) of both sides' counts,
-the change and what it means. A program that fails ends it: what fails early is
-not faster. The exit status is that of the run that failed.
+For each other program, a table (CSV with -x, JSON with -j) shows both counts, the change and its significance. A failing
+program ends the comparison, because a program that fails early is not faster. The exit status is that of the failed run.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _DEFAULT_RUNS: Final = 10
 
 
 def compare_programs(options: StatCommandOptions) -> int:
-    """Run the command and those of --compare in turn, and show how they differ from it. Raises UsageError."""
+    """Run the command and those of --compare in turns, and show how they differ. Raises UsageError."""
     from perfpy.capture.counting.contest import Contest
     from perfpy.cli.stat.output import StatOutput, form_of
     from perfpy.cli.stat.progress import Progress
@@ -48,7 +46,7 @@ def compare_programs(options: StatCommandOptions) -> int:
         if contest.failed and not ignore:
             return _failed(contest.failed[0], plans)
         if not all(side.count for side in (first, *others)):
-            fail("--compare was stopped before every command had run")
+            fail("--compare was interrupted before every command had run")
         least = options.min_change / 100
         found = [compare_runs(first, other, least_change=least) for other in others]
         show(found, output)
@@ -59,7 +57,7 @@ def compare_programs(options: StatCommandOptions) -> int:
 
 
 def _slower(found: Sequence[Comparison], limit: float | None) -> list[str]:
-    """What is slower than the limit allows; None: nothing is."""
+    """Return a line for each program slower than the limit; limit None: no lines."""
     return [
         f"{other.b_name} takes longer than {other.a_name}: {other.elapsed.change.estimate or 0:+.1%}, the limit is {limit:.1%}"
         for other in found
@@ -68,15 +66,15 @@ def _slower(found: Sequence[Comparison], limit: float | None) -> list[str]:
 
 
 def _failed(run: FailedRun, plans: Sequence[Plan]) -> int:
-    """Say which side, which run and how."""
+    """Print which side and run failed, and its status."""
     which = f"run {run.number}" if run.number else "its warm-up run"
     side, command = chr(ord("A") + run.side), shlex.join(plans[run.side].command)
-    print(f"{side} ({command}) failed in {which} with status {run.status}: nothing to compare (or --ignore-failure)", file=sys.stderr)
+    print(f"{side} ({command}) failed in {which} with status {run.status}; --ignore-failure compares it nevertheless", file=sys.stderr)
     return run.status
 
 
 def show(comparisons: Sequence[Comparison], output: StatOutput) -> None:
-    """Write comparisons of one A with some others in the output's form."""
+    """Write comparisons of one A with others in the output's format."""
     from perfpy.views.stat import comparison as stat_compare
 
     if output.form.json:
@@ -89,7 +87,7 @@ def show(comparisons: Sequence[Comparison], output: StatOutput) -> None:
 
 
 class _Watcher(Hooks):
-    """Ctrl-C ends the contest after the run that is under way."""
+    """Ctrl-C ends the comparison after the current run."""
 
     def interrupted(self, signum: int) -> None:
         self.stopped = bool(signum)
@@ -100,14 +98,14 @@ def _plans(options: StatCommandOptions) -> list[Plan]:
 
     given = _alone(options)
     if given:
-        fail(f"--compare does not go with --{given[0]}")
+        fail(f"--compare excludes --{given[0]}")
     if options.repeat == 0 or options.warmup < 0:
-        fail("--compare needs a number of runs: -r 1 or more, --warmup 0 or more")
+        fail("--compare requires -r 1 or more, and --warmup 0 or more")
     plans = [plan_of(options), *(_plan_of_other(options, text) for text in options.compare)]
     if not all(plan.command for plan in plans):
-        fail("--compare needs two commands: --compare 'command B' -- command A")
+        fail("--compare requires two commands: --compare 'command B' -- command A")
     if any(plan.target.kind != "command" for plan in plans):
-        fail("--compare counts what commands do: it goes with no other target")
+        fail("--compare compares commands; it excludes other targets")
     return [plan._replace(repeat=1) for plan in plans]
 
 
@@ -121,7 +119,7 @@ def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
 
 
 def _alone(options: StatCommandOptions) -> list[str]:
-    """What is given of the options that --compare does not go with."""
+    """Return the given options that --compare excludes."""
     alone = (
         ("interval", options.interval),
         ("timeout", options.timeout),

@@ -1,7 +1,4 @@
-"""The options of `perfpy stat`: perf stat's names, letters and defaults (perf-stat(1)).
-
-What enters: nothing. What leaves: their class, for `stat` and `stat record`, and the group that `stat report` takes, too.
-"""
+"""Options of `perfpy stat`: perf stat's names, letters and defaults (perf-stat(1))."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from perfpy.cli.line.options import CommandOptions, option, program_to_run
 
 _LACKING = {
     "-T,--transaction": "it needs a CPU with transactional memory",
-    "-b,--bpf-prog": "it needs BPF programs of perf's own",
-    "--bpf-counters": "it needs BPF programs of perf's own",
-    "--bpf-attr-map": "it needs BPF programs of perf's own",
+    "-b,--bpf-prog": "it needs perf's BPF programs",
+    "--bpf-counters": "it needs perf's BPF programs",
+    "--bpf-attr-map": "it needs perf's BPF programs",
     "--smi-cost": "it needs Intel's SMI counters",
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
@@ -22,7 +19,7 @@ _LACKING = {
 
 
 class PartOptions(CommandOptions):
-    """By what parts of the machine counts are summed."""
+    """The parts of the machine over which counts are added."""
 
     per_socket: bool = option("--per-socket", Flag(), "print one line for each socket")
     per_die: bool = option("--per-die", Flag(), "print one line for each die")
@@ -36,7 +33,7 @@ class PartOptions(CommandOptions):
 
 
 class RunOptions(CommandOptions):
-    """What is counted, how often, and where the counts go."""
+    """The events, the runs, and the output."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the preceding tracepoints", metavar="<filter>", negatable=False)
@@ -73,7 +70,7 @@ class RunOptions(CommandOptions):
 
 
 class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
-    """What the command takes; help shows it in this order."""
+    """Options of `perfpy stat`, in the order of the help."""
 
     delay: int = option("-D,--delay", Value(int, default=0), "start counting after n ms (-1: on --control's enable)")
     metrics: tuple[str, ...] = option(

@@ -1,7 +1,6 @@
-"""Where the counts of `perfpy stat` go, and in which form: text, CSV, JSON; stderr, a file, a descriptor.
+"""Format and destination of the counts of `perfpy stat`: text, CSV, JSON; stderr, a file, a descriptor.
 
-What enters: what the options say of it, and tallies. What leaves: what the chosen
-view makes of them, written at once, so that a reader of a pipe sees each interval.
+Each printing is flushed at once, so that the reader of a pipe sees each interval.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
     from perfpy.counts.tally import Tally
 
     class View(Protocol):
-        """What writes a tally down."""
+        """Renders tallies."""
 
         def render(self, tally: Tally) -> Iterator[str]:
-            """The text of one printing."""
+            """Yield the text of one printing."""
 
 
 _CLEAR = ("[H", "[2J")  # after an ESC each
-_WIDTH = 80  # of a terminal that does not tell
+_WIDTH = 80  # for a terminal that does not report its width
 
 
 class OutputForm(NamedTuple):
-    """Where the counts go (path, or the number of a descriptor), and what they look like there; see perf-stat(1)."""
+    """The destination of the counts (path or descriptor), and their format; see perf-stat(1)."""
 
     path: str = ""
     append: bool = False
@@ -50,7 +49,7 @@ class OutputForm(NamedTuple):
 
 
 def form_of(options: StatCommandOptions) -> OutputForm:
-    """What the options say."""
+    """Return the form of the options."""
     return OutputForm(
         path=options.output,
         append=options.append,
@@ -67,10 +66,10 @@ def form_of(options: StatCommandOptions) -> OutputForm:
 
 
 def _leaves_mark_out(options: StatCommandOptions) -> bool:
-    """Whether lines of a summary are not marked: by the option, else by stat.no-csv-summary, where there are such lines."""
+    """Whether the lines of a summary have no mark, by the option, else by stat.no-csv-summary if there are summary lines."""
     if options.no_csv_summary is not None or options.separator is None or not options.summary:
         return bool(options.no_csv_summary)
-    from perfpy.cli.line.perfconfig import load  # few ask for it
+    from perfpy.cli.line.perfconfig import load  # rarely needed
 
     return load().flag("stat.no-csv-summary", False)
 
@@ -113,10 +112,10 @@ class StatOutput:
 
     @property
     def _for_a_person(self) -> bool:
-        """Whether the counts are read as text at a terminal."""
+        """Whether the counts are text on a terminal."""
         as_text = not self.form.json and self.form.separator is None
         if not as_text or not self.stream.isatty():
-            return False  # most often, and quickest without the module
+            return False  # the usual case, which saves the import
         from perfpy.cli.line.terminal import is_screen
 
         return is_screen(self.stream)
@@ -145,7 +144,7 @@ class StatOutput:
         return "" if self.form.big_num is False else _thousands_separator()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Raises OutputFailedError."""
+        """Write text unchanged. Raises OutputFailedError."""
         try:
             self.stream.write(text)
             self.stream.flush()
@@ -194,7 +193,7 @@ def _guarded(stream: IO[str]) -> IO[str]:
 
 
 def _thousands_separator() -> str:
-    """The locale's; "" in the C locale, which most machines have in scripts."""
+    """Return the locale's separator of thousands; "" in the C locale, the usual one in scripts."""
     for name in ("LC_ALL", "LC_NUMERIC", "LANG"):
         value = os.environ.get(name)
         if value:

@@ -1,8 +1,4 @@
-"""How far repeated runs have come, and how long they will take, for a person at a terminal.
-
-What enters: a call a run. What leaves: one line on stderr that is written over again and again; nothing where
-stderr is no screen.
-"""
+"""The progress of repeated runs, with the remaining time, as one line on stderr; nothing if stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +12,14 @@ _BAR = 24
 
 
 class Progress:
-    """One row of runs."""
+    """The progress of one row of runs."""
 
     def __init__(self) -> None:
         self._visible = is_screen(sys.stderr)
         self._started = time.monotonic()
 
     def show(self, done: int, total: int) -> None:
-        """So many runs of all are done."""
+        """Show the number of completed runs."""
         if not self._visible or not total:
             return
         filled = _BAR * done // total
@@ -35,7 +31,7 @@ class Progress:
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._visible:
             control(sys.stderr, "\r\033[K")
             sys.stderr.flush()

@@ -1,7 +1,4 @@
-"""`perfpy stat report`: show the counts in a file of `stat record`, or compare two such files.
-
-What enters: the file and how to sum. What leaves: what stat itself would have printed.
-"""
+"""`perfpy stat report`: show the counts in a file of `stat record`, or compare two files."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _FormOptions(CommandOptions):
-    """Which files, and the form of the output; that is perfpy's own."""
+    """The files, and the output's format; these options are perfpy's own."""
 
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
     separator: str | None = option("-x,--field-separator", Value(), "separate fields with this string", metavar="<separator>")
@@ -32,17 +29,17 @@ class _FormOptions(CommandOptions):
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
     no_csv_summary: bool = option("--no-csv-summary", Flag(), "omit the word 'summary' from summaries with -x")
     quiet: bool = option("--quiet", Flag(), "print nothing")
-    compare: str = option("--compare", Value(default=""), "tell how the counts of this file differ", metavar="<file>")
+    compare: str = option("--compare", Value(default=""), "compare with the counts of this file", metavar="<file>")
 
 
 class StatReportOptions(_FormOptions, PartOptions):
-    """What the command takes."""
+    """Options of `perfpy stat report`."""
 
     no_aggr: bool = option("-A,--no-aggr", Flag(), "print one line for each CPU")
 
     @property
     def form(self) -> OutputForm:
-        """Where the counts go, and what they look like."""
+        """The destination and format of the counts."""
         return OutputForm(
             path=self.output,
             append=self.append,
@@ -57,16 +54,16 @@ class StatReportOptions(_FormOptions, PartOptions):
 
 
 def require_options_of_report(parser: Parser) -> None:
-    """Raise UsageError if an option in front of the word `report` says how to count."""
+    """Raise UsageError if an option before the word `report` is about counting."""
     taken = {declared.name for declared in StatReportOptions.declared()} | {"usage", "show_help"}
     for given in parser.given:
         if given.name not in taken:
             spelt = next(declared for declared in StatCommandOptions.declared() if declared.name == given.name).spellings
-            fail(f"stat report counts nothing, so {', '.join(spelt)} has no meaning there; leave it out")
+            fail(f"stat report does not count; drop {', '.join(spelt)}")
 
 
 def run(options: StatReportOptions) -> None:
-    """Show the counts of a file that stat record wrote."""
+    """Show the counts in a file of `stat record`."""
     from perfpy.cli.stat.request import cache_level, chosen_aggregation
 
     with ExitStack() as stack:

@@ -1,8 +1,4 @@
-"""What a call of `perfpy stat` asks for: its options, checked, as a plan to carry out.
-
-What enters: the values of the options. What leaves: a Plan, or a UsageError
-for options that contradict each other; warnings go to stderr.
-"""
+"""Check the options of `perfpy stat`, and convert them to a Plan. Warnings go to stderr."""
 
 from __future__ import annotations
 
@@ -26,11 +22,11 @@ if TYPE_CHECKING:
 
     Metrics = Mapping[Event, Sequence[Metric]]
 
-_SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # of cores
+_SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # the second kind of cores on hybrid machines
 
 
 def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | None:
-    """The aggregation that -A or a --per-... option asks for; when several are given, the last of these wins."""
+    """Return the aggregation of -A or a --per-... option; if several are given, the last in this list wins."""
     from perfpy.counts.aggregation import Aggregation
 
     asked = (
@@ -47,7 +43,7 @@ def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | 
 
 
 def cache_level(options: PartOptions) -> int | None:
-    """The level of --per-cache; None for the last one."""
+    """Return the level of --per-cache; None for the last one."""
     text = options.per_cache
     if not text:
         return None
@@ -57,27 +53,27 @@ def cache_level(options: PartOptions) -> int | None:
 
 
 def check(options: StatCommandOptions) -> None:
-    """Refuse what does not go together. Raises UsageError."""
+    """Raise UsageError for options that exclude each other."""
     if options.separator is not None and options.big_num:
-        fail("-B groups digits for people, -x is for programs: choose one")
+        fail("-B and -x exclude each other")
     if options.output and options.log_fd:
-        fail("--output and --log-fd are two places for the text: choose one")
+        fail("--output and --log-fd exclude each other")
     if options.log_fd < 0:
-        fail("--log-fd takes the number of an open file")
+        fail("--log-fd requires the number of an open file")
     if options.metric_only and options.per_thread:
-        fail("--metric-only shows no threads: leave out --per-thread")
+        fail("--metric-only excludes --per-thread")
     if options.metric_only and options.repeat > 1:
-        fail("--metric-only shows one run: leave out -r")
+        fail("--metric-only excludes -r")
     if options.hybrid_merge and os.path.exists(_SECOND_KIND):
-        fail("--hybrid-merge: perfpy shows the counts of two kinds of cores one by one")
+        fail("--hybrid-merge: perfpy shows the counts of each core type separately")
     if options.interval_clear and not _on_terminal(options):
-        fail("--interval-clear clears a terminal: the counts go elsewhere")
+        fail("--interval-clear requires a terminal as output")
     if options.table and options.repeat <= 1:
-        fail("--table shows repeated runs: add -r")
+        fail("--table requires -r")
     if options.fail_if_slower is not None and not options.compare:
-        fail("--fail-if-slower compares two commands: --compare 'command B' -- command A")
+        fail("--fail-if-slower requires --compare: --compare 'command B' -- command A")
     if options.repeat < 0:
-        fail("-r takes the number of runs, 0 for no end")
+        fail("-r requires a number of runs; 0 repeats until Ctrl-C")
     if options.all_kernel and options.all_user:
         fail("--all-kernel and --all-user exclude each other")
     _check_times(options)
@@ -85,15 +81,15 @@ def check(options: StatCommandOptions) -> None:
 
 def _check_times(options: StatCommandOptions) -> None:
     if options.interval_count and not options.interval:
-        fail("--interval-count counts the lines of -I: add -I")
+        fail("--interval-count requires -I")
     if options.interval < 0 or options.interval_count < 0:
-        fail("--interval-print and --interval-count take positive numbers")
+        fail("--interval-print and --interval-count require positive numbers")
     if options.timeout and options.timeout < 10:
-        fail("--timeout is at least 10 ms")
+        fail("--timeout must be at least 10 ms")
     if options.timeout and options.interval:
-        fail("--timeout ends a single count: with -I use --interval-count")
+        fail("--timeout excludes -I; use --interval-count with -I")
     if options.timeout and options.timeout < 100:
-        _tell(options, "warning: below 100 ms much of what --timeout lets run is perfpy's own start and end")
+        _tell(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
 
 
 def _on_terminal(options: StatCommandOptions) -> bool:
@@ -106,7 +102,7 @@ def _tell(options: StatCommandOptions, text: str) -> None:
 
 
 def plan_of(options: StatCommandOptions) -> Plan:
-    """Look everything up. Raises UsageError, UnknownEventError, EventSyntaxError."""
+    """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counting import planning
     from perfpy.capture.counting.plan import Plan
     from perfpy.counts.aggregation import Aggregation
@@ -164,7 +160,7 @@ def _is_system_wide(options: StatCommandOptions) -> bool:
 
 
 def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], Metrics]:
-    """The events to count, and what to compute of them."""
+    """Return the events to count, and the metrics of each."""
     from perfpy.capture.counting import planning
 
     texts, filters = events_with_filters(options)
@@ -191,20 +187,20 @@ def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], M
 
 
 def _metric_names(options: StatCommandOptions) -> str:
-    """All -M names, and the group of --topdown."""
+    """Return all -M names, and the group of --topdown."""
     return ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
 
 
 def _in_cgroups(
     events: list[Event], metrics: Metrics, target: Target, options: StatCommandOptions
 ) -> tuple[list[Event], Metrics, dict[str, int]]:
-    """The events of cgroups in place of the system's, and each cgroup's open folder."""
+    """Return the events in cgroups instead of the system's, their metrics, and each cgroup's open folder."""
     if not (options.cgroup or options.for_each_cgroup):
         return events, metrics, {}
     from perfpy.capture import cgroups
 
     if options.cgroup and options.for_each_cgroup:
-        fail("--cgroup and --for-each-cgroup both say which cgroups: choose one")
+        fail("--cgroup and --for-each-cgroup exclude each other")
     if options.cgroup:
         assigned = cgroups.assign(events if options.event else [], options.cgroup)
         if metrics:
@@ -213,7 +209,7 @@ def _in_cgroups(
             metrics = of_counterparts(metrics, dict(zip(events, assigned, strict=True)))
         events = assigned
     if target.has_tasks:
-        fail("cgroups are counted on whole CPUs: add -a or -C")
+        fail("counting cgroups requires -a or -C")
     if options.for_each_cgroup:
         events = cgroups.expand(events, options.for_each_cgroup)
     return events, metrics, cgroups.open_folders(events)

@@ -1,8 +1,4 @@
-"""One measurement as a user of the command line meets it: signals, messages, the exit status.
-
-What enters: a plan and where its output goes. What leaves: printed tallies
-and the status to exit with.
-"""
+"""One measurement of `perfpy stat`: signals, messages, the exit status."""
 
 from __future__ import annotations
 
@@ -25,13 +21,13 @@ if TYPE_CHECKING:
     from perfpy.kernel import Kernel
 
 _BRANCHES = (
-    "hint: no hardware event was ever on the PMU: a program with event-based branches (EBB) keeps it for itself while it runs;"
-    " pinned events (:D) that are there first stay"
+    "hint: no hardware event was ever scheduled: a program with event-based branches (EBB) has exclusive use of the PMU;"
+    " pinned events (:D) opened before it keep counting"
 )
 
 
 class Session(Hooks):
-    """Carries a plan out, and tells about it as perf stat does; file: where the counts are written, too."""
+    """Runs a plan, and prints perf stat's messages. file also receives the counts."""
 
     def __init__(self, plan: Plan, output: StatOutput, options: StatCommandOptions, file: CountFile | None = None) -> None:
         self._plan = plan
@@ -43,7 +39,7 @@ class Session(Hooks):
         output.title = title(plan)
 
     def run(self) -> int:
-        """The exit status: the command's, or 128 + n when signal n ended the waiting."""
+        """Run the plan; return the command's exit status, or 128 + n if signal n ended a measurement without a command."""
         control = None
         if self._options.control:
             from perfpy.capture.control import Control
@@ -54,7 +50,7 @@ class Session(Hooks):
             if self._file:
                 self._file.finish()
         if outcome.failed_runs and outcome.runs > 1 and not self._signal:
-            self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last status was {outcome.exit_code}")
+            self.note(f"{outcome.failed_runs} of {outcome.runs} runs failed, the last with status {outcome.exit_code}")
         if outcome.tally and os.uname().machine.startswith("ppc") and self._plan.target.has_tasks:
             self._explain(outcome.tally)
         if self._signal and not self._plan.command:
@@ -62,7 +58,7 @@ class Session(Hooks):
         return outcome.exit_code
 
     def _explain(self, tally: Tally) -> None:
-        """Say who has a count that nobody reads, and who may have had the PMU, where the events of tasks were never on it."""
+        """Print hints about events that were never scheduled: unread counts, and programs that may have owned the PMU."""
         if os.uname().machine.startswith("ppc64"):
             from perfpy.cli.line.notes import tell
             from perfpy.events.ebb import never_counted, reasons
@@ -71,7 +67,7 @@ class Session(Hooks):
             tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)
 
     def _kernel(self) -> Kernel | None:
-        """The kernel to ask: with -vv one that tells of every counter that is opened."""
+        """Return the kernel interface; with -vv one that prints every counter it opens."""
         if not self._options.verbose:
             return None
         from perfpy.cli.stat.verbose import ToldKernel, machine_lines
@@ -80,24 +76,24 @@ class Session(Hooks):
         return ToldKernel(self._plan.events) if self._options.verbose > 1 else None
 
     def interrupted(self, signum: int) -> None:
-        """Ctrl-C: what waits without a command, or prints intervals, ends; a command ends by itself."""
+        """End a measurement without a command, of intervals or of repeated runs at Ctrl-C; a single command ends by itself."""
         self._signal = signum
         if not self._plan.command or self._plan.interval or self._plan.repeat != 1:
             self.stopped = True
 
     def show(self, tally: Tally) -> None:
-        """Print it."""
+        """Print the tally."""
         if self._progress:
             self._progress.clear()
         self._output.show(tally)
 
     def opened(self, counting: Counting) -> None:
-        """The file's head names the counters."""
+        """Write the file's header with the counters."""
         if self._file:
             self._file.begin(counting)
 
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
-        """Each round goes into the file; -v shows what was read."""
+        """Write a round to the file; with -v print the readings."""
         if self._options.verbose:
             from perfpy.cli.stat.verbose import reading_lines
 
@@ -106,17 +102,17 @@ class Session(Hooks):
             self._file.round(readings, elapsed, final=final)
 
     def note(self, text: str) -> None:
-        """On stderr, unless --quiet."""
+        """Print a note on stderr, unless --quiet."""
         if not self._options.quiet:
             print(text, file=sys.stderr)
 
     def warn(self, text: str) -> None:
-        """On stderr, with -v."""
+        """Print a warning on stderr, with -v."""
         if self._options.verbose:
             print(f"Warning:\n{text}", file=sys.stderr)
 
     def run_started(self, number: int) -> None:
-        """On stderr, with -v."""
+        """Show the progress of repeated runs; with -v print the run's number."""
         if self._plan.repeat > 1:
             from perfpy.cli.stat.progress import Progress
 
@@ -126,18 +122,18 @@ class Session(Hooks):
             print(f"[ perf stat: executing run #{number + 1} ... ]", file=sys.stderr)
 
     def describe(self, counting: Counting, option: str) -> str:
-        """As perf's evlist has it."""
+        """Return the events as text of perf's evlist."""
         from perfpy.cli.line.control_lines import event_lines
 
         return event_lines(counting.events, option)
 
     def killed(self, program: str, signum: int) -> None:
-        """As psignal(3) has it."""
+        """Print the signal's name as psignal(3) does."""
         print(f"{program}: {signal.strsignal(signum)}", file=sys.stderr)
 
 
 def title(plan: Plan) -> str:
-    """What is measured, as the heading has it."""
+    """Return the target, as text of the heading."""
     target = plan.target
     if target.kind in ("system", "threads"):
         return "'system wide'"

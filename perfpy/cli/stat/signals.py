@@ -1,8 +1,4 @@
-"""SIGINT and SIGTERM as a wish to end, instead of an exception in the middle of something.
-
-What enters: who is to be told. What leaves: a call of `interrupted`, and a
-readable descriptor that wakes whoever polls.
-"""
+"""SIGINT and SIGTERM as requests to stop, instead of exceptions at arbitrary points."""
 
 from __future__ import annotations
 
@@ -14,17 +10,22 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Interruptible(Protocol):
-        """Whoever is told; stopped: the work is to end now, stop_fd is readable then."""
+        """Receives signals.
+
+        Attributes:
+            stop_fd: becomes readable, to wake poll(), when the work must stop.
+            stopped: whether the work must stop.
+        """
 
         stop_fd: int
         stopped: bool
 
         def interrupted(self, signum: int) -> None:
-            """A signal came."""
+            """Handle a signal."""
 
 
 class Signals:
-    """Catches the signals for as long as the context lasts."""
+    """Catches the signals while the context is active."""
 
     def __init__(self, listener: Interruptible) -> None:
         self._listener = listener

@@ -1,7 +1,4 @@
-"""What -v and -vv add: the machine, each call that opens a counter, each counter's reading.
-
-What enters: events, their readings, the calls. What leaves: lines of text in perf's layout, as bug reports have them.
-"""
+"""The lines of -v and -vv: the machine, each call that opens a counter, each counter's reading, in perf's layout for bug reports."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _RULE = "-" * 60
 
 
 def machine_lines(*, controlled: bool) -> Iterator[str]:
-    """What identifies the CPU; whether --control is listened to."""
+    """Yield the CPU's identification, and whether --control is active."""
     from perfpy.capture.environment import Environment
 
     yield from mounted_lines()
@@ -36,7 +33,7 @@ def machine_lines(*, controlled: bool) -> Iterator[str]:
 
 
 def mounted_lines() -> Iterator[str]:
-    """That tracefs had to be mounted to find tracepoints."""
+    """Yield a line for each tracefs that was mounted to find tracepoints."""
     from perfpy.kernel.tracefs import mounted_here
 
     for path in mounted_here:
@@ -44,25 +41,25 @@ def mounted_lines() -> Iterator[str]:
 
 
 class _EventNames:
-    """Names of this machine's PMUs, and of the tracepoints that are counted."""
+    """Names of this machine's PMUs, and of the counted tracepoints."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         events = list(events)
         self._pmus = {event.attr.type: event.pmu for event in events if event.pmu}
-        self._pmus.update({1: "software", 2: "tracepoint", 5: "breakpoint"})  # as the kernel lists them in sysfs
+        self._pmus.update({1: "software", 2: "tracepoint", 5: "breakpoint"})  # as sysfs lists them
         self._tracepoints = {event.attr.config: event.name for event in events}
 
     def pmu(self, type_number: int) -> str:
-        """The PMU whose events have this type."""
+        """Return the PMU whose events have this type."""
         return self._pmus.get(type_number, "")
 
     def tracepoint(self, number: int) -> str:
-        """The tracepoint with this id."""
+        """Return the tracepoint with this id."""
         return self._tracepoints.get(number, "")
 
 
 class ToldKernel:
-    """The kernel that perfpy runs on, with lines on standard error about each counter that it is asked for."""
+    """The kernel interface, with lines on stderr about each counter it opens."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._kernel = this_kernel()
@@ -92,7 +89,7 @@ class ToldKernel:
 
 
 def reading_lines(readings: Readings, *, each: bool = False) -> Iterator[str]:
-    """Every event's value and times, summed over its counters. each: those of every counter before the sums."""
+    """Yield every event's value and times, summed over its counters. each: also those of every counter before the sums."""
     if each:
         for event, cells in readings.items():
             for cell in cells if not event.tool else ():

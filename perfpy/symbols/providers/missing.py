@@ -43,7 +43,7 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
     """What would bring the symbols of a Dso. restricted: the kernel hides addresses; found: the file is there, but stripped."""
     match dso.kind:
         case DsoKind.KERNEL | DsoKind.MODULE if restricted:
-            return "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
+            return "the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0"
         case DsoKind.KERNEL:
             return "give --kallsyms or --vmlinux of the recorded kernel"
         case DsoKind.MODULE:

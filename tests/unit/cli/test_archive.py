@@ -90,7 +90,7 @@ def test_nothing_leaves_the_cache(name: str, recorded: Path, capsys: pytest.Capt
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
     told = capsys.readouterr()
     assert told.out.startswith("1 files are in ")
-    assert "left out" in told.err
+    assert "skipped" in told.err
     new = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")} - before
     assert {path.parts[0] for path in new} == {"here"}
     assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, "/good")]
@@ -107,11 +107,11 @@ def test_links_of_an_archive_are_not_followed(recorded: Path) -> None:
 def test_a_file_of_another_build_is_left_out(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(recorded, {f"bad/{ID}/elf": image(OTHER)})
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
-    assert "left out" in capsys.readouterr().err
+    assert "skipped" in capsys.readouterr().err
     assert BuildIdCache(str(recorded.parent / "here")).entries() == []
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the one to unpack")])
+@pytest.mark.parametrize(("content", "said"), [(b"", "empty"), (b"no archive", "perf.data.tar.bz2"), (None, "name the archive to unpack")])
 def test_what_is_no_archive_is_said_in_a_line(content: bytes | None, said: str, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if content is not None:
         recorded.write_bytes(content)

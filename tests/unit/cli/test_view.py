@@ -61,7 +61,7 @@ def test_a_browser_that_does_not_start_is_told(room: Path, monkeypatch: pytest.M
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", lambda _url: False)
     assert cli.run(["view", "-q", "-o", "out.html", "perf.data"]) == 0
-    assert capsys.readouterr().err == "no browser could be started: open the page with yours\n"
+    assert capsys.readouterr().err == "cannot start a browser; open the page yourself\n"
 
 
 def test_two_recordings_are_compared(room: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -278,7 +278,7 @@ def test_a_kernel_that_hides_its_addresses_is_told_apart_from_one_without_symbol
     )
     assert frames(symbolizer, (1, KERNEL + 0x104, 1), mode=MISC_KERNEL)[0].symbol == "-"
     (lost,) = symbolizer.missing(np.array([3]))
-    assert lost.advice == "the kernel hides its addresses: sysctl kernel.kptr_restrict=0, or be root"
+    assert lost.advice == "the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0"
     assert lost.looked[-1] == str(tmp_path / "kallsyms")
     assert symbolizer.origin(0) == "!"
 

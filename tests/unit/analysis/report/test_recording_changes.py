@@ -65,7 +65,7 @@ def test_what_became_cheaper_exceeds_no_limit(both: tuple[str, str]) -> None:
 
 def test_three_recordings_have_no_limit(both: tuple[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["diff", "--fail-above", "1%", *both, both[0]]) == 129
-    assert "--fail-above compares two recordings" in capfd.readouterr().err
+    assert "--fail-above requires two recordings" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "nan", "inf", ""])

@@ -81,4 +81,4 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with perfpy.open(str(new)) as after:
         assert not after.events[0].attr.sample_type & SampleType.STACK_USER
     assert run(["inject", "--convert-callchain", "-B", "-i", str(old), "-o", str(new)]) == 129
-    assert "one after the other" in capfd.readouterr().err
+    assert "cannot be combined with -j or -B" in capfd.readouterr().err

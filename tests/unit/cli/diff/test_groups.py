@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_left_out_and_named(folders, capsys):
     (folders / "after" / "bad.data").write_bytes(b"PERFILE2 and then nothing")
     found = said(capsys, "before", "after", "-s", "comm", status=91)
     assert found.out.startswith(TABLE)
-    assert "after/bad.data: left out" in found.err
+    assert "after/bad.data: skipped" in found.err
     made = json.loads(said(capsys, "before", "after", "-s", "comm", "--json", "-q", status=91).out)
     assert [one["file"] for one in made["failed"]] == ["after/bad.data"]
 
@@ -152,7 +152,7 @@ def test_a_program_s_name_forges_no_line(tmp_path, capsys):
         (["before", "after", "before"], "two groups"),
         (["--before", "before"], "give both"),
         (["--before", "before/host0.data", "before/host1.data", "--after", "after"], "quotes"),
-        (["before", "after", "-c", "ratio", "-p"], "-c, -p: of single recordings only"),
+        (["before", "after", "-c", "ratio", "-p"], "-c, -p: not for groups of recordings"),
         (["before", "after", "--time", "0,1:2,3"], "--time with colons"),
     ],
 )

@@ -32,13 +32,13 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) ->
 @pytest.mark.parametrize(
     ("filters", "reason"),
     [
-        ("--comms nosuch", "--comms nosuch: no such command in it; it has busy"),
-        ("--comms bussy", "--comms bussy: no command is called so; did you mean busy?"),
-        ("--dsos nosuch.so", "--dsos nosuch.so: no such file in it; it has busy"),
-        ("--pid 8", "--pid 8: no such process in it; it has 7"),
-        ("--tid 8,9", "no such thread in it; it has 7"),
-        ("--time 5,6", "--time is outside of the recording, which goes from 0.000000 to 0.000000"),
-        ("--comms nosuch --pid 8", "--comms nosuch: no such command in it; it has busy; --pid 8: no such process in it; it has 7"),
+        ("--comms nosuch", "--comms nosuch: no such command in this recording; it has busy"),
+        ("--comms bussy", "--comms bussy: no command of this name; did you mean busy?"),
+        ("--dsos nosuch.so", "--dsos nosuch.so: no such file in this recording; it has busy"),
+        ("--pid 8", "--pid 8: no such process in this recording; it has 7"),
+        ("--tid 8,9", "no such thread in this recording; it has 7"),
+        ("--time 5,6", "--time is outside the recording, which runs from 0.000000 to 0.000000"),
+        ("--comms nosuch --pid 8", "--comms nosuch: no such command in this recording; it has busy; --pid 8: no such process in this recording; it has 7"),
     ],
 )
 def test_filters_that_match_nothing_are_named(command: list[str], filters: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -71,13 +71,13 @@ def test_filters_that_leave_something_each_but_nothing_together(tmp_path: Path, 
 
 
 def test_a_file_in_the_place_of_a_function_is_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(capfd, "report", "--json=-", "perf.data").endswith("no function's name has 'perf.data' in it; did you mean -i perf.data?\n")
+    assert said(capfd, "report", "--json=-", "perf.data").endswith("no function name contains 'perf.data'; did you mean -i perf.data?\n")
 
 
 @pytest.mark.parametrize("command", ["report --json perf.data", "report --html perf.data", "diff perf.data perf.data --json=perf.data"])
 def test_a_recording_is_not_written_over_by_results(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = (tmp_path / "perf.data").read_bytes()
-    assert "a recording stands there; name another file" in said(capfd, *command.split(), status=255)
+    assert "this file is a recording; choose another output file" in said(capfd, *command.split(), status=255)
     assert (tmp_path / "perf.data").read_bytes() == before
 
 
@@ -96,10 +96,10 @@ def test_a_word_too_many_may_be_the_file(command: str, capfd: pytest.CaptureFixt
 def test_diff_of_one_recording_says_what_it_is_compared_with(capfd: pytest.CaptureFixture[str]) -> None:
     line = said(capfd, "diff", "one.data", status=255)
     assert line.startswith("perfpy diff: perf.data.old: cannot open: ")
-    assert line.endswith("with it one.data is compared; name two recordings: perfpy diff BASELINE one.data\n")
+    assert line.endswith("it is the default baseline for one.data; name two recordings: perfpy diff BASELINE one.data\n")
 
 
-@pytest.mark.parametrize(("word", "near"), [("sww", "did you mean sw?"), ("zzzzzz", "perfpy list alone shows all")])
+@pytest.mark.parametrize(("word", "near"), [("sww", "did you mean sw?"), ("zzzzzz", "perfpy list shows all events")])
 def test_list_says_so_of_a_word_that_nothing_is_called(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
     lines = said(capfd, "list", word).splitlines()  # another one where tracefs cannot be read
-    assert lines[0] == f"no event is called '{word}'; {near}"
+    assert lines[0] == f"no event is named '{word}'; {near}"

@@ -179,10 +179,10 @@ def test_order_is_kept_for_options_that_depend_on_it():
         (["--all-cpus=3"], "option --all-cpus takes no value"),
         (["--no-count=3"], "option --no-count takes no value"),
         (["--no-control"], "option --no-control cannot be negated"),
-        (["-b"], "option -b is perf's, but not perfpy's: it needs branch records"),
-        (["-ab"], "option -b is perf's, but not perfpy's: it needs branch records"),
-        (["--branch"], "option --branch is perf's, but not perfpy's: it needs branch records"),
-        (["--aio=4"], "option --aio is perf's, but not perfpy's: Python has threads"),
+        (["-b"], "perfpy does not have perf's option -b: it needs branch records"),
+        (["-ab"], "perfpy does not have perf's option -b: it needs branch records"),
+        (["--branch"], "perfpy does not have perf's option --branch: it needs branch records"),
+        (["--aio=4"], "perfpy does not have perf's option --aio: Python has threads"),
     ],
 )
 def test_a_wrong_line_is_told_in_one(args, text):
@@ -195,7 +195,7 @@ def test_a_wrong_line_is_told_in_one(args, text):
     ("command", "args", "text"),
     [
         (sample, ["-cx"], "option -c expects a whole number, not 'x'"),
-        (sample, ["--count", "3000000000"], "option --count takes no number above 2147483647: 3000000000"),
+        (sample, ["--count", "3000000000"], "option --count: 3000000000 is too large; the largest number is 2147483647"),
         (sample, ["--count", "1.5"], "option --count expects a whole number, not '1.5'"),
         (reading, ["--percentage=half"], "option --percentage expects relative or absolute, not 'half'"),
         (reading, ["--no-help"], "option --no-help cannot be negated"),

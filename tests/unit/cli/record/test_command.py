@@ -75,7 +75,7 @@ def test_a_line_without_a_command_or_a_task_says_what_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    said = "no command, -p or -t: the whole machine is recorded, until Ctrl-C\n"
+    said = "no command, -p or -t; recording the whole machine until Ctrl-C\n"
     for args, told in ((["-v"], said), ([], ""), (["-v", "-a"], ""), (["-v", "true"], ""), (["-v", "-p", str(os.getpid())], "")):
         assert command.run("record", ["-e", "cpu-clock", "--dry-run", *args]) == 0
         assert capfd.readouterr().err == told

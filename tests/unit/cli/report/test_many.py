@@ -45,7 +45,7 @@ def test_one_that_cannot_be_read_is_named_and_the_status_says_so(folder, capsys)
     status, out, err = report(capsys, "-i", "chains.data", "-i", "missing.data", "--sort", "comm", "-g", "none")
     assert status == 91
     assert "work" in out
-    assert err.splitlines()[0].startswith("Warning: missing.data: left out: cannot open")
+    assert err.splitlines()[0].startswith("Warning: missing.data: skipped: cannot open")
 
 
 def test_the_text_is_that_of_one_where_there_is_one(folder, capsys):
@@ -66,7 +66,7 @@ def test_stacks_of_several(folder, capsys):
 def test_what_is_of_one_recording_is_refused(folder, capsys):
     status, _, err = report(capsys, "-i", "*.data", "--stats")
     assert status == 129
-    assert "of one recording only" in err
+    assert "for single recordings only" in err
 
 
 def unpacked(folder, *names):
@@ -137,7 +137,7 @@ def test_an_event_that_only_some_have(folder, capsys):
     status, out, err = report(capsys, "-i", "*.data", "--event", "page-faults", "--sort", "recording", "-g", "none", "--no-children")
     assert status == 91
     assert set(columns(out)) == {"lost.data"}
-    assert "chains.data: left out: no event 'page-faults'" in err
+    assert "chains.data: skipped: no event 'page-faults'" in err
     status, _, err = report(capsys, "-i", "*.data", "--event", "nothing")
     assert status == 129
     assert "no event 'nothing'" in err
@@ -162,7 +162,7 @@ def test_shares_of_the_wall_clock_of_several(folder, capsys):
     assert alone == both
     status, _, err = report(capsys, "-i", "*.data", "--latency", "-s", "comm")
     assert status == 91
-    assert "chains.data: left out: latency and parallelism need" in err
+    assert "chains.data: skipped: latency and parallelism need" in err
 
 
 @pytest.mark.parametrize(("name", "option"), [("made-memory", "--mem-mode"), ("made-branches", "-b")])

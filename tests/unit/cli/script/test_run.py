@@ -97,5 +97,5 @@ def test_the_stream_of_a_hardware_trace_is_refused(tmp_path: Path, capfdbinary: 
             command.run("script", [option, *more, "-i", path])
     traced = PerfDataBuilder().record(AuxtraceInfo(0, 1, (0,) * 8))
     (tmp_path / "traced.data").write_bytes(traced.file())
-    with pytest.raises(PerfError, match="no decoder for its hardware trace"):
+    with pytest.raises(PerfError, match="no decoder for this hardware trace"):
         command.run("script", [option, "-i", str(tmp_path / "traced.data")])

@@ -113,7 +113,7 @@ def test_a_terminal_has_the_page(tmp_path: Path) -> None:
     text = on_screen(tmp_path)
     assert "spin  spin  76.92%  10 samples of cpu-clock:u\n" in text
     assert " 60.00% ┌▶    1011  dec    %rdi\n" in text
-    assert "functions below 2% are left out" in text
+    assert "functions below 2% are hidden" in text
     assert "^[[2J" in text
 
 

@@ -119,6 +119,6 @@ def test_filters_that_leave_nothing_of_a_recording_are_named(
     recorded(tmp_path / "new.data", {"new": 5})
     assert run(["diff", output, "--comms", "old", "old.data", "new.data"]) == 0
     first = capsys.readouterr().err.splitlines()[0]
-    assert first == "perfpy: new.data: the filters leave no samples: --comms old: no such command in it; it has new"
+    assert first == "perfpy: new.data: the filters leave no samples: --comms old: no such command in this recording; it has new"
     assert run(["diff", "--comms", "old", "old.data", "new.data"]) == 0
     assert capsys.readouterr().err == ""

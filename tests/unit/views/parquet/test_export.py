@@ -163,6 +163,6 @@ def test_one_that_cannot_be_read_is_named_and_left_out(tmp_path: Path, capfd: py
     errors = capfd.readouterr().err.splitlines()
     assert len(errors) == 2
     assert "bad.data" in errors[0]
-    assert "left out" in errors[0]
+    assert "skipped" in errors[0]
     assert "10 samples" in errors[1]
     assert cli.run(["export", str(good)]) == 129

@@ -154,12 +154,12 @@ def _failed(name: str, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    from perfpy.cli.line.called import commands_as_called, program
+    from perfpy.cli.line.program_name import program, use_program_name_in_commands
     from perfpy.untrusted.text import one_line
 
     text, status = _explain(error)
     caller = program()
-    text = commands_as_called(one_line(text), COMMANDS)
+    text = use_program_name_in_commands(one_line(text), COMMANDS)
     print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
     return status
 

@@ -37,25 +37,25 @@ class ArchiveCommandOptions(CommandOptions, lacks=_LACKING):
     files: tuple[str, ...] = words("[<file>]")
 
 
-def run(asked: ArchiveCommandOptions) -> int:
+def run(options: ArchiveCommandOptions) -> int:
     """Pack the files that a recording needs (default: perf.data) into FILE.tar.bz2; with --unpack add them to the build-id cache."""
     from perfpy.cli.line.perfconfig import load
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
-    names = [name for name in (asked.input, *asked.files) if name]
+    names = [name for name in (options.input, *options.files) if name]
     if len(names) > 1:
         fail("archive takes one file")
     name = names[0] if names else ""
     cache = BuildIdCache(load().build_id_folder)
-    return _unpack(name or _only_archive(), cache) if asked.unpack else _pack(name, cache, asked)
+    return _unpack(name or _only_archive(), cache) if options.unpack else _pack(name, cache, options)
 
 
-def _pack(name: str, cache: BuildIdCache, asked: ArchiveCommandOptions) -> int:
+def _pack(name: str, cache: BuildIdCache, options: ArchiveCommandOptions) -> int:
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.output_files import whole_file
     from perfpy.symbols.files.build_id_archive import pack
 
-    with open_recording(name, force=asked.force) as recording:
+    with open_recording(name, force=options.force) as recording:
         target = recording.path + _SUFFIX
         entries = _entries(recording)
         for line in cache.add(entries):
@@ -65,9 +65,9 @@ def _pack(name: str, cache: BuildIdCache, asked: ArchiveCommandOptions) -> int:
                 pack(cache, dict.fromkeys(entry.build_id.hex() for entry in entries), out)
         except OSError as error:
             raise OutputFailedError(target, error.strerror or str(error)) from None
-    from perfpy.cli.line.called import as_called
+    from perfpy.cli.line.program_name import use_program_name
 
-    print(as_called(_SAID.replace("perf ", "perfpy ")))
+    print(use_program_name(_SAID.replace("perf ", "perfpy ")))
     return 0
 
 
@@ -78,13 +78,13 @@ def _entries(recording: Recording) -> list[HeaderBuildId]:
     from perfpy.analysis.samples.hit_dsos import hit_dsos
     from perfpy.capture.metadata.build_id_table import own_build_id
 
-    found = []
+    entries = []
     for dso in hit_dsos(recording.data, recording.symbolizer(), chains=True):
         build_id = bytes.fromhex(dso.build_id) or own_build_id(dso.name)
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
-            found.append(HeaderBuildId(misc, -1, build_id, dso.name))
-    return found
+            entries.append(HeaderBuildId(misc, -1, build_id, dso.name))
+    return entries
 
 
 def _only_archive() -> str:
@@ -109,8 +109,8 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
         raise
     except (tarfile.TarError, EOFError) as error:
         raise BadPerfDataError(name, str(error) or "truncated archive", remedy="create it again with perfpy archive perf.data") from None
-    for one in refused:
-        print(one_line(f"Warning: {name}: {one}: skipped"), file=sys.stderr)
+    for note in refused:
+        print(one_line(f"Warning: {name}: {note}: skipped"), file=sys.stderr)
     print(f"unpacked {count} files into {cache.folder}")
     return 0
 

@@ -124,11 +124,11 @@ def _build_id(path: str, verb: str) -> str:
     """Return the build-id of a file; print a line on stderr and return "" if it has none."""
     from perfpy.symbols.files import build_id_notes
 
-    found = build_id_notes.of_file(path).hex()
-    if not found:
+    build_id = build_id_notes.of_file(path).hex()
+    if not build_id:
         reason = "no build-id" if os.path.exists(path) else "No such file or directory"
         print(f"Couldn't {verb} {path}: {reason}", file=sys.stderr)
-    return found
+    return build_id
 
 
 command = PerfCommand(BuildIdCacheCommandOptions, run)

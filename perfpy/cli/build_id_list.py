@@ -38,9 +38,9 @@ def run(options: BuildIdListCommandOptions) -> None:
         for line in _kernel_maps():
             print(line)
         return
-    own = build_id_notes.of_file(options.input) if options.input not in ("", "-") else b""
-    if own:  # an ELF file
-        print(own.hex())
+    elf_build_id = build_id_notes.of_file(options.input) if options.input not in ("", "-") else b""
+    if elf_build_id:  # an ELF file
+        print(elf_build_id.hex())
         return
     from perfpy.cli.line.opening import open_recording
 
@@ -81,16 +81,16 @@ def _kernel_maps() -> Iterator[str]:
 
 def _recorded(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
     """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files."""
-    listed = recording.data.features.get("build_id", ())
-    if listed and not with_hits:
-        found = {(entry.filename, entry.build_id.hex()) for entry in listed}
+    entries = recording.data.features.get("build_id", ())
+    if entries and not with_hits:
+        pairs = {(entry.filename, entry.build_id.hex()) for entry in entries}
     else:
         from perfpy.analysis.samples.hit_dsos import hit_dsos
         from perfpy.symbols.dso import DsoKind
 
-        hit = hit_dsos(recording.data, recording.symbolizer())
-        found = {(dso.name, dso.build_id) for dso in hit if dso.kind is not DsoKind.BPF}  # BPF programs have no file
-    return [(build_id, name) for name, build_id in sorted(found)]
+        hits = hit_dsos(recording.data, recording.symbolizer())
+        pairs = {(dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # BPF programs have no file
+    return [(build_id, name) for name, build_id in sorted(pairs)]
 
 
 command = PerfCommand(BuildIdListCommandOptions, run)

@@ -21,17 +21,17 @@ class CheckCommandOptions(CommandOptions):
 
 def run(options: CheckCommandOptions) -> int:
     """Check whether features of perf are available: exit status 0 if all are, else 1."""
-    asked, *names = options.arguments_given or ("",)
-    if asked != "feature":
-        fail(f"unknown check {asked!r}; usage: perfpy check feature NAME" if asked else "no check given; usage: perfpy check feature NAME")
+    check, *names = options.arguments_given or ("",)
+    if check != "feature":
+        fail(f"unknown check {check!r}; usage: perfpy check feature NAME" if check else "no check given; usage: perfpy check feature NAME")
     if not names:
         fail("check feature requires a name; perfpy version --build-options lists them")
     if len(names) > 1:
         raise PerfError("check feature takes one comma-separated list: NAME,NAME")
-    return 0 if all(_there(name, quiet=options.quiet) for name in names[0].split(",")) else _MISSING
+    return 0 if all(_is_available(name, quiet=options.quiet) for name in names[0].split(",")) else _MISSING
 
 
-def _there(name: str, *, quiet: bool) -> bool:
+def _is_available(name: str, *, quiet: bool) -> bool:
     from perfpy.cli.features import find
 
     feature = find(name)
@@ -40,7 +40,7 @@ def _there(name: str, *, quiet: bool) -> bool:
         return False
     if not quiet:
         print(feature.line)
-    return feature.there()
+    return feature.is_available()
 
 
 command = PerfCommand(CheckCommandOptions, run)

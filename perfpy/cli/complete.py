@@ -62,10 +62,10 @@ def _metrics(_start: str) -> Iterator[tuple[str, str]]:
     from perfpy.events.machine import this_machine
 
     metrics = Selector(this_machine(), default_cache_folder()).select("metric").metrics
-    found = {group: "group of metrics" for metric in metrics for group in metric.groups} | {
+    descriptions = {group: "group of metrics" for metric in metrics for group in metric.groups} | {
         metric.name: metric.description for metric in metrics
     }
-    yield from ((name, about) for name, about in sorted(found.items()) if _HARMLESS.fullmatch(name))
+    yield from ((name, about) for name, about in sorted(descriptions.items()) if _HARMLESS.fullmatch(name))
 
 
 def _pids(_start: str) -> Iterator[tuple[str, str]]:
@@ -99,17 +99,17 @@ def _pmus(_start: str) -> Iterator[tuple[str, str]]:
 
 def _recordings(start: str) -> Iterator[tuple[str, str]]:
     """Yield the recordings and folders in the folder of the word; a ~ in the word stays."""
-    given = start[: start.rfind("/") + 1]
-    folder = os.path.expanduser(given) or "."
+    prefix = start[: start.rfind("/") + 1]
+    folder = os.path.expanduser(prefix) or "."
     with os.scandir(folder) as entries:
-        chosen = sorted((entry for entry in entries if (given + entry.name).startswith(start)), key=lambda entry: entry.name)
+        chosen = sorted((entry for entry in entries if (prefix + entry.name).startswith(start)), key=lambda entry: entry.name)
     for entry in chosen[:_MOST_FILES]:
-        if visible(entry.name) != entry.name or (entry.name.startswith(".") and start == given):
+        if visible(entry.name) != entry.name or (entry.name.startswith(".") and start == prefix):
             continue
         if entry.is_dir():
-            yield f"{given}{entry.name}/", ""
+            yield f"{prefix}{entry.name}/", ""
         elif _is_recording(entry.path):
-            yield given + entry.name, ""
+            yield prefix + entry.name, ""
 
 
 def _is_recording(path: str) -> bool:

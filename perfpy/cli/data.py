@@ -27,24 +27,24 @@ class DataCommandOptions(CommandOptions, lacks={"--to-ctf": "it needs babeltrace
     action: tuple[str, ...] = words("convert")
 
 
-def run(asked: DataCommandOptions) -> None:
+def run(options: DataCommandOptions) -> None:
     """Convert a recording: `data convert --to-json FILE`."""
-    if asked.action != ("convert",):
+    if options.action != ("convert",):
         fail("no action; usage: perfpy data convert --to-json FILE")
-    if not asked.to_json:
+    if not options.to_json:
         raise PerfError("no output format; give --to-json FILE")
-    for name, given in (("--all", asked.all), ("--tod", asked.tod)):
+    for name, given in (("--all", options.all), ("--tod", options.tod)):
         if given:
             raise PerfError(f"{name} applies to CTF only; JSON has all events and the recorded times")
-    if asked.to_json != "-" and os.path.exists(asked.to_json) and not asked.force:
-        raise PerfError(f"{asked.to_json}: file exists; --force overwrites it")
+    if options.to_json != "-" and os.path.exists(options.to_json) and not options.force:
+        raise PerfError(f"{options.to_json}: file exists; --force overwrites it")
     from perfpy.cli.line.opening import open_recording
 
-    with open_recording(asked.input, force=asked.force, verbose=asked.verbose) as recording:
-        _convert(recording, asked)
+    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+        _convert(recording, options)
 
 
-def _convert(recording: Recording, asked: DataCommandOptions) -> None:
+def _convert(recording: Recording, options: DataCommandOptions) -> None:
     from perfpy.cli.line.output_files import write_text
     from perfpy.cli.line.perfconfig import load
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -53,7 +53,7 @@ def _convert(recording: Recording, asked: DataCommandOptions) -> None:
     config = load()
     symbolizer = recording.symbolizer(
         SymbolOptions(
-            force=asked.force,
+            force=options.force,
             buildid_dir=config.build_id_folder,
             debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
             os_release=recording.data.features.get("osrelease", ""),
@@ -63,15 +63,15 @@ def _convert(recording: Recording, asked: DataCommandOptions) -> None:
     from perfpy.analysis.samples.user_callchains import user_callchains
 
     ranges = None
-    if asked.time:
+    if options.time:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        ranges = ranges_of(asked.time, recording.times())
+        ranges = ranges_of(options.time, recording.times())
     text = SampleJson(recording, symbolizer, unwound=user_callchains(recording.data, symbolizer), ranges=ranges)
-    write_text(asked.to_json, text.pieces())
-    if asked.to_json != "-":
-        size = os.path.getsize(asked.to_json) / 1024 / 1024
-        print(f"[ perf data convert: Converted '{recording.path}' into JSON data '{asked.to_json}' ]", file=sys.stderr)
+    write_text(options.to_json, text.pieces())
+    if options.to_json != "-":
+        size = os.path.getsize(options.to_json) / 1024 / 1024
+        print(f"[ perf data convert: Converted '{recording.path}' into JSON data '{options.to_json}' ]", file=sys.stderr)
         print(f"[ perf data convert: Converted and wrote {size:.3f} MB ({text.samples} samples) ]", file=sys.stderr)
 
 

@@ -28,36 +28,37 @@ class ExportCommandOptions(SymbolFileOptions, QuietOptions):
     files: tuple[str, ...] = words("[<file>]...")
 
 
-def run(asked: ExportCommandOptions) -> int:
+def run(options: ExportCommandOptions) -> int:
     """Write recordings as Parquet files, for DuckDB, Polars, Spark or BigQuery; `perfpy report -i FOLDER` reads them, too."""
-    if not asked.parquet:
+    if not options.parquet:
         fail("no output folder; usage: perfpy export --parquet FOLDER [-i FILE]...")
     failed = False
-    for path in (*asked.inputs, *asked.files) or ("",):
+    for path in (*options.inputs, *options.files) or ("",):
         try:
-            exported, name = _export(path, asked)
+            exported, name = _export(path, options)
         except OutputFailedError:
             raise
         except PerfError as error:  # the other recordings are exported nevertheless
             failed = True
             print(one_line(f"perfpy export: {error}; skipped"), file=sys.stderr)
             continue
-        if not asked.quiet:
+        if not options.quiet:
             size = exported.bytes / 1024 / 1024
             print(
-                one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"), file=sys.stderr
+                one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"),
+                file=sys.stderr,
             )
     return _FAILED if failed else 0
 
 
-def _export(path: str, asked: ExportCommandOptions) -> tuple[Exported, str]:
+def _export(path: str, options: ExportCommandOptions) -> tuple[Exported, str]:
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of
 
-    with open_recording(path, force=asked.force, quiet=asked.quiet) as recording:
-        symbols = symbol_options_of(asked, load(), recording, force=asked.force)
-        return recording.to_parquet(asked.parquet, symbols=symbols), recording.path
+    with open_recording(path, force=options.force, quiet=options.quiet) as recording:
+        symbols = symbol_options_of(options, load(), recording, force=options.force)
+        return recording.to_parquet(options.parquet, symbols=symbols), recording.path
 
 
 command = PerfCommand(ExportCommandOptions, run)

@@ -24,12 +24,12 @@ class PerfFeature(NamedTuple):
 
     name: str
     macro: str
-    there: Callable[[], bool]
+    is_available: Callable[[], bool]
 
     @property
     def line(self) -> str:
         """The feature's line in perf's format."""
-        return f"{self.name:>22}: [ {'on ' if self.there() else 'OFF'} ]  # {self.macro}"
+        return f"{self.name:>22}: [ {'on ' if self.is_available() else 'OFF'} ]  # {self.macro}"
 
 
 def _always() -> bool:
@@ -84,5 +84,5 @@ FEATURES: Final = (
 
 def find(name: str) -> PerfFeature | None:
     """Return the first feature with this name or macro, ignoring case."""
-    wanted = name.lower()
-    return next((feature for feature in FEATURES if wanted in (feature.name.lower(), feature.macro.lower())), None)
+    lower = name.lower()
+    return next((feature for feature in FEATURES if lower in (feature.name.lower(), feature.macro.lower())), None)

@@ -62,9 +62,9 @@ _VALUED: Final[dict[str, Callable[[str], None]]] = {
 
 def read(args: Sequence[str]) -> tuple[list[str], int | None]:
     """Return the arguments from the command on, and the exit status if the line needs no command. Raises UsageError."""
-    left = list(args)
-    while left and left[0].startswith("-"):
-        word, equals, value = left[0].partition("=")
+    remaining = list(args)
+    while remaining and remaining[0].startswith("-"):
+        word, equals, value = remaining[0].partition("=")
         if not equals and word in _ANSWERS:
             print(_ANSWERS[word]())
             return [], 0
@@ -74,15 +74,15 @@ def read(args: Sequence[str]) -> tuple[list[str], int | None]:
             _FLAGS[word]("")
         elif word in _VALUED:
             if not equals:
-                del left[0]
-                if not left:
+                del remaining[0]
+                if not remaining:
                     fail(f"option {word} requires a value")
-                value = left[0]
+                value = remaining[0]
             _VALUED[word](value)
         else:
             break
-        del left[0]
-    return left, None
+        del remaining[0]
+    return remaining, None
 
 
 def list_options(name: str) -> int:

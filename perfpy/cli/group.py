@@ -8,9 +8,9 @@ from __future__ import annotations
 import click
 
 from perfpy.cli.commands import COMMANDS, load
-from perfpy.cli.line.called import program
 from perfpy.cli.line.help_text import as_click
 from perfpy.cli.line.pager import page
+from perfpy.cli.line.program_name import program
 from perfpy.cli.topics import TOPICS
 from perfpy.errors import UsageError
 
@@ -62,7 +62,7 @@ def unknown_command(name: str) -> str:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        from perfpy.cli.line.called import version_line
+        from perfpy.cli.line.program_name import version_line
 
         click.echo(version_line())
         ctx.exit()

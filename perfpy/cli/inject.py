@@ -65,14 +65,14 @@ def run(options: InjectCommandOptions) -> None:
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     from perfpy.cli.line.opening import open_recording
 
-    known = _known_build_ids(options.known_build_ids)
+    build_ids = _known_build_ids(options.known_build_ids)
     with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
-        _inject(recording, output, options, known)
+        _inject(recording, output, options, build_ids)
 
 
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
     from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
-    from perfpy.cli.line.notes import tell
+    from perfpy.cli.line.notes import print_notes
     from perfpy.cli.line.perfconfig import load
     from perfpy.unwind.truncated_stacks import note
 
@@ -89,7 +89,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     with _result(output, recording.data.path) as unfinished:
         inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
     if converter is not None:
-        tell(note(converter.truncated), quiet=False, verbose=options.verbose)
+        print_notes(note(converter.truncated), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
         print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
@@ -120,16 +120,16 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
         lines = read_named(text[1:], limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
     else:
         lines = text.split(",")
-    known = {}
+    build_ids = {}
     for line in filter(None, map(str.strip, lines)):
         name, _, digits = line.rpartition(" ")
         try:
-            known[name.strip()] = bytes.fromhex(digits)
+            build_ids[name.strip()] = bytes.fromhex(digits)
         except ValueError:
             name = ""
-        if not name or not 0 < len(known[name.strip()]) <= _LONGEST_ID:
+        if not name or not 0 < len(build_ids[name.strip()]) <= _LONGEST_ID:
             fail(f"--known-build-ids: expected 'PATH BUILD-ID', not {line!r}")
-    return known
+    return build_ids
 
 
 @contextmanager
@@ -162,25 +162,25 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     return hit + [dso for dso in dsos if dso.kind is DsoKind.VDSO and dso.build_id and dso not in hit]
 
 
-def _build_id(dso: Dso, known: Mapping[str, bytes]) -> bytes:
+def _build_id(dso: Dso, build_ids: Mapping[str, bytes]) -> bytes:
     """Return the build-id from the option, else from the recording, else from the file on this machine."""
     from perfpy.capture.metadata.build_id_table import own_build_id
 
-    return known.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
+    return build_ids.get(dso.name) or bytes.fromhex(dso.build_id) or own_build_id(dso.name)
 
 
-def _table(dsos: list[Dso], known: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
+def _table(dsos: list[Dso], build_ids: Mapping[str, bytes]) -> tuple[HeaderBuildId, ...]:
     """Return a build-id table of the files that have a build-id."""
     from perfpy.abi.build_id_record import MISC_BUILD_ID_SIZE, HeaderBuildId
     from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 
-    found = []
+    entries = []
     for dso in dsos:
-        build_id = _build_id(dso, known)
+        build_id = _build_id(dso, build_ids)
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.kernel else MISC_USER)
-            found.append(HeaderBuildId(misc, -1, build_id, dso.name))
-    return tuple(found)
+            entries.append(HeaderBuildId(misc, -1, build_id, dso.name))
+    return tuple(entries)
 
 
 command = PerfCommand(InjectCommandOptions, run)

@@ -66,7 +66,7 @@ def run(options: ListCommandOptions) -> int:
             raise PerfError(f"--cputype {options.cputype}: no such type of CPU on this machine")
         options = options.replaced(unit=options.cputype)
     if options.debug:
-        _say_where(machine)
+        _print_sources(machine)
     if not options.output:
         _list(machine, sys.stdout, options)
         return 0
@@ -103,9 +103,9 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     else:
         _show_text(selections, file, options)
     if os.uname().machine.startswith("ppc") and machine.has_ebb:
-        from perfpy.cli.line.notes import tell
+        from perfpy.cli.line.notes import print_notes
 
-        tell([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
+        print_notes([_BRANCHES.format(" ".join(pmu.name for pmu in machine.core_pmus))], verbose=options.long_descriptions)
     if selector.refusals:
         print(f"perfpy list: tracepoints are not listed: {selector.refusals[0]}", file=sys.stderr)
 
@@ -114,15 +114,15 @@ def _select(selector: Selector, word: str) -> ListFilter:
     """Return the events for a word; similar events if no event has this name."""
     from perfpy.events.list_filter import ListFilter, forgiving, is_section
 
-    chosen = selector.select(word)
-    if is_section(word) or list(chosen.infos) or chosen.metrics:
-        return chosen
-    near = forgiving(word, selector.everything().infos)
-    if near:
+    selection = selector.select(word)
+    if is_section(word) or list(selection.infos) or selection.metrics:
+        return selection
+    similar = forgiving(word, selector.everything().infos)
+    if similar:
         print(f"no event is named '{word}'; similar events:", file=sys.stderr)
     else:
         print(f"no event is named '{word}'{_near_names(word, selector)}", file=sys.stderr)
-    return ListFilter(near, chosen.metrics, chosen.show)
+    return ListFilter(similar, selection.metrics, selection.show)
 
 
 def _near_names(word: str, selector: Selector) -> str:
@@ -130,8 +130,8 @@ def _near_names(word: str, selector: Selector) -> str:
     from perfpy.events.list_filter import section_names
     from perfpy.events.suggestions import nearest
 
-    near = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
-    return f"; did you mean {', '.join(near)}?" if near else "; perfpy list shows all events"
+    similar = nearest(word, [*section_names(), *(info.name for info in selector.everything().infos)])
+    return f"; did you mean {', '.join(similar)}?" if similar else "; perfpy list shows all events"
 
 
 def _show_text(selections: list[ListFilter], file: TextIO, options: ListCommandOptions) -> None:
@@ -186,10 +186,10 @@ def _view(file: TextIO, options: ListCommandOptions) -> ListView:
     )
 
 
-def _say_where(machine: Machine) -> None:
+def _print_sources(machine: Machine) -> None:
     files = ", ".join(source.folder for source in machine.named_events) or "none"
-    where = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {files}"
-    print(where, file=sys.stderr)
+    sources = f"PMUs: {machine.sysfs.root}; tracepoints: {' or '.join(machine.tracefs.mount_points)}; event files: {files}"
+    print(sources, file=sys.stderr)
 
 
 command = PerfCommand(ListCommandOptions, run)

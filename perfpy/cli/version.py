@@ -15,7 +15,7 @@ class VersionCommandOptions(CommandOptions):
 
 def run(options: VersionCommandOptions) -> None:
     """Show the version of perfpy."""
-    from perfpy.cli.line.called import in_place_of_perf, version_line
+    from perfpy.cli.line.program_name import in_place_of_perf, version_line
 
     print(version_line())
     if options.build_options or options.verbose:
@@ -48,12 +48,12 @@ def _parts() -> list[str]:
     lines = [f"{'python':>22}: [ on  ]  # {platform.python_version()}, {platform.machine()}"]
     for name, purpose in _LIBRARIES.items():
         try:
-            state, found = "on ", version(name)
+            state, detail = "on ", version(name)
         except PackageNotFoundError:
-            state, found = "OFF", "not installed"
+            state, detail = "OFF", "not installed"
             if name == "backports.zstd" and sys.version_info >= (3, 14):
-                state, found = "on ", "in the standard library"
-        lines.append(f"{name:>22}: [ {state} ]  # {found}: {purpose}")
+                state, detail = "on ", "in the standard library"
+        lines.append(f"{name:>22}: [ {state} ]  # {detail}: {purpose}")
     return lines
 
 

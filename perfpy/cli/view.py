@@ -33,52 +33,52 @@ class ViewCommandOptions(InputOptions, ViewPageOptions, SymbolFileOptions, Quiet
     files: tuple[str, ...] = words("[<file> [<file>]]")
 
 
-def run(asked: ViewCommandOptions) -> int:
+def run(options: ViewCommandOptions) -> int:
     """Show a recording as a page in the browser: time line, flame graph, tables, code; the changes between two recordings."""
     from perfpy.cli.line.opening import open_recording
     from perfpy.cli.line.output_files import write_bytes
 
-    paths = [*([asked.input] if asked.input else []), *asked.files] or [""]
+    paths = [*([options.input] if options.input else []), *options.files] or [""]
     if len(paths) > 2:
         fail("view takes one recording, or two to compare")
     with ExitStack() as opened:
-        recordings = [opened.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet)) for path in paths]
-        page = _page(recordings, asked)
+        recordings = [opened.enter_context(open_recording(path, force=options.force, quiet=options.quiet)) for path in paths]
+        page = _page(recordings, options)
         if not page:
             return 0
-        path = asked.output or _temporary()
-        write_bytes(path, page.encode(errors="replace"), quiet=asked.quiet)
+        path = options.output or _temporary()
+        write_bytes(path, page.encode(errors="replace"), quiet=options.quiet)
     if path != "-":
         print(path)
-        if asked.browser:
+        if options.browser:
             _show(path)
     return 0
 
 
-def _page(recordings: list[Recording], asked: ViewCommandOptions) -> str:
+def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
-    from perfpy.cli.line.nothing_left import say_why_nothing
+    from perfpy.cli.line.nothing_left import print_nothing_left
     from perfpy.views.page.profile_data import MOST_ROWS
 
-    symbols = [_symbols(recording, asked) for recording in recordings]
+    symbols = [_symbols(recording, options) for recording in recordings]
     stacks = [recording.stacks(where, timed=True, most_samples=MOST_ROWS) for recording, where in zip(recordings, symbols, strict=True)]
     for recording, parts, where in zip(recordings, stacks, symbols, strict=True):
         if not parts:
-            say_why_nothing(recording, SampleFilter(), where)
+            print_nothing_left(recording, SampleFilter(), where)
             return ""
     if len(recordings) == 1:
-        return recordings[0].page(stacks[0], symbols=symbols[0], code=asked.source)
+        return recordings[0].page(stacks[0], symbols=symbols[0], code=options.source)
     from perfpy.cli.report.exports import page_of_changes
 
     return page_of_changes(recordings, stacks, ignore_comm=None, full_names=False)
 
 
-def _symbols(recording: Recording, asked: ViewCommandOptions) -> SymbolOptions:
+def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions:
     from perfpy.cli.line.perfconfig import load
     from perfpy.cli.line.symbol_values import symbol_options_of
 
-    return symbol_options_of(asked, load(), recording, force=asked.force)
+    return symbol_options_of(options, load(), recording, force=options.force)
 
 
 def _temporary() -> str:
@@ -98,10 +98,10 @@ def _show(path: str) -> None:
     from pathlib import Path
 
     try:
-        shown = webbrowser.open(Path(path).resolve().as_uri())
+        is_open = webbrowser.open(Path(path).resolve().as_uri())
     except webbrowser.Error:
-        shown = False
-    if not shown:
+        is_open = False
+    if not is_open:
         print("cannot start a browser; open the page yourself", file=sys.stderr)
 
 

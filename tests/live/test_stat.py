@@ -175,7 +175,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["-o", "/dev/full", "true"], "No space left", 255),
         (["--per-core", "true"], "need whole CPUs", 129),
         (["-r", "-1", "true"], "a number of runs", 129),
-        (["--interval-count", "2", "true"], "add -I", 129),
+        (["--interval-count", "2", "true"], "requires -I", 129),
         (["--bpf-counters", "true"], "perfpy does not have perf's option", 129),
         (["-M", "no-such-metric", "true"], "Cannot find metric", 129),
         (["--compare", "true", "-a"], "two commands", 129),

@@ -9,15 +9,15 @@ from perfpy.cli.annotate.options import AnnotateCommandOptions
 from perfpy.cli.line.options import PerfCommand
 
 
-def run(asked: AnnotateCommandOptions) -> int:
+def run(options: AnnotateCommandOptions) -> int:
     """Read a recording and show the code of its hot functions."""
     from perfpy.cli.line.opening import open_recording
 
-    with open_recording(asked.input, force=asked.force, quiet=asked.quiet) as recording:
+    with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
         # everything below needs numpy
         from perfpy.cli.annotate.run import AnnotateRun
 
-        return AnnotateRun(recording, asked).show()
+        return AnnotateRun(recording, options).show()
 
 
 command = PerfCommand(AnnotateCommandOptions, run)

@@ -9,7 +9,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
-from perfpy.cli.line.notes import tell
+from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -39,23 +39,23 @@ _LEAST: Final = 2.0
 class AnnotateRun:
     """One run of the command over an open recording."""
 
-    def __init__(self, recording: Recording, asked: AnnotateCommandOptions) -> None:
+    def __init__(self, recording: Recording, options: AnnotateCommandOptions) -> None:
         self._recording = recording
-        self._asked = asked
+        self._options = options
         self._config = load()
 
     def show(self) -> int:
         """Carry out the options; return the exit status."""
-        asked = self._asked
-        if asked.dump_raw_trace:
+        options = self._options
+        if options.dump_raw_trace:
             return self._dump()
-        if asked.by_line:
+        if options.by_line:
             return self._show_source()
         with progress_line("reading samples") as progress:
-            annotation = self._recording.annotate(options=self._options(), symbols=self._symbols(), progress=progress)
+            annotation = self._recording.annotate(options=self._report_options(), symbols=self._symbols(), progress=progress)
         if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
             return self._explain()
-        if not wants_plain(stdio=asked.stdio or self._needs_plain):
+        if not wants_plain(stdio=options.stdio or self._needs_plain):
             return self._show_screen(annotation)
         print_lines(self._lines(annotation))
         return 0
@@ -69,32 +69,32 @@ class AnnotateRun:
 
     def _explain(self) -> int:
         """Print why no function is left."""
-        if self._asked.quiet:
+        if self._options.quiet:
             return 0
-        from perfpy.cli.line.nothing_left import say_why_nothing
+        from perfpy.cli.line.nothing_left import print_nothing_left
 
-        say_why_nothing(self._recording, self._filter(), self._symbols())
+        print_nothing_left(self._recording, self._filter(), self._symbols())
         return 0
 
     @property
     def _needs_plain(self) -> bool:
         """Whether an option selects output that only perf's text has."""
-        asked = self._asked
-        return bool(asked.print_line or asked.verbose or asked.shown != "percent" or asked.percent_type != "local-period")
+        options = self._options
+        return bool(options.print_line or options.verbose or options.shown != "percent" or options.percent_type != "local-period")
 
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""
         from perfpy.cli.line.terminal import console
         from perfpy.views.annotate.screen import show_functions
 
-        asked, screen = self._asked, console()
-        limit = (0.0 if asked.function else _LEAST) if asked.percent_limit is None else asked.percent_limit
+        options, screen = self._options, console()
+        limit = (0.0 if options.function else _LEAST) if options.percent_limit is None else options.percent_limit
         for table in annotation.report.histograms:
             if table.leader.samples:
                 functions = annotation.functions(table, self._code_style(), percent_limit=limit)
                 show_functions(functions, event_title(table, skip_empty=True), screen)
-        self._say_what_is_missing(annotation)
-        if limit and not asked.quiet:
+        self._print_missing_code(annotation)
+        if limit and not options.quiet:
             screen.print(f"functions below {limit:g}% are hidden; --percent-limit 0 shows all, --stdio prints whole functions", style="dim")
         return 0
 
@@ -102,18 +102,18 @@ class AnnotateRun:
         """Print source files, of each event with samples."""
         from perfpy.views.annotate.source_text import SourceStyle, source_lines
 
-        limit = self._asked.percent_limit
-        style = SourceStyle(colour=colour_start(self._asked.stdio_color))
+        limit = self._options.percent_limit
+        style = SourceStyle(colour=colour_start(self._options.stdio_color))
         style = style if limit is None else style._replace(limit=limit)
         with progress_line("reading samples"):
-            found = self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
-        if not any(shares.samples for shares in found):
+            files = self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
+        if not any(shares.samples for shares in files):
             return self._explain()
-        for number, shares in enumerate(found):
+        for number, shares in enumerate(files):
             print_lines([""] * bool(number))
             print_lines(source_lines(shares, style))
         if self._folds_by_default:
-            tell(["note: lines of Python include the C code that they ran; to see it: --no-fold-interpreters"], quiet=self._asked.quiet)
+            print_notes(["note: Python lines include the C code that they ran; --no-fold-interpreters shows it"], quiet=self._options.quiet)
         return 0
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
@@ -122,15 +122,15 @@ class AnnotateRun:
         for table in annotation.report.histograms:
             if not any(member.samples for member in table.events):
                 continue
-            members = [number for number, member in enumerate(table.events) if member.samples or not self._asked.skip_empty]
-            text = AnnotationText(event_title(table, skip_empty=self._asked.skip_empty), members, style)
+            members = [number for number, member in enumerate(table.events) if member.samples or not self._options.skip_empty]
+            text = AnnotationText(event_title(table, skip_empty=self._options.skip_empty), members, style)
             for function in annotation.functions(table, self._code_style(), percent_limit=self._percent_limit):
                 yield from text.lines(function)
-        self._say_what_is_missing(annotation)
+        self._print_missing_code(annotation)
 
-    def _say_what_is_missing(self, annotation: Annotation) -> None:
+    def _print_missing_code(self, annotation: Annotation) -> None:
         """Print the functions without code on stderr: for each reason the first, and the number of others."""
-        if not self._asked.skip_missing and not self._asked.quiet:
+        if not self._options.skip_missing and not self._options.quiet:
             sys.stdout.flush()
             for reason, functions in annotation.without_code.items():
                 more = f" and {len(functions) - 1} more" if len(functions) > 1 else ""
@@ -138,58 +138,60 @@ class AnnotateRun:
 
     @property
     def _percent_limit(self) -> float:
-        asked = self._asked.percent_limit
-        return self._config.number("annotate.percent_limit", 0.0) if asked is None else asked
+        options = self._options.percent_limit
+        return self._config.number("annotate.percent_limit", 0.0) if options is None else options
 
     def _style(self) -> AnnotateStyle:
-        asked = self._asked
+        options = self._options
         return AnnotateStyle(
-            shown=asked.shown,
-            share_of=ShareOf.named(asked.percent_type),
-            source_lines=asked.print_line,
-            full_paths=asked.full_paths,
-            hits=asked.verbose > 0 and not asked.quiet,
-            colour=colour_start(asked.stdio_color),
+            shown=options.shown,
+            share_of=ShareOf.named(options.percent_type),
+            source_lines=options.print_line,
+            full_paths=options.full_paths,
+            hits=options.verbose > 0 and not options.quiet,
+            colour=colour_start(options.stdio_color),
         )
 
     def _code_style(self) -> CodeStyle:
-        asked, config = self._asked, self._config
+        options, config = self._options, self._config
         return CodeStyle(
-            source=asked.source and not config.flag("annotate.hide_src_code", False),
-            raw=asked.asm_raw,
-            syntax=asked.disassembler_style or config.get("annotate.disassembler_style", ""),
-            prefix=asked.prefix,
-            prefix_strip=asked.prefix_strip,
-            demangle=asked.demangle,
-            program=asked.objdump or config.get("annotate.objdump", ""),
+            source=options.source and not config.flag("annotate.hide_src_code", False),
+            raw=options.asm_raw,
+            syntax=options.disassembler_style or config.get("annotate.disassembler_style", ""),
+            prefix=options.prefix,
+            prefix_strip=options.prefix_strip,
+            demangle=options.demangle,
+            program=options.objdump or config.get("annotate.objdump", ""),
         )
 
-    def _options(self) -> ReportOptions:
-        asked, data = self._asked, self._recording.data
-        if asked.cpu and not data.is_pipe and not data.has(SampleType.CPU):
+    def _report_options(self) -> ReportOptions:
+        options, data = self._options, self._recording.data
+        if options.cpu and not data.is_pipe and not data.has(SampleType.CPU):
             raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
-        if asked.prefix_strip and not asked.prefix:
+        if options.prefix_strip and not options.prefix:
             fail("--prefix-strip requires --prefix")
-        return ReportOptions(rows=RowOptions(group=asked.group), names=NameOptions(verbose=asked.verbose > 0), sample_filter=self._filter())
+        return ReportOptions(
+            rows=RowOptions(group=options.group), names=NameOptions(verbose=options.verbose > 0), sample_filter=self._filter()
+        )
 
     def _filter(self) -> SampleFilter:
-        asked = self._asked
+        options = self._options
         return SampleFilter(
-            symbols=(asked.function,) if asked.function else None,
-            dsos=texts.words(asked.dsos),
-            cpus=texts.ranges(asked.cpu, "--cpu"),
+            symbols=(options.function,) if options.function else None,
+            dsos=texts.words(options.dsos),
+            cpus=texts.ranges(options.cpu, "--cpu"),
         )
 
     def _symbols(self) -> SymbolOptions:
-        asked, inline = self._asked, Inline.ALL if self._asked.by_line else Inline.NONE
-        found = symbol_options_of(
-            asked, self._config, self._recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline
+        options, inline = self._options, Inline.ALL if self._options.by_line else Inline.NONE
+        symbols = symbol_options_of(
+            options, self._config, self._recording, force=options.force, ignore_vmlinux=options.ignore_vmlinux, inline=inline
         )
-        return found._replace(fold_interpreters=True) if self._folds_by_default else found
+        return symbols._replace(fold_interpreters=True) if self._folds_by_default else symbols
 
     @property
     def _folds_by_default(self) -> bool:
-        """Whether lines of Python have the time of the C code that they ran, though nobody asked for that."""
-        from perfpy.symbols.interpreters import has_python_image  # for source lines alone
+        """Whether lines of Python include the time of their C code by default."""
+        from perfpy.symbols.interpreters import has_python_image  # only for source lines
 
-        return self._asked.by_line and self._asked.fold_interpreters is None and has_python_image(self._recording.data.kept_files)
+        return self._options.by_line and self._options.fold_interpreters is None and has_python_image(self._recording.data.kept_files)

@@ -2,9 +2,9 @@
 
 Modules:
 
-options     the options
-command     the command: two recordings, or two groups of them
-run         one run over open recordings
-groups      one run over two groups
-asked       the options for each recording: tables, filters, symbols
+options             the options
+command             the command: two recordings, or two groups of them
+run                 one run over open recordings
+groups              one run over two groups
+recording_options   the options for each recording: tables, filters, symbols
 """

@@ -20,28 +20,28 @@ from perfpy.perfdata.tables_folder import recordings_in
 _DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
 
 
-def run(asked: DiffCommandOptions) -> int:
+def run(options: DiffCommandOptions) -> int:
     """Compare recordings (default: perf.data.old and perf.data)."""
     # everything after the options needs numpy
     from perfpy.cli.diff.run import DiffRun
     from perfpy.cli.line.opening import open_recording
 
-    if asked.field_separator == ".":
+    if options.field_separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
-    if groups := _groups(asked):
+    if groups := _groups(options):
         from perfpy.cli.diff.groups import GroupDiffRun
 
-        return GroupDiffRun(groups, asked).show()
-    paths = _paths(asked.files)
-    _refuse_missing_baseline(asked.files)
+        return GroupDiffRun(groups, options).show()
+    paths = _paths(options.files)
+    _refuse_missing_baseline(options.files)
     with ExitStack() as stack:
         recordings = [
-            stack.enter_context(open_recording(path, force=asked.force, quiet=asked.quiet, verbose=asked.verbose)) for path in paths
+            stack.enter_context(open_recording(path, force=options.force, quiet=options.quiet, verbose=options.verbose)) for path in paths
         ]
-        if asked.with_off_cpu:
+        if options.with_off_cpu:
             for recording in recordings:
                 recording.merge_off_cpu()
-        return DiffRun(recordings, paths, asked).show()
+        return DiffRun(recordings, paths, options).show()
 
 
 def _paths(named: tuple[str, ...]) -> list[str]:
@@ -58,19 +58,19 @@ def _refuse_missing_baseline(named: tuple[str, ...]) -> None:
         raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; it is the default baseline for {other}; {advice}")
 
 
-def _groups(asked: DiffCommandOptions) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _groups(options: DiffCommandOptions) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the names of both groups' recordings; None to compare single recordings."""
-    if asked.before or asked.after:
-        if asked.files:
-            fail(f"{asked.files[0]}: excess argument; quote patterns, and repeat --before and --after")
-        if not (asked.before and asked.after):
+    if options.before or options.after:
+        if options.files:
+            fail(f"{options.files[0]}: excess argument; quote patterns, and repeat --before and --after")
+        if not (options.before and options.after):
             fail("--before and --after require each other")
-        return asked.before, asked.after
-    if not any(map(_is_group, asked.files)):
+        return options.before, options.after
+    if not any(map(_is_group, options.files)):
         return None
-    if len(asked.files) != 2:
+    if len(options.files) != 2:
         fail("expected two groups, each a folder or a quoted pattern; for more files repeat --before and --after")
-    return asked.files[:1], asked.files[1:]
+    return options.files[:1], options.files[1:]
 
 
 def _is_group(name: str) -> bool:

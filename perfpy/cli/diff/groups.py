@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.diff.asked import are_relative, report_options, sample_filter, sort_keys, symbol_options
+from perfpy.cli.diff.recording_options import are_relative, report_options, sample_filter, sort_keys, symbol_options
 from perfpy.cli.line.failed_recordings import warn_of_failed_recordings
-from perfpy.cli.line.limits import told
+from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes, write_text
@@ -34,41 +34,41 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 
-class AskingGroups:
+class GroupRecordingOptions:
     """The options for each recording; can be sent to other processes."""
 
-    def __init__(self, asked: DiffCommandOptions) -> None:
-        self._asked, self._settings = asked, SentSettings()
+    def __init__(self, options: DiffCommandOptions) -> None:
+        self._options, self._settings = options, SentSettings()
 
-    def of_rows(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
+    def row_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """Return the options for tables."""
         from perfpy.fleet.group_difference import with_recordings
 
-        asked, config = self._asked, self._settings.apply()
-        options = report_options(asked, config, recording, self._times(recording), for_people=True)
-        return with_recordings(options), symbol_options(asked, config, recording)
+        options, config = self._options, self._settings.apply()
+        table_options = report_options(options, config, recording, self._times(recording), for_people=True)
+        return with_recordings(table_options), symbol_options(options, config, recording)
 
-    def of_stacks(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
+    def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
         from perfpy.fleet.folding import StackOptions
 
         config = self._settings.apply()
-        return StackOptions(sample_filter(self._asked, self._times(recording))), symbol_options(self._asked, config, recording)
+        return StackOptions(sample_filter(self._options, self._times(recording))), symbol_options(self._options, config, recording)
 
     def _times(self, recording: Recording) -> TimeRanges | None:
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._asked.time, recording.times()) if self._asked.time else None
+        return ranges_of(self._options.time, recording.times()) if self._options.time else None
 
 
 class GroupDiffRun:
     """One run of the command over two groups."""
 
-    def __init__(self, named: tuple[Sequence[str], Sequence[str]], asked: DiffCommandOptions) -> None:
-        _refuse_what_is_of_two_recordings(asked)
+    def __init__(self, named: tuple[Sequence[str], Sequence[str]], options: DiffCommandOptions) -> None:
+        _refuse_pair_options(options)
         self._named = named
-        self._asked = asked
-        self._asking = AskingGroups(asked)
+        self._options = options
+        self._each = GroupRecordingOptions(options)
 
     def show(self) -> int:
         """Write the output; return the exit status."""
@@ -76,73 +76,79 @@ class GroupDiffRun:
         from perfpy.fleet.cluster import cluster_address
         from perfpy.fleet.recordings import Recordings, find_recordings
 
-        asked = self._asked
+        options = self._options
         with progress_line("reading recordings") as progress:
             groups = [
                 Recordings(
                     find_recordings(names),
-                    weight=asked.weights,
-                    check_owner=not asked.force,
-                    jobs=asked.jobs,
-                    cluster=cluster_address(asked.cluster),
+                    weight=options.weights,
+                    check_owner=not options.force,
+                    jobs=options.jobs,
+                    cluster=cluster_address(options.cluster),
                     progress=progress,
                 )
                 for names in self._named
             ]
-            _, symbols = groups[0].read_first(self._asking.of_rows)
-            found = self._changes(groups, symbols)
-            page = self._page(groups, found, symbols) if asked.flamegraph is not None else None
-        self._write(found, groups, page)
-        failed = warn_of_failed_recordings(groups, quiet=asked.quiet)
-        return self._exceeded(found) or failed
+            _, symbols = groups[0].read_first(self._each.row_options)
+            all_changes = self._changes(groups, symbols)
+            page = self._page(groups, all_changes, symbols) if options.flamegraph is not None else None
+        self._write(all_changes, groups, page)
+        failed = warn_of_failed_recordings(groups, quiet=options.quiet)
+        return self._exceeded(all_changes) or failed
 
     def _changes(self, groups: Sequence[Recordings], symbols: SymbolOptions) -> list[GroupChanges]:
         """Return the changes of each event. Raises PerfError if there is nothing to compare."""
         from perfpy.analysis.report.layout import Wanted
         from perfpy.analysis.report.options import ReportOptions, RowOptions
 
-        asked = self._asked
-        options = ReportOptions(
-            rows=RowOptions(group=False, relative_percentages=are_relative(asked, load())), wanted=Wanted(sort=sort_keys(asked))
+        options = self._options
+        table_options = ReportOptions(
+            rows=RowOptions(group=False, relative_percentages=are_relative(options, load())), wanted=Wanted(sort=sort_keys(options))
         )
-        ask, (before, after) = self._asking.of_rows, groups
-        found = before.changes(after, symbols=symbols, options=options, asked=ask, unit=asked.unit, full_names=asked.full_names)
-        if not any(map(len, found)):
+        row_options, (before, after) = self._each.row_options, groups
+        all_changes = before.changes(
+            after, symbols=symbols, options=table_options, asked=row_options, unit=options.unit, full_names=options.full_names
+        )
+        if not any(map(len, all_changes)):
             raise PerfError("no event has samples in both groups after filtering")
-        if asked.fail_above is not None and not any(changes.test for changes in found):
-            raise PerfError(f"--fail-above requires two {found[0].unit}s in each group, to measure how {found[0].unit}s differ")
-        return found
+        if options.fail_above is not None and not any(changes.test for changes in all_changes):
+            raise PerfError(f"--fail-above requires two {all_changes[0].unit}s in each group, to measure how {all_changes[0].unit}s differ")
+        return all_changes
 
-    def _write(self, found: Sequence[GroupChanges], groups: Sequence[Recordings], page: str | None) -> None:
+    def _write(self, all_changes: Sequence[GroupChanges], groups: Sequence[Recordings], page: str | None) -> None:
         from perfpy.views.diff.groups import group_lines, show_groups
 
-        asked = self._asked
+        options = self._options
         if page is not None:
-            assert asked.flamegraph is not None
-            write_bytes(asked.flamegraph, page.encode(errors="replace"), quiet=asked.quiet)
-        elif asked.json is not None:
+            assert options.flamegraph is not None
+            write_bytes(options.flamegraph, page.encode(errors="replace"), quiet=options.quiet)
+        elif options.json is not None:
             from perfpy.views.diff.groups_json import groups_json
 
-            write_text(asked.json, groups_json(found, [failed for group in groups for failed in group.failed]))
-        elif wants_plain(stdio=asked.stdio) or asked.field_separator is not None:
-            print_lines(group_lines(found, separator=asked.field_separator, quiet=asked.quiet))
+            write_text(options.json, groups_json(all_changes, [failed for group in groups for failed in group.failed]))
+        elif wants_plain(stdio=options.stdio) or options.field_separator is not None:
+            print_lines(group_lines(all_changes, separator=options.field_separator, quiet=options.quiet))
         else:
-            show_groups(found, console(), everything=asked.all)
+            show_groups(all_changes, console(), everything=options.all)
 
-    def _page(self, groups: Sequence[Recordings], found: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
+    def _page(self, groups: Sequence[Recordings], all_changes: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
         """Return a page with the table and the flame graph of the changes."""
         from perfpy.analysis.stacks.matching import matched
         from perfpy.symbols.demangling.short_names import without_instance
         from perfpy.views.diff.groups import group_page
 
-        asked = self._asked
-        stacks: list[list[Stacks]] = [group.stacks(symbols, asked=self._asking.of_stacks) for group in groups]
-        first, second = matched(*stacks, ignore_comm=asked.ignore_comm, name=str if asked.full_names else without_instance)
-        return group_page(first, second, [", ".join(names) for names in self._named], found)
+        options = self._options
+        stacks: list[list[Stacks]] = [group.stacks(symbols, asked=self._each.stack_options) for group in groups]
+        first, second = matched(*stacks, ignore_comm=options.ignore_comm, name=str if options.full_names else without_instance)
+        return group_page(first, second, [", ".join(names) for names in self._named], all_changes)
 
-    def _exceeded(self, found: Sequence[GroupChanges]) -> int:
-        limit = self._asked.fail_above
-        return 0 if limit is None else told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
+    def _exceeded(self, all_changes: Sequence[GroupChanges]) -> int:
+        limit = self._options.fail_above
+        return (
+            0
+            if limit is None
+            else report_exceeded([_costs_more(changes, row, limit) for changes in all_changes for row in changes.above(limit)])
+        )
 
 
 def _costs_more(changes: GroupChanges, row: GroupRow, limit: float) -> str:
@@ -151,17 +157,17 @@ def _costs_more(changes: GroupChanges, row: GroupRow, limit: float) -> str:
     return f"{change_in_words(changes, row)} of {changes.event}; the limit is {100 * limit:.2f} points"
 
 
-def _refuse_what_is_of_two_recordings(asked: DiffCommandOptions) -> None:
-    given = {
-        "-c": asked.compute,
-        "-b": asked.baseline_only,
-        "-p": asked.period,
-        "-F": asked.formula,
-        "-o": asked.order is not None,
-        "--no-noise": asked.noise is False,
-        "--with-off-cpu": asked.with_off_cpu,
-        "--time with colons": ":" in asked.time,
+def _refuse_pair_options(options: DiffCommandOptions) -> None:
+    of_pairs = {
+        "-c": options.compute,
+        "-b": options.baseline_only,
+        "-p": options.period,
+        "-F": options.formula,
+        "-o": options.order is not None,
+        "--no-noise": options.noise is False,
+        "--with-off-cpu": options.with_off_cpu,
+        "--time with colons": ":" in options.time,
     }
-    wanted = [name for name, value in given.items() if value]
-    if wanted:
-        fail(f"{', '.join(wanted)}: not for groups of recordings; they are compared by share, with changes beyond noise marked")
+    excluded = [name for name, value in of_pairs.items() if value]
+    if excluded:
+        fail(f"{', '.join(excluded)}: not for groups of recordings; they are compared by share, with changes beyond noise marked")

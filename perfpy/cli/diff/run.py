@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.diff.asked import compute_of, is_verbose, report_options, sample_filter, symbol_options
+from perfpy.cli.diff.recording_options import compute_of, is_verbose, report_options, sample_filter, symbol_options
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
@@ -28,75 +28,75 @@ _ALL_ROWS: Final = 1 << 30
 class DiffRun:
     """One run of the command over open recordings."""
 
-    def __init__(self, recordings: list[Recording], paths: list[str], asked: DiffCommandOptions) -> None:
+    def __init__(self, recordings: list[Recording], paths: list[str], options: DiffCommandOptions) -> None:
         from perfpy.cli.line.perfconfig import load
 
         self._recordings = recordings
         self._paths = paths
-        self._asked = asked
+        self._options = options
         self._config = load()
-        self._verbose = is_verbose(asked)
+        self._verbose = is_verbose(options)
         self._for_people = self._is_for_people()
 
     def show(self) -> int:
         """Write the output; return the exit status."""
         status = self._write()
-        limit = self._asked.fail_above
+        limit = self._options.fail_above
         return status if status or limit is None else self._exceeded(limit)
 
     def _exceeded(self, limit: float) -> int:
         """Print what costs more than the limit; return the exit status."""
         from perfpy.analysis.report.recording_changes import recording_changes
-        from perfpy.cli.line.limits import told
+        from perfpy.cli.line.limits import report_exceeded
 
         if len(self._recordings) != 2:
             fail("--fail-above requires two recordings")
         before, after = self._reports()
-        found = recording_changes(before, after, self._naming())
-        return told([_costs_more(changes, row, limit) for changes in found for row in changes.above(limit)])
+        all_changes = recording_changes(before, after, self._naming())
+        return report_exceeded([_costs_more(changes, row, limit) for changes in all_changes for row in changes.above(limit)])
 
     def _write(self) -> int:
-        asked = self._asked
-        if asked.flamegraph is not None:
-            return self._flame_graph(asked.flamegraph)
+        options = self._options
+        if options.flamegraph is not None:
+            return self._flame_graph(options.flamegraph)
         if self._for_people:
             return self._show_screen()
-        found = self._differences()
-        if asked.json is not None:
+        differences = self._differences()
+        if options.json is not None:
             from perfpy.cli.line.output_files import write_text
             from perfpy.views.diff.json import difference_json
 
-            write_text(asked.json, difference_json(found, self._paths))
+            write_text(options.json, difference_json(differences, self._paths))
             return 0
         from perfpy.cli.line.terminal import print_lines
 
-        print_lines(self._lines(found))
+        print_lines(self._lines(differences))
         return 0
 
     def _is_for_people(self) -> bool:
         """Whether two recordings are compared on a terminal without options of perf's columns."""
         from perfpy.cli.line.terminal import wants_plain
 
-        asked = self._asked
-        texts = (asked.json, asked.flamegraph, asked.field_separator, asked.noise, asked.order)
-        if len(self._paths) != 2 or asked.period or asked.formula or any(one is not None for one in texts):
+        options = self._options
+        texts = (options.json, options.flamegraph, options.field_separator, options.noise, options.order)
+        if len(self._paths) != 2 or options.period or options.formula or any(one is not None for one in texts):
             return False
-        return compute_of(asked.compute, self._config).of_shares and not wants_plain(stdio=asked.stdio)
+        return compute_of(options.compute, self._config).of_shares and not wants_plain(stdio=options.stdio)
 
     def _show_screen(self) -> int:
         from perfpy.cli.line.terminal import console
         from perfpy.views.diff.screen import Side, show_differences
 
         sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
-        show_differences(self._differences(self._naming()), sides, console(), everything=self._asked.all)
+        show_differences(self._differences(self._naming()), sides, console(), everything=self._options.all)
         return 0
 
     def _naming(self) -> Naming:
         """Return names under which equal code in both recordings matches."""
         from perfpy.analysis.report.recording_changes import names_for_both
 
-        asked = self._asked
-        return names_for_both(self._commands(0), self._commands(1), ignore_comm=asked.ignore_comm, full_names=asked.full_names)
+        options = self._options
+        return names_for_both(self._commands(0), self._commands(1), ignore_comm=options.ignore_comm, full_names=options.full_names)
 
     def _commands(self, index: int) -> dict[str, int]:
         """Return the period of each command in one recording's first event."""
@@ -110,68 +110,68 @@ class DiffRun:
     def _differences(self, naming: Naming | None = None) -> Iterator[Difference]:
         from perfpy.analysis.report.difference import differences
 
-        asked = self._asked
-        compute = compute_of(asked.compute, self._config)
-        order = int(self._config.number("diff.order", 1)) if asked.order is None else asked.order
+        options = self._options
+        compute = compute_of(options.compute, self._config)
+        order = int(self._config.number("diff.order", 1)) if options.order is None else options.order
         if not 0 <= order < len(self._paths):
             fail(f"-o {order}: expected 0 (the baseline) to {len(self._paths) - 1}")
-        return differences(self._reports(), compute, baseline_only=asked.baseline_only, order=order, naming=naming)
+        return differences(self._reports(), compute, baseline_only=options.baseline_only, order=order, naming=naming)
 
     def _reports(self) -> list[Report]:
         numbered = enumerate(self._recordings)
-        reports = [recording.report(options=self._options(index), symbols=self._symbols(recording)) for index, recording in numbered]
+        reports = [recording.report(options=self._report_options(index), symbols=self._symbols(recording)) for index, recording in numbered]
         for index, report in enumerate(reports):
             if not any(len(histogram.shown()) for histogram in report.histograms):
-                self._explain(index, always=self._for_people or self._asked.json is not None)
+                self._explain(index, always=self._for_people or self._options.json is not None)
         return reports
 
     def _explain(self, index: int, *, always: bool) -> None:
         """Print why no samples of a recording are left. always: also if stderr is no terminal."""
-        from perfpy.cli.line.notes import are_read
-        from perfpy.cli.line.nothing_left import say_why_nothing
+        from perfpy.cli.line.notes import notes_are_read
+        from perfpy.cli.line.nothing_left import print_nothing_left
 
-        asked, recording = self._asked, self._recordings[index]
-        if are_read(quiet=asked.quiet, verbose=asked.verbose) or (always and not asked.quiet):
-            say_why_nothing(recording, self._sample_filter(index), self._symbols(recording))
+        options, recording = self._options, self._recordings[index]
+        if notes_are_read(quiet=options.quiet, verbose=options.verbose) or (always and not options.quiet):
+            print_nothing_left(recording, self._sample_filter(index), self._symbols(recording))
 
-    def _lines(self, found: Iterable[Difference]) -> Iterator[str]:
+    def _lines(self, differences: Iterable[Difference]) -> Iterator[str]:
         from perfpy.cli.line.terminal import wants_plain, width
         from perfpy.views.diff.text import difference_lines
 
-        plain = wants_plain(stdio=self._asked.stdio) or self._asked.field_separator is not None
-        lines = difference_lines(found, self._text_options(plain=plain))
+        plain = wants_plain(stdio=self._options.stdio) or self._options.field_separator is not None
+        lines = difference_lines(differences, self._text_options(plain=plain))
         return lines if plain else (_cut(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
         from perfpy.cli.report.option_values import hidden_keys
         from perfpy.views.diff.text import DifferenceOptions
 
-        asked = self._asked
+        options = self._options
         return DifferenceOptions(
             self._paths,
             list_paths=self._verbose,
-            periods=asked.period,
-            formulas=asked.formula,
-            noise=not plain if asked.noise is None else asked.noise,
-            separator=asked.field_separator,
-            quiet=asked.quiet,
+            periods=options.period,
+            formulas=options.formula,
+            noise=not plain if options.noise is None else options.noise,
+            separator=options.field_separator,
+            quiet=options.quiet,
             hidden=tuple(key for key, _, _ in hidden_keys(self._sample_filter(0))),
         )
 
-    def _options(self, index: int) -> ReportOptions:
+    def _report_options(self, index: int) -> ReportOptions:
         """Return the options of one recording's table."""
         recording = self._recordings[index]
-        return report_options(self._asked, self._config, recording, self._times(index), for_people=self._for_people)
+        return report_options(self._options, self._config, recording, self._times(index), for_people=self._for_people)
 
     def _sample_filter(self, index: int) -> SampleFilter:
         """Return the sample filter of one recording."""
-        return sample_filter(self._asked, self._times(index))
+        return sample_filter(self._options, self._times(index))
 
     def _times(self, index: int) -> TimeRanges | None:
         """Return the part of --time for one recording; percentages apply to all."""
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        text = self._asked.time
+        text = self._options.time
         if ":" in text:
             parts = text.split(":")
             if len(parts) != len(self._paths):
@@ -180,7 +180,7 @@ class DiffRun:
         return ranges_of(text, self._recordings[index].times()) if text else None
 
     def _symbols(self, recording: Recording) -> SymbolOptions:
-        return symbol_options(self._asked, self._config, recording)
+        return symbol_options(self._options, self._config, recording)
 
     def _flame_graph(self, path: str) -> int:
         from perfpy.cli.line.output_files import write_bytes
@@ -191,15 +191,17 @@ class DiffRun:
             fail("--flamegraph requires two recordings")
         numbered = enumerate(self._recordings)
         stacks = [
-            recording.stacks(self._symbols(recording), sample_filter=self._options(index).sample_filter, timed=True, most_samples=MOST_ROWS)
+            recording.stacks(
+                self._symbols(recording), sample_filter=self._report_options(index).sample_filter, timed=True, most_samples=MOST_ROWS
+            )
             for index, recording in numbered
         ]
         for index, parts in enumerate(stacks):
             if not parts:
                 self._explain(index, always=True)
-        asked = self._asked
-        page = page_of_changes(self._recordings, stacks, ignore_comm=asked.ignore_comm, full_names=asked.full_names)
-        write_bytes(path, page.encode(errors="replace"), quiet=self._asked.quiet)
+        options = self._options
+        page = page_of_changes(self._recordings, stacks, ignore_comm=options.ignore_comm, full_names=options.full_names)
+        write_bytes(path, page.encode(errors="replace"), quiet=self._options.quiet)
         return 0
 
 

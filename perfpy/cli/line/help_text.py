@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfpy.cli.line.called import as_called, program
 from perfpy.cli.line.examples import EXAMPLES
+from perfpy.cli.line.program_name import program, use_program_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +47,11 @@ def as_click(name: str, help: str, options: Sequence[Option], usage: str) -> cli
 
 def help_about(name: str, words: Sequence[str], options: Sequence[Option], usage: str) -> str:
     """Return the text of -h WORD...: the options with one of the words in their spellings or help texts."""
-    chosen = [option for option in options if any(_is_about(option, word) for word in words)]
-    if not chosen:
-        return as_called(f"Usage: {program()} {name} {usage}\n\nno option matches {' or '.join(words)}; -h lists all options")
-    shown = as_click("", "", chosen, usage)
-    return as_called(shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120)))
+    matches = [option for option in options if any(_is_about(option, word) for word in words)]
+    if not matches:
+        return use_program_name(f"Usage: {program()} {name} {usage}\n\nno option matches {' or '.join(words)}; -h lists all options")
+    click_command = as_click("", "", matches, usage)
+    return use_program_name(click_command.get_help(click.Context(click_command, info_name=f"{program()} {name}", max_content_width=120)))
 
 
 def _is_about(option: Option, word: str) -> bool:
@@ -64,6 +64,6 @@ def _is_about(option: Option, word: str) -> bool:
 
 def help_text(name: str, help: str, options: Sequence[Option], usage: str) -> str:
     """Return the text of --help."""
-    shown = as_click(name, help, options, usage)
-    text = shown.get_help(click.Context(shown, info_name=f"{program()} {name}", max_content_width=120))
-    return as_called(text)
+    click_command = as_click(name, help, options, usage)
+    text = click_command.get_help(click.Context(click_command, info_name=f"{program()} {name}", max_content_width=120))
+    return use_program_name(text)

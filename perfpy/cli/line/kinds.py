@@ -55,7 +55,7 @@ class Kind(Generic[_T]):
     undone = False
     ends_line = False
 
-    def convert(self, text: str, shown: str) -> object:
+    def convert(self, text: str, typed: str) -> object:
         """Return the value of the text. shown is the option as typed, for the message of the UsageError."""
         if self.type is str:
             return text
@@ -63,9 +63,9 @@ class Kind(Generic[_T]):
             value = self.type(text)
         except ValueError as error:
             expected = _EXPECTED.get(self.type) or str(error)
-            raise UsageError(f"option {shown} expects {expected}, not '{text}'") from None
+            raise UsageError(f"option {typed} expects {expected}, not '{text}'") from None
         if self.type is int and abs(int(text)) > _LARGEST:
-            raise UsageError(f"option {shown}: {text} is too large; the largest number is {_LARGEST}")
+            raise UsageError(f"option {typed}: {text} is too large; the largest number is {_LARGEST}")
         return value
 
     def joined(self, before: Any, value: object) -> object:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXCEEDED: Final = 90
 
 
-def told(worse: Sequence[str]) -> int:
+def report_exceeded(worse: Sequence[str]) -> int:
     """Print each exceeded limit on stderr, and return the exit status: 0 if there are none."""
     for line in worse:
         print(one_line(line), file=sys.stderr)

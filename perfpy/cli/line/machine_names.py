@@ -29,31 +29,31 @@ class MachineNames:
     def _pmus(self) -> dict[int, str]:
         from perfpy.kernel.sysfs import Sysfs
 
-        found: dict[int, str] = {PerfType.RAW: _CORE_PMU}
+        names: dict[int, str] = {PerfType.RAW: _CORE_PMU}
         for pmu in Sysfs().pmus:
             if pmu.type is not None:
-                found[pmu.type] = pmu.name
-        return found
+                names[pmu.type] = pmu.name
+        return names
 
     @cached_property
     def _tracepoints(self) -> dict[int, str] | None:
         """Names by id, for the ids in the recording; None if tracefs is unreadable."""
         from perfpy.kernel.tracefs import Tracefs
 
-        wanted = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
-        found: dict[int, str] = {}
+        ids = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
+        names: dict[int, str] = {}
         tracefs = Tracefs()
         try:
             # Tracepoints with the recorded names come first: on the recorded machine these are all.
-            own = [point for point in (self._file.tracepoint(number) for number in wanted) if point]
-            for name in own:
-                found[tracefs.event_id(*name.split(":", 1)) or -1] = name
-            for system in tracefs.systems if not wanted <= found.keys() else ():
+            recorded_names = [point for point in (self._file.tracepoint(number) for number in ids) if point]
+            for name in recorded_names:
+                names[tracefs.event_id(*name.split(":", 1)) or -1] = name
+            for system in tracefs.systems if not ids <= names.keys() else ():
                 for event in tracefs.events(system):
-                    found[tracefs.event_id(system, event) or -1] = f"{system}:{event}"
+                    names[tracefs.event_id(system, event) or -1] = f"{system}:{event}"
         except KernelRefusedError:
             return None
-        return found
+        return names
 
     def pmu(self, type_number: int) -> str:
         """Return the PMU of this machine with this type; "" if there is none."""

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def are_read(*, quiet: bool, verbose: int) -> bool:
+def notes_are_read(*, quiet: bool, verbose: int) -> bool:
     """Whether a person reads notes: stderr is a terminal, or -v is given."""
     return not quiet and (verbose > 0 or sys.stderr.isatty())
 
 
-def tell(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None:
+def print_notes(notes: Iterable[str], *, quiet: bool = False, verbose: int = 0) -> None:
     """Print notes, if a person reads them."""
-    if not are_read(quiet=quiet, verbose=verbose):
+    if not notes_are_read(quiet=quiet, verbose=verbose):
         return
     sys.stdout.flush()
     for note in notes:

@@ -55,7 +55,7 @@ _CONDITIONS: Final = (
 )
 
 
-def why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> str:
+def explain_nothing_left(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> str:
     """Return the reason as one line."""
     if not recording.report(by="comm").samples:
         return f"{recording.path}: no samples in this recording; `perfpy evlist -v` shows its events"
@@ -63,20 +63,20 @@ def why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptio
     return f"{recording.path}: the filters leave no samples: {reasons}"
 
 
-def say_why_nothing(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> None:
+def print_nothing_left(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None = None) -> None:
     """Print the reason on stderr, also if it is no terminal."""
     sys.stdout.flush()
-    print(one_line(f"perfpy: {why_nothing(recording, chosen, symbols)}"), file=sys.stderr)
+    print(one_line(f"perfpy: {explain_nothing_left(recording, chosen, symbols)}"), file=sys.stderr)
 
 
 def _reasons(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions | None) -> Iterator[str]:
     for condition in _CONDITIONS:
-        wanted = getattr(chosen, condition.field)
-        if wanted is None or (condition.field == "symbols" and chosen.addresses):
+        values = getattr(chosen, condition.field)
+        if values is None or (condition.field == "symbols" and chosen.addresses):
             continue
-        known = _recorded(recording, condition, symbols)
-        if known and not set(wanted) & set(known):
-            yield _unmatched(condition, wanted, known)
+        recorded = _recorded(recording, condition, symbols)
+        if recorded and not set(values) & set(recorded):
+            yield _unmatched(condition, values, recorded)
     if chosen.symbol_part:
         yield from _without_part(chosen.symbol_part, _recorded(recording, _CONDITIONS[2], symbols))
     if chosen.times is not None and not _covers(recording, chosen.times):
@@ -96,19 +96,21 @@ def _recorded(recording: Recording, condition: _Condition, symbols: SymbolOption
     return list(dict.fromkeys(condition.value(row.texts[condition.key]) for row in sorted(rows, key=lambda row: -row.percent)))
 
 
-def _unmatched(condition: _Condition, wanted: Collection[Any], known: Sequence[Any]) -> str:
-    named = ", ".join(map(str, wanted))
-    if isinstance(known[0], str):
+def _unmatched(condition: _Condition, values: Collection[Any], recorded: Sequence[Any]) -> str:
+    named = ", ".join(map(str, values))
+    if isinstance(recorded[0], str):
         from perfpy.events.suggestions import nearest
 
-        near = list(dict.fromkeys(one for name in wanted for one in nearest(name, known)))
-        if near:
-            return f"{condition.option} {named}: no {condition.what} of this name; did you mean {', '.join(near[:_SHOWN])}?"
-    more = f" and {len(known) - _SHOWN:,} more" if len(known) > _SHOWN else ""
-    return f"{condition.option} {named}: no such {condition.what} in this recording; it has {', '.join(map(str, known[:_SHOWN]))}{more}"
+        similar = list(dict.fromkeys(name_ for name in values for name_ in nearest(name, recorded)))
+        if similar:
+            return f"{condition.option} {named}: no {condition.what} of this name; did you mean {', '.join(similar[:_SHOWN])}?"
+    others = f" and {len(recorded) - _SHOWN:,} more" if len(recorded) > _SHOWN else ""
+    return (
+        f"{condition.option} {named}: no such {condition.what} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
+    )
 
 
-def _without_part(part: str, known: Sequence[str]) -> Iterator[str]:
-    if any(part in name for name in known):
+def _without_part(part: str, names: Sequence[str]) -> Iterator[str]:
+    if any(part in name for name in names):
         return
     yield f"no function name contains '{part}'" + input_hint(part)

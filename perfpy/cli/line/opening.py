@@ -50,7 +50,7 @@ class OpenRecording:
         self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
         self._recording.data.watch_cuts()
         if self._verbose and not self._quiet:
-            _say_build_ids(self._recording)
+            _print_build_ids(self._recording)
         return self._recording
 
     def __exit__(self, *error: object) -> None:
@@ -68,7 +68,7 @@ def without_idle_threads() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def _say_build_ids(recording: Recording) -> None:
+def _print_build_ids(recording: Recording) -> None:
     """Print the file's build-ids and PMU capabilities in perf's words, because people paste them into bug reports."""
     features = recording.data.features
     for entry in features.get("build_id", ()):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import ClassVar, Final, Generic, NoReturn, Self, TypeVar
 
     from perfpy.cli.line.kinds import Kind
-    from perfpy.cli.line.parser import Given
+    from perfpy.cli.line.parser import Occurrence
 
     _T = TypeVar("_T")
     _O = TypeVar("_O", bound="CommandOptions")
@@ -125,11 +125,11 @@ class CommandOptions:
 
     def __init_subclass__(cls, *, lacks: Mapping[str, str] = _NOTHING) -> None:
         own = vars(cls)
-        cls._options = {name: found for base in cls.__bases__ for name, found in getattr(base, "_options", {}).items()}
-        cls._options.update({name: found for name, found in own.items() if isinstance(found, Option)})
+        cls._options = {name: declared for base in cls.__bases__ for name, declared in getattr(base, "_options", {}).items()}
+        cls._options.update({name: declared for name, declared in own.items() if isinstance(declared, Option)})
         cls._options.update({spelt: Option(spelt, Lacking(reason)) for spelt, reason in lacks.items()})
-        cls._arguments = {name: found for base in cls.__bases__ for name, found in getattr(base, "_arguments", {}).items()}
-        cls._arguments.update({name: found for name, found in own.items() if isinstance(found, Argument)})
+        cls._arguments = {name: declared for base in cls.__bases__ for name, declared in getattr(base, "_arguments", {}).items()}
+        cls._arguments.update({name: declared for name, declared in own.items() if isinstance(declared, Argument)})
 
     def __init__(self, **values: object) -> None:
         """Set the fields to these values, and the others to their defaults."""
@@ -161,24 +161,24 @@ class CommandOptions:
     @classmethod
     def read(cls, parser: Parser) -> Self:
         """Return an instance with a parser's values. Raises UsageError for excess words."""
-        left = list(parser.words)
-        words = {name: argument.taken_from(left) for name, argument in cls._arguments.items()}
-        if left:
+        words_left = list(parser.words)
+        words = {name: argument.taken_from(words_left) for name, argument in cls._arguments.items()}
+        if words_left:
             from perfpy.cli.line.opening import input_hint  # Only for wrong command lines, where time does not matter.
 
-            raise UsageError(f"unexpected argument '{left[0]}'" + (input_hint(left[0]) if "input" in cls._options else ""))
+            raise UsageError(f"unexpected argument '{words_left[0]}'" + (input_hint(words_left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _given=tuple(parser.given))
 
     def replaced(self, **changes: object) -> Self:
         """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
 
-    def in_order(self, *names: str) -> list[Given]:
+    def in_order(self, *names: str) -> list[Occurrence]:
         """Return the occurrences of these options, in the order of the line. Raises KeyError for an unknown field."""
-        wanted = {self._options[name].name for name in names}
-        return [given for given in self._given if given.name in wanted]
+        parameters = {self._options[name].name for name in names}
+        return [given for given in self._given if given.name in parameters]
 
-    _given: tuple[Given, ...]
+    _given: tuple[Occurrence, ...]
 
 
 _HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits with 129.
@@ -229,8 +229,8 @@ class PerfCommand(Generic[_O]):
     def run(self, name: str, args: Sequence[str]) -> int:
         """Read the arguments, call the function, and return the exit status. name is the command's name in its help."""
         parser = self.parser(args)
-        for asked, status in _HELP_STATUS.items():
-            if parser.values.pop(asked, False):
+        for field, status in _HELP_STATUS.items():
+            if parser.values.pop(field, False):
                 _page(name)
                 print(self.help_text(name, args[args.index("-h") + 1 :] if "-h" in args else ()))
                 return status

@@ -60,10 +60,10 @@ def _spare_recording(path: str) -> None:
     """Raise OutputFailedError if the path is a recording: in `--json perf.data` the file was meant as input."""
     try:
         with open_regular(path) as file:
-            begins = file.read(len(_RECORDING))
+            magic = file.read(len(_RECORDING))
     except OSError:  # missing, or no regular file
         return
-    if begins == _RECORDING:
+    if magic == _RECORDING:
         raise OutputFailedError(path, "this file is a recording", remedy=f"choose another output file; to read this one, use -i {path}")
 
 
@@ -90,20 +90,20 @@ def whole_file(path: str, mode: int = 0o666) -> Iterator[str]:
 def _create(unfinished: str, real: str, mode: int) -> bool:
     """Create the file that will replace `real`; return False if `real` has to be written in place."""
     try:
-        there = os.stat(real)
+        existing = os.stat(real)
     except OSError:
-        there = None
-    if there and (not stat.S_ISREG(there.st_mode) or there.st_nlink > 1 or not os.access(real, os.W_OK)):
+        existing = None
+    if existing and (not stat.S_ISREG(existing.st_mode) or existing.st_nlink > 1 or not os.access(real, os.W_OK)):
         return False
     try:
         fd = os.open(unfinished, _NEW, mode)
     except OSError:  # Writing in place may work, or reports the reason.
         return False
     try:
-        if there:
-            if (there.st_uid, there.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(fd, there.st_uid, there.st_gid)
-            os.fchmod(fd, stat.S_IMODE(there.st_mode))
+        if existing:
+            if (existing.st_uid, existing.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, existing.st_uid, existing.st_gid)
+            os.fchmod(fd, stat.S_IMODE(existing.st_mode))
     except OSError:  # The file belongs to another user, and only writing is permitted.
         os.unlink(unfinished)
         return False

@@ -88,9 +88,9 @@ class PagedScreen(_OnTerminal):
     def _count(self, data: bytes) -> None:
         """Add the screen rows of the text."""
         text = without_colours(data.decode(errors="replace"))
-        first, *more = text.split("\n")
+        first, *others = text.split("\n")
         length = self._column + len(first)
-        for line in more:
+        for line in others:
             self._rows += max(-(-length // self._columns), 1)
             length = len(line)
         self._column = length
@@ -112,15 +112,15 @@ class PagedScreen(_OnTerminal):
             raise KeyboardInterrupt
 
     def _release(self) -> None:
-        held, self._held = b"".join(self._held), []
-        self._show(held)
+        text, self._held = b"".join(self._held), []
+        self._show(text)
 
     def _show(self, data: bytes) -> None:
         pipe = self._pager and self._pager.stdin
         descriptor = pipe.fileno() if pipe and not pipe.closed else self._descriptor
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining) :]
 
     def finish(self) -> None:
         """Show the text still held, or wait until the person leaves the pager."""
@@ -161,12 +161,12 @@ def _command(name: str) -> str:
     """Return the pager's command line; "" for none."""
     from perfpy.cli.line.perfconfig import load
 
-    asked = load().get(f"pager.{name}", "yes")
-    if asked.lower() in _NO:
+    setting = load().get(f"pager.{name}", "yes")
+    if setting.lower() in _NO:
         return ""
-    wanted = [] if asked.lower() in _YES else [asked]
-    wanted += [os.environ[variable] for variable in ("PERF_PAGER", "PAGER") if variable in os.environ]
-    return next(_runnable([*wanted, *_USUAL]), "")
+    commands = [] if setting.lower() in _YES else [setting]
+    commands += [os.environ[variable] for variable in ("PERF_PAGER", "PAGER") if variable in os.environ]
+    return next(_runnable([*commands, *_USUAL]), "")
 
 
 def _runnable(commands: list[str]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Parse a command line by the option conventions of perf's commands, as observed from outside.
 
-    --event=X --event X -eX -e X    a required value, attached or the next argument
-    -gcaller  -g                    an optional value: always attached
-    -agF99                          bundled flags; a value may end the bundle
-    --rep 3                         unique prefixes of long options
-    --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
-    record -a ls -l                 options end at the workload's first word
-    --                              ends the options anywhere
+--event=X --event X -eX -e X    a required value, attached or the next argument
+-gcaller  -g                    an optional value: always attached
+-agF99                          bundled flags; a value may end the bundle
+--rep 3                         unique prefixes of long options
+--no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
+record -a ls -l                 options end at the workload's first word
+--                              ends the options anywhere
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Option:
         return f"{names}[{separator}{self.metavar}]"
 
 
-class Given:
+class Occurrence:
     """One occurrence of an option: its field's name and the text; True for a flag, None if negated."""
 
     __slots__ = ("name", "value")
@@ -102,7 +102,7 @@ class Parser:
         self._spellings = _long_spellings(options)
         self.values: dict[str, Any] = {}
         self.words: list[str] = []
-        self.given: list[Given] = []
+        self.given: list[Occurrence] = []
 
     def parse(self, args: Sequence[str]) -> None:
         """Parse all arguments. Raises UsageError for the first wrong one."""
@@ -124,35 +124,35 @@ class Parser:
     def _long(self, text: str, waiting: list[str]) -> None:
         word, equals, attached = text.partition("=")
         option, negated = self._find(word)
-        shown = f"--{word}"
+        typed = f"--{word}"
         if not (negated and option.kind.undone):
-            _refuse_lacking(option, shown)
+            _refuse_lacking(option, typed)
         if negated and not option.negatable:
-            raise UsageError(f"option {shown} cannot be negated")
+            raise UsageError(f"option {typed} cannot be negated")
         if equals and (negated or not option.kind.wants_value):
-            raise UsageError(f"option {shown} takes no value")
+            raise UsageError(f"option {typed} takes no value")
         if negated:
             self._negate(option)
         elif equals:
-            self._give(option, shown, attached, waiting)
+            self._give(option, typed, attached, waiting)
         else:
-            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
+            self._give(option, typed, self._value_apart(option, typed, waiting), waiting)
 
     def _bundle(self, letters: str, waiting: list[str]) -> None:
         while letters:
             letter, letters = letters[0], letters[1:]
             option = self._letters.get(letter)
-            shown = f"-{letter}"
+            typed = f"-{letter}"
             if option is None:
-                raise UsageError(f"unknown option {shown}; -h lists the options")
-            _refuse_lacking(option, shown)
+                raise UsageError(f"unknown option {typed}; -h lists the options")
+            _refuse_lacking(option, typed)
             if option.kind.wants_value and letters:
-                self._give(option, shown, letters, waiting)
+                self._give(option, typed, letters, waiting)
                 return
-            self._give(option, shown, self._value_apart(option, shown, waiting), waiting)
+            self._give(option, typed, self._value_apart(option, typed, waiting), waiting)
 
     @staticmethod
-    def _value_apart(option: Option, shown: str, waiting: list[str]) -> Any:
+    def _value_apart(option: Option, typed: str, waiting: list[str]) -> Any:
         """Return the value of an option that has none attached."""
         if not option.kind.wants_value:
             return True
@@ -160,20 +160,20 @@ class Parser:
             follows = option.kind.takes_word and waiting and not waiting[-1].startswith("-")
             return waiting.pop() if follows else option.kind.bare
         if not waiting:
-            raise UsageError(f"option {shown} requires a value {option.metavar}")
+            raise UsageError(f"option {typed} requires a value {option.metavar}")
         return waiting.pop()
 
-    def _give(self, option: Option, shown: str, text: Any, waiting: list[str]) -> None:
-        value = option.kind.convert(text, shown) if option.kind.wants_value else True
+    def _give(self, option: Option, typed: str, text: Any, waiting: list[str]) -> None:
+        value = option.kind.convert(text, typed) if option.kind.wants_value else True
         self.values[option.name] = option.kind.joined(self.values.get(option.name), value)
-        self.given.append(Given(option.name, text))
+        self.given.append(Occurrence(option.name, text))
         if option.kind.ends_line:
             waiting.clear()
 
     def _negate(self, option: Option) -> None:
         """Apply `--no-X`: drop earlier occurrences, and set the kind's `negated` value or the default."""
         self.given = [given for given in self.given if given.name != option.name]
-        self.given.append(Given(option.name, None))
+        self.given.append(Occurrence(option.name, None))
         if option.kind.negated is not None:
             self.values[option.name] = option.kind.negated
         else:
@@ -183,14 +183,14 @@ class Parser:
         exact = self._spellings.get(word)
         if exact:
             return exact
-        near = {spelling: found for spelling, found in self._spellings.items() if spelling.startswith(word)}
-        near = {spelling: found for spelling, found in near.items() if spelling.removeprefix("no-") not in _NOT_OF_PERF} or near
-        if len({(id(option), negated) for option, negated in near.values()}) == 1:
-            return next(iter(near.values()))
-        if near:
-            positive = [spelling for spelling, (_, negated) in near.items() if not negated]
-            shown = [f"--{spelling}" for spelling in (positive or near)]
-            raise UsageError(f"option --{word} is ambiguous: it may be {_listed(shown)}")
+        matches = {spelling: entry for spelling, entry in self._spellings.items() if spelling.startswith(word)}
+        matches = {spelling: entry for spelling, entry in matches.items() if spelling.removeprefix("no-") not in _NOT_OF_PERF} or matches
+        if len({(id(option), negated) for option, negated in matches.values()}) == 1:
+            return next(iter(matches.values()))
+        if matches:
+            positive = [spelling for spelling, (_, negated) in matches.items() if not negated]
+            typed = [f"--{spelling}" for spelling in (positive or matches)]
+            raise UsageError(f"option --{word} is ambiguous: it may be {_listed(typed)}")
         raise UsageError(f"unknown option --{word}{self._suggestion(word)}")
 
     def _suggestion(self, word: str) -> str:
@@ -201,9 +201,9 @@ class Parser:
         return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
 
 
-def _refuse_lacking(option: Option, shown: str) -> None:
+def _refuse_lacking(option: Option, typed: str) -> None:
     if option.kind.lacking:
-        raise UsageError(f"perfpy does not have perf's option {shown}: {option.kind.lacking}")
+        raise UsageError(f"perfpy does not have perf's option {typed}: {option.kind.lacking}")
 
 
 def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
@@ -217,5 +217,5 @@ def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = list(names[:6]) + (["..."] if len(names) > 6 else [])
-    return ", ".join(shown[:-1]) + " or " + shown[-1] if len(shown) > 1 else shown[0]
+    typed = list(names[:6]) + (["..."] if len(names) > 6 else [])
+    return ", ".join(typed[:-1]) + " or " + typed[-1] if len(typed) > 1 else typed[0]

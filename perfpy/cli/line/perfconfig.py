@@ -61,9 +61,9 @@ class Config(dict[str, str]):
 
 def files(environ: Mapping[str, str]) -> list[str]:
     """Return the configuration files to read, in order."""
-    own = environ.get("PERF_CONFIG")
-    if own:
-        return [own]
+    named = environ.get("PERF_CONFIG")
+    if named:
+        return [named]
     names = []
     if environ.get("PERF_CONFIG_NOSYSTEM", "") in ("", "0"):
         names.append(SYSTEM_FILE)
@@ -172,24 +172,24 @@ def _section(line: str, name: str, number: int) -> tuple[str, str]:
 def _value(text: str, name: str, number: int) -> str:
     """Return a value without its quotes, escapes and comment."""
     out: list[str] = []
-    quoted, keep = False, 0
+    quoted, length = False, 0
     chars = iter(text.strip())
     for char in chars:
         if char in "#;" and not quoted:
             break
         if char == '"':
             quoted = not quoted
-            keep = len(out)
+            length = len(out)
         elif char == "\\":
             escaped = _ESCAPES.get(next(chars, ""))
             if escaped is None:
                 raise _bad(name, number)
             out.append(escaped)
-            keep = len(out)
+            length = len(out)
         else:
             out.append(char)
             if quoted or not char.isspace():
-                keep = len(out)
+                length = len(out)
     if quoted:
         raise _bad(name, number)
-    return "".join(out[:keep])
+    return "".join(out[:length])

@@ -26,7 +26,7 @@ class ScreenConsole(Console):
         super().__init__(file=file, markup=False, highlight=False, emoji=False, no_color=not colour, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """Let the exception through. Leaving the pager ends the command like the reader of a pipe, see perfpy.cli; rich would exit with 1."""
+        """Let the exception through: leaving the pager ends the command as for pipes (see perfpy.cli); rich would exit with 1."""
         raise  # noqa: PLE0704  # rich calls it in an exception handler
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

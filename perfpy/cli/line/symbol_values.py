@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def symbol_options_of(
-    asked: SymbolFileOptions,
+    options: SymbolFileOptions,
     config: Config,
     recording: Recording,
     *,
@@ -31,21 +31,21 @@ def symbol_options_of(
     """
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
-    _require_readable("kallsyms", asked.kallsyms)
-    _require_readable("vmlinux", asked.vmlinux)
+    _require_readable("kallsyms", options.kallsyms)
+    _require_readable("vmlinux", options.vmlinux)
     urls = config.get("debuginfod.urls") or config.get("buildid-cache.debuginfod") or ""
     if urls and "DEBUGINFOD_URLS" not in os.environ:
         os.environ["DEBUGINFOD_URLS"] = urls
     return SymbolOptions(
-        symfs=asked.symfs,
-        kallsyms=asked.kallsyms,
-        vmlinux=asked.vmlinux,
+        symfs=options.symfs,
+        kallsyms=options.kallsyms,
+        vmlinux=options.vmlinux,
         ignore_vmlinux=ignore_vmlinux,
-        demangle=asked.demangle,
-        demangle_kernel=asked.demangle_kernel,
-        fold_interpreters=bool(asked.fold_interpreters),
+        demangle=options.demangle,
+        demangle_kernel=options.demangle_kernel,
+        fold_interpreters=bool(options.fold_interpreters),
         force=force,
-        buildid_dir=config.build_id_folder if not asked.symfs else "",
+        buildid_dir=config.build_id_folder if not options.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
         inline=inline or Inline.ALL,

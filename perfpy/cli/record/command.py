@@ -33,7 +33,7 @@ from perfpy.capture.record_options import (
     TargetOptions,
     compression_of_unwound,
 )
-from perfpy.cli.line.notes import are_read, tell
+from perfpy.cli.line.notes import notes_are_read, print_notes
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
@@ -58,13 +58,13 @@ def run(options: RecordCommandOptions) -> int:
         return 129  # perf's status
     if options.vmlinux and not os.path.exists(options.vmlinux):
         fail(f"--vmlinux {options.vmlinux}: no such file")
-    wanted = record_options(options, load())
+    library_options = record_options(options, load())
     from perfpy.capture.session.recorder import Recorder  # --help does not need the kernel
 
     if not (options.workload or any((options.pid, options.tid, options.uid, options.cpu, options.all_cpus))):
-        tell(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
+        print_notes(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
-    recorder = Recorder(options.workload, events, filters, wanted, describe=_describe)
+    recorder = Recorder(options.workload, events, filters, library_options, describe=_describe)
     if options.dry_run:
         recorder.prepare()
         return 0
@@ -99,7 +99,7 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         verbose=options.verbose,
         quiet=options.quiet,
-        notes=are_read(quiet=options.quiet, verbose=options.verbose),
+        notes=notes_are_read(quiet=options.quiet, verbose=options.verbose),
     )
 
 
@@ -220,7 +220,9 @@ def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | Non
     if options.call_graph is not None:
         return parse_callchain(options.call_graph)
     configured = config.get("call-graph.record-mode", config.get("record.call-graph", ""))
-    if not (options.callchains or options.unwind) or (options.jit and (options.unwind or not configured)):  # --jit chooses by the programs that run
+    if not (options.callchains or options.unwind) or (
+        options.jit and (options.unwind or not configured)
+    ):  # --jit chooses by the programs that run
         return None
     mode = "dwarf" if options.unwind else configured or "fp"
     size = int(config.number("call-graph.dump-size", 0)) if mode == "dwarf" else 0

@@ -42,20 +42,20 @@ def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
     try:
         with Recording(path) as recording:
             before = recording.data.kept_files
-            kept = {name: data for name in before if (data := before.get(name))} if before else {}
-            room, files = _MOST, dict[str, bytes]()
+            stored = {name: data for name in before if (data := before.get(name))} if before else {}
+            free, files = _MOST, dict[str, bytes]()
             for name, data in _files(_hit(recording), whole=what == BINARIES):
-                room -= len(data)
-                if room >= 0:
+                free -= len(data)
+                if free >= 0:
                     files[name] = data
-            section = encode(kept | files, NATIVE_ENDIAN)
+            section = encode(stored | files, NATIVE_ENDIAN)
             append_section(recording.data.path, recording.data, section)
     except (PerfError, OSError) as error:
         tell(f"warning: --self-contained: {error}; the recording is unchanged")
         return
     size = len(section) / (1 << 20)
     tell(f"[ perf record: --self-contained stored the {what} of {len(files)} files ({size:.3f} MB) ]")
-    if room < 0:
+    if free < 0:
         tell("warning: --self-contained: only the first 1 GB of files is stored")
 
 
@@ -81,11 +81,11 @@ def _files(dsos: list[Dso], *, whole: bool) -> Iterator[tuple[str, bytes]]:
         if dso.kind is DsoKind.VDSO:
             yield dso.name, build_id_notes.vdso_image()
         elif dso.kind is DsoKind.FILE:
-            found = debug_files.find(dso, options)
-            if found.runtime:
-                yield dso.name, _contents(found.runtime, whole=whole)
-            if found.symbols and found.symbols is not found.runtime:
-                yield f"{DEBUG_FILE}{dso.name}", _contents(found.symbols, whole=whole)
+            sources = debug_files.find(dso, options)
+            if sources.runtime:
+                yield dso.name, _contents(sources.runtime, whole=whole)
+            if sources.symbols and sources.symbols is not sources.runtime:
+                yield f"{DEBUG_FILE}{dso.name}", _contents(sources.symbols, whole=whole)
 
 
 def _contents(file: ElfFile, *, whole: bool) -> bytes:

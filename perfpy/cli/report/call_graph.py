@@ -41,19 +41,19 @@ def call_graph_words() -> list[str]:
     return [word for word, _ in _WORDS]
 
 
-def call_graph(asked: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
+def call_graph(options: ReportCommandOptions, *, children: bool, config: Config) -> CallGraph:
     """Return how callchains are shown, by --call-graph, the configuration, -G, --children, and the limit for rows.
 
     The limit for rows also applies to callchains; the last one of it and a limit in --call-graph wins.
     """
-    limit = asked.percent_limit
-    chosen = _configured(config) | _parts(asked.call_graph or "")
+    limit = options.percent_limit
+    chosen = _configured(config) | _parts(options.call_graph or "")
     if limit is None:
         chosen.setdefault("percent", _configured_limit(config))
-    elif "percent" not in chosen or asked.gives_row_limit_last:
+    elif "percent" not in chosen or options.gives_row_limit_last:
         chosen["percent"] = limit
     chosen.pop("branches", "")  # Counts of branches within callchains are not supported; perf shows none without branch records.
-    if asked.inverted or (children and "order" not in chosen):
+    if options.inverted or (children and "order" not in chosen):
         chosen["order"] = "caller"
     return CallGraph(**chosen)
 
@@ -94,10 +94,10 @@ def _configured_limit(config: Config) -> float:
 
 
 def _word(text: str, part: str) -> str:
-    found = next((word for word, kind in _WORDS if kind == part and word.startswith(text)), None)
-    if found is None:
+    match = next((word for word, kind in _WORDS if kind == part and word.startswith(text)), None)
+    if match is None:
         fail(f"configuration: unknown {part} {text!r} of call graphs")
-    return found
+    return match
 
 
 def _number(token: str, kind: type[int] | type[float]) -> float:

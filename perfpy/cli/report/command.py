@@ -17,69 +17,69 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
 
 
-def run(asked: ReportCommandOptions) -> int:
+def run(options: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
     from perfpy.cli.line.opening import open_recording
 
-    _refuse_contradictions(asked)
-    _refuse_file_as_name(asked)
-    if _names_several(asked):
+    _refuse_contradictions(options)
+    _refuse_file_as_name(options)
+    if _names_several(options):
         from perfpy.cli.report.many import report_many
 
-        return report_many(asked)
-    with open_recording(asked.input, force=asked.force, quiet=asked.quiet, verbose=asked.verbose) as recording:
-        if (asked.header or asked.header_only) and not asked.dump_raw_trace:
-            _show_header(recording, asked)
-            if asked.header_only:
+        return report_many(options)
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+        if (options.header or options.header_only) and not options.dump_raw_trace:
+            _show_header(recording, options)
+            if options.header_only:
                 return 0
         # everything below needs numpy
         from perfpy.cli.report.run import ReportRun
 
-        return ReportRun(recording, asked).show()
+        return ReportRun(recording, options).show()
 
 
-def _names_several(asked: ReportCommandOptions) -> bool:
+def _names_several(options: ReportCommandOptions) -> bool:
     """Whether -i names several recordings (repeated, a pattern, a folder, a URL), or a cluster reads them."""
-    is_url = "://" in asked.input and not os.path.exists(asked.input)
-    if len(asked.in_order("input")) > 1 or is_url or asked.cluster:
+    is_url = "://" in options.input and not os.path.exists(options.input)
+    if len(options.in_order("input")) > 1 or is_url or options.cluster:
         return True
-    if not os.path.isfile(asked.input) and len(recordings_in(asked.input)) > 1:
+    if not os.path.isfile(options.input) and len(recordings_in(options.input)) > 1:
         return True
-    is_pattern = any(letter in asked.input for letter in "*?[") and not os.path.exists(asked.input)
-    return is_pattern or (os.path.isdir(asked.input) and any(name.endswith(".data") for name in os.listdir(asked.input)))
+    is_pattern = any(letter in options.input for letter in "*?[") and not os.path.exists(options.input)
+    return is_pattern or (os.path.isdir(options.input) and any(name.endswith(".data") for name in os.listdir(options.input)))
 
 
-def _refuse_contradictions(asked: ReportCommandOptions) -> None:
-    if asked.stats and (asked.tasks or asked.mmaps):
+def _refuse_contradictions(options: ReportCommandOptions) -> None:
+    if options.stats and (options.tasks or options.mmaps):
         fail("--stats excludes --tasks and --mmaps")
-    if asked.hierarchy and asked.fields:
+    if options.hierarchy and options.fields:
         fail("--hierarchy excludes --fields")
-    if asked.prefix_strip and not asked.prefix:
+    if options.prefix_strip and not options.prefix:
         raise PerfError("--prefix-strip requires --prefix")
-    if asked.call_graph:
+    if options.call_graph:
         from perfpy.cli.line.opening import without_idle_threads
 
         without_idle_threads()
         from perfpy.cli.report.call_graph import check  # loads numpy
 
-        check(asked.call_graph)  # before any output
-    if asked.field_separator == ".":
+        check(options.call_graph)  # before any output
+    if options.field_separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
 
 
-def _refuse_file_as_name(asked: ReportCommandOptions) -> None:
+def _refuse_file_as_name(options: ReportCommandOptions) -> None:
     """Raise PerfError if a word names a file and there is no perf.data. As in perf, words are parts of functions' names."""
     from perfpy.cli.line.opening import default_input, input_hint
 
-    hint = input_hint(asked.part) if asked.part and not asked.input else ""
+    hint = input_hint(options.part) if options.part and not options.input else ""
     if hint and not os.path.exists(default_input()):
-        raise PerfError(f"{default_input()} does not exist, and '{asked.part}' is taken for a part of function names{hint}")
+        raise PerfError(f"{default_input()} does not exist, and '{options.part}' is taken for a part of function names{hint}")
 
 
-def _show_header(recording: Recording, asked: ReportCommandOptions) -> None:
+def _show_header(recording: Recording, options: ReportCommandOptions) -> None:
     from perfpy.cli.line.header import print_header
 
-    print_header(recording, full=asked.show_info)
+    print_header(recording, full=options.show_info)
 
 
 command = PerfCommand(ReportCommandOptions, run)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.cli.line.notes import tell
+from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.output_files import write_bytes
 from perfpy.unwind.truncated_stacks import note
@@ -29,38 +29,38 @@ BY_FUNCTION: Final = ("flamegraph", "folded")
 _NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
 
 
-def write_exports(recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
+def write_exports(recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that the options select."""
-    refuse_what_stacks_have_not(asked)
-    made = _WantedStacks(recording, asked, sample_filter, symbols)
+    refuse_row_options(options)
+    export_stacks = _ExportStacks(recording, options, sample_filter, symbols)
     makers: dict[str, Callable[[], bytes]] = {
-        "flamegraph": lambda: page(recording, made.whole, sample_filter, symbols, source=asked.source).encode(errors="replace"),
-        "speedscope": lambda: _speedscope(recording, made.with_sites),
-        "firefox": lambda: _firefox(recording, made.with_sites, symbols),
-        "pprof": lambda: _pprof(recording, made.with_sites),
+        "flamegraph": lambda: page(recording, export_stacks.whole, sample_filter, symbols, source=options.source).encode(errors="replace"),
+        "speedscope": lambda: _speedscope(recording, export_stacks.with_sites),
+        "firefox": lambda: _firefox(recording, export_stacks.with_sites, symbols),
+        "pprof": lambda: _pprof(recording, export_stacks.with_sites),
     }
     stacks: Sequence[Stacks] = ()
-    for name, path in asked.exports.items():
-        stacks = made.whole if name in BY_FUNCTION else made.with_sites
+    for name, path in options.exports.items():
+        stacks = export_stacks.whole if name in BY_FUNCTION else export_stacks.with_sites
         if not stacks:
-            from perfpy.cli.line.nothing_left import say_why_nothing  # few reports are empty
+            from perfpy.cli.line.nothing_left import print_nothing_left  # few reports are empty
 
-            if not asked.quiet:
-                say_why_nothing(recording, sample_filter, symbols)
+            if not options.quiet:
+                print_nothing_left(recording, sample_filter, symbols)
             return
         if name == "folded":
-            write_folded(stacks, path, quiet=asked.quiet)
+            write_folded(stacks, path, quiet=options.quiet)
         else:
-            write_bytes(path, makers[name](), quiet=asked.quiet)
-    tell(note(stacks[0].truncated), quiet=asked.quiet, verbose=asked.verbose)
+            write_bytes(path, makers[name](), quiet=options.quiet)
+    print_notes(note(stacks[0].truncated), quiet=options.quiet, verbose=options.verbose)
 
 
-class _WantedStacks:
+class _ExportStacks:
     """The stacks of a recording, read once for each kind of stacks that the formats need."""
 
-    def __init__(self, recording: Recording, asked: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
+    def __init__(self, recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
         self._recording = recording
-        self._asked = asked
+        self._options = options
         self._filter = sample_filter
         self._symbols = symbols
 
@@ -69,36 +69,41 @@ class _WantedStacks:
         """Stacks of functions, with single samples for the page."""
         from perfpy.views.page.profile_data import MOST_ROWS
 
-        wanted = self._asked
-        timed, latency = wanted.flamegraph is not None, wanted.latency
+        options = self._options
+        timed, latency = options.flamegraph is not None, options.latency
         return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, most_samples=MOST_ROWS, latency=latency, jobs=wanted.jobs
+            self._symbols, sample_filter=self._filter, timed=timed, most_samples=MOST_ROWS, latency=latency, jobs=options.jobs
         )
 
     @cached_property
     def with_sites(self) -> list[Stacks]:
         """Stacks with addresses and lines, with single samples if a format needs them."""
-        wanted, timed = self._asked, self._asked.firefox is not None
+        options, timed = self._options, self._options.firefox is not None
         return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, latency=wanted.latency, sites=True, payloads=timed, jobs=wanted.jobs
+            self._symbols, sample_filter=self._filter, timed=timed, latency=options.latency, sites=True, payloads=timed, jobs=options.jobs
         )
 
 
-def refuse_what_stacks_have_not(asked: ReportCommandOptions) -> None:
+def refuse_row_options(options: ReportCommandOptions) -> None:
     """Raise UsageError for options about rows, which exports do not have."""
-    tables = {"--sort": asked.sort, "--fields": asked.fields, "--hierarchy": asked.hierarchy, "--percent-limit": asked.percent_limit}
-    rows = {
-        "--parent": asked.parent,
-        "--exclude-other": asked.exclude_other,
-        "--ignore-callees": asked.ignore_callees,
-        "--hide-unresolved": asked.hide_unresolved,
-        "--branch-stack": asked.branch_stack,
-        "--mem-mode": asked.mem_mode,
+    tables = {
+        "--sort": options.sort,
+        "--fields": options.fields,
+        "--hierarchy": options.hierarchy,
+        "--percent-limit": options.percent_limit,
     }
-    lost = rows if asked.json is not None else tables | rows
-    given = [spelling for spelling, value in lost.items() if value]
-    if given:
-        fail(f"flame graphs and other exports have no rows; drop {', '.join(given)}")
+    rows = {
+        "--parent": options.parent,
+        "--exclude-other": options.exclude_other,
+        "--ignore-callees": options.ignore_callees,
+        "--hide-unresolved": options.hide_unresolved,
+        "--branch-stack": options.branch_stack,
+        "--mem-mode": options.mem_mode,
+    }
+    row_options = rows if options.json is not None else tables | rows
+    excluded = [spelling for spelling, value in row_options.items() if value]
+    if excluded:
+        fail(f"flame graphs and other exports have no rows; drop {', '.join(excluded)}")
 
 
 def page(recording: Recording, stacks: Sequence[Stacks], sample_filter: SampleFilter, symbols: SymbolOptions, *, source: bool) -> str:
@@ -127,8 +132,8 @@ def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
         for part in others:
             named.setdefault(_beside(path, part.event), part)
     elif others:
-        more = ", ".join(part.event for part in others)
-        tell([f"writing the stacks of {first.event} only; select other events with --event: {more}"], quiet=quiet)
+        names = ", ".join(part.event for part in others)
+        print_notes([f"writing the stacks of {first.event} only; select other events with --event: {names}"], quiet=quiet)
     for file, part in named.items():
         write_bytes(file, "".join(f"{line}\n" for line in folded(part)).encode(errors="surrogateescape"), quiet=quiet)
 
@@ -148,10 +153,10 @@ def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
 def _firefox(recording: Recording, stacks: Sequence[Stacks], symbols: SymbolOptions) -> bytes:
     from perfpy.views.stacks.firefox import Heading, firefox
 
-    said = recording.header
-    system = " ".join(str(said[name]) for name in ("osrelease", "arch") if said.get(name))
-    count = said.get("nrcpus")
-    heading = Heading(recording.title, _started(recording) / 1e9, system, str(said.get("cpudesc") or ""), count.online if count else 0)
+    header = recording.header
+    system = " ".join(str(header[name]) for name in ("osrelease", "arch") if header.get(name))
+    count = header.get("nrcpus")
+    heading = Heading(recording.title, _started(recording) / 1e9, system, str(header.get("cpudesc") or ""), count.online if count else 0)
     words = recording.payload_texts(symbols) if any(part.tracepoint for part in stacks) else None
     return firefox(stacks, heading, words).encode(errors="replace")
 
@@ -160,13 +165,13 @@ def _pprof(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     from perfpy.views.stacks.pprof import Metadata, pprof
 
     times = recording.times()
-    said = Metadata(
+    metadata = Metadata(
         start=_started(recording),
         duration=max(times.last - times.first, 0),
         period=_period(recording.events[0].attr),
         comments=[recording.title, ", ".join(recording.environment)],
     )
-    return pprof(stacks, said)
+    return pprof(stacks, metadata)
 
 
 def _started(recording: Recording) -> int:

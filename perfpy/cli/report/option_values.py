@@ -38,8 +38,8 @@ def configured_percentage(config: Config) -> str:
 
 def words(text: str) -> tuple[str, ...] | None:
     """Return a list of names, None if there is none; file://PATH means the lines of a file."""
-    found = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
-    return tuple(chain.from_iterable(found)) or None
+    names = (_lines(name[len(_FILE) :]) if name.startswith(_FILE) else [name] for name in text.split(",") if name)
+    return tuple(chain.from_iterable(names)) or None
 
 
 def _lines(path: str) -> list[str]:
@@ -74,19 +74,19 @@ def ranges(text: str, option: str) -> tuple[int, ...] | None:
         fail(f"{option} {text!r}: {error}")
 
 
-def sample_filter(asked: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
+def sample_filter(options: ReportCommandOptions, times: TimeRanges | None, switch: EventSwitch | None) -> SampleFilter:
     """Return the filters of a command line."""
     return SampleFilter(
-        comms=words(asked.comms),
-        pids=numbers(asked.pid, "--pid"),
-        tids=numbers(asked.tid, "--tid"),
-        dsos=words(asked.dsos),
-        symbols=words(asked.symbols),
-        symbol_part=asked.symbol_part,
-        cpus=ranges(asked.cpu, "-C"),
+        comms=words(options.comms),
+        pids=numbers(options.pid, "--pid"),
+        tids=numbers(options.tid, "--tid"),
+        dsos=words(options.dsos),
+        symbols=words(options.symbols),
+        symbol_part=options.symbol_part,
+        cpus=ranges(options.cpu, "-C"),
         times=times,
         switch=switch,
-        parallelism=ranges(asked.parallelism, "--parallelism"),
+        parallelism=ranges(options.parallelism, "--parallelism"),
     )
 
 
@@ -97,38 +97,38 @@ def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 
 
-def sort_order(asked: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
+def sort_order(options: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
     """Return the sort keys of the command line, or else of the configuration; None for the default."""
-    sort = config.get("report.sort_order") if asked.sort is None else asked.sort
+    sort = config.get("report.sort_order") if options.sort is None else options.sort
     if sort and "symbol" in sort:
         # perf adds this column itself: instructions per cycle, dashes without branch records.
         sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"
     return sort
 
 
-def wanted(asked: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
+def wanted(options: ReportCommandOptions, chosen: SampleFilter, *, children: bool, config: Config, mode: Mode) -> Wanted:
     """Return the columns of a command line."""
-    if asked.fields and not asked.fields.replace(",", ""):
-        fail(f"--fields {asked.fields!r}: no field")
+    if options.fields and not options.fields.replace(",", ""):
+        fail(f"--fields {options.fields!r}: no field")
     return Wanted(
-        sort=sort_order(asked, config, mode),
-        fields=asked.fields,
+        sort=sort_order(options, config, mode),
+        fields=options.fields,
         children=children,
         mode=mode,
-        raw_trace=asked.raw_trace,
-        metrics=tuple(_metrics(asked)),
-        parent=bool(asked.parent),
-        latency=asked.latency,
-        hidden=() if asked.hierarchy else tuple(key for key, _, _ in hidden_keys(chosen)),
+        raw_trace=options.raw_trace,
+        metrics=tuple(_metrics(options)),
+        parent=bool(options.parent),
+        latency=options.latency,
+        hidden=() if options.hierarchy else tuple(key for key, _, _ in hidden_keys(chosen)),
     )
 
 
-def _metrics(asked: ReportCommandOptions) -> Iterator[str]:
-    if asked.show_cpu_utilization:
+def _metrics(options: ReportCommandOptions) -> Iterator[str]:
+    if options.show_cpu_utilization:
         yield from ("overhead_sys", "overhead_us")
-    if asked.show_nr_samples:
+    if options.show_nr_samples:
         yield "sample"
-    if asked.show_total_period:
+    if options.show_total_period:
         yield "period"
 
 

@@ -235,8 +235,8 @@ class ReportCommandOptions(
     @property
     def exports(self) -> dict[str, str]:
         """The selected formats of whole stacks, with their files."""
-        asked = {name: getattr(self, name) for name in _DEFAULT_FILES}
-        return {name: path or _DEFAULT_FILES[name] for name, path in asked.items() if path is not None}
+        paths = {name: getattr(self, name) for name in _DEFAULT_FILES}
+        return {name: path or _DEFAULT_FILES[name] for name, path in paths.items() if path is not None}
 
     @property
     def needs_plain(self) -> bool:

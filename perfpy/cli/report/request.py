@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class ReportRequest:
     """The options of one report, for the library."""
 
-    def __init__(self, recording: Recording, asked: ReportCommandOptions, config: Config) -> None:
+    def __init__(self, recording: Recording, options: ReportCommandOptions, config: Config) -> None:
         self._recording = recording
-        self._asked = asked
+        self._options = options
         self._config = config
 
     def report_options(self, *, plain: bool = False) -> ReportOptions:
@@ -47,13 +47,13 @@ class ReportRequest:
 
         plain: for perf's text.
         """
-        asked, config = self._asked, self._config
-        children = config.flag("report.children", True) if asked.children is None else asked.children
-        graph = call_graph(asked, children=children, config=config)
+        options, config = self._options, self._config
+        children = config.flag("report.children", True) if options.children is None else options.children
+        graph = call_graph(options, children=children, config=config)
         self._refuse_missing_data()
         self._refuse_sorting_without_groups()
-        percentage = asked.percentage or texts.configured_percentage(config)
-        children = children and not asked.hierarchy
+        percentage = options.percentage or texts.configured_percentage(config)
+        children = children and not options.hierarchy
         sample_filter = self.sample_filter()
         return ReportOptions(
             wanted=self._wanted(sample_filter, children=children, plain=plain),
@@ -61,133 +61,135 @@ class ReportRequest:
             chains=ChainOptions(
                 graph,
                 children,
-                asked.max_stack,
-                ignore_callees=texts.pattern(asked.ignore_callees, "--ignore-callees"),
-                recursion_as_one=not plain and asked.json is None and not graph.within_functions,
+                options.max_stack,
+                ignore_callees=texts.pattern(options.ignore_callees, "--ignore-callees"),
+                recursion_as_one=not plain and options.json is None and not graph.within_functions,
             ),
             rows=self._row_options(plain=plain, relative_percentages=percentage == "relative"),
             names=NameOptions(
-                verbose=asked.verbose > 0,
-                tiers_as_one=not plain and asked.json is None and not sample_filter.by_location,
-                full_source_path=asked.full_source_path,
+                verbose=options.verbose > 0,
+                tiers_as_one=not plain and options.json is None and not sample_filter.by_location,
+                full_source_path=options.full_source_path,
                 as_addr2line=plain,
-                unnamed_dso_width=0 if asked.column_widths or asked.field_separator or asked.dsos else 16,
+                unnamed_dso_width=0 if options.column_widths or options.field_separator or options.dsos else 16,
             ),
             times=TimeOptions(
-                nanoseconds=asked.ns,
-                time_quantum=texts.quantum(asked.time_quantum),
-                clock_quantum=texts.quantum(asked.time_quantum) if asked.in_order("time_quantum") else HOUR,
+                nanoseconds=options.ns,
+                time_quantum=texts.quantum(options.time_quantum),
+                clock_quantum=texts.quantum(options.time_quantum) if options.in_order("time_quantum") else HOUR,
             ),
         )
 
     def _row_options(self, *, plain: bool, relative_percentages: bool) -> RowOptions:
-        asked, config = self._asked, self._config
+        options, config = self._options, self._config
         return RowOptions(
-            hierarchy=asked.hierarchy,
-            group=asked.group if asked.group is not None or config.flag("report.group", True) else False,
-            sort_member=asked.group_sort_idx,
-            parent=texts.pattern(asked.parent, "-p") or DEFAULT_PARENT,
-            exclude_other=asked.exclude_other,
-            hide_unresolved=asked.hide_unresolved,
+            hierarchy=options.hierarchy,
+            group=options.group if options.group is not None or config.flag("report.group", True) else False,
+            sort_member=options.group_sort_idx,
+            parent=texts.pattern(options.parent, "-p") or DEFAULT_PARENT,
+            exclude_other=options.exclude_other,
+            hide_unresolved=options.hide_unresolved,
             relative_percentages=relative_percentages,
             rows_filtered=plain,
         )
 
     def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
-        asked = self._asked
-        wanted = texts.wanted(asked, sample_filter, children=children, config=self._config, mode=self._mode())
+        options = self._options
+        wanted = texts.wanted(options, sample_filter, children=children, config=self._config, mode=self._mode())
         says_why = says_why_it_waited(self._recording.events)
-        if asked.with_off_cpu and says_why and wanted.sort is None and wanted.fields is None:
+        if options.with_off_cpu and says_why and wanted.sort is None and wanted.fields is None:
             wanted = wanted._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
-        timed = asked.with_off_cpu or (not plain and has_off_cpu(self._recording.events))
+        timed = options.with_off_cpu or (not plain and has_off_cpu(self._recording.events))
         return wanted._replace(metrics=(*wanted.metrics, "seconds")) if timed else wanted
 
     def sample_filter(self) -> SampleFilter:
         """Return the filters."""
-        asked = self._asked
-        chosen = texts.sample_filter(asked, self._times(), self._switch())
-        if asked.event:
-            chosen = chosen._replace(events=events_named(asked.event, self._recording.events))
-        if asked.socket_filter < 0:
+        options = self._options
+        chosen = texts.sample_filter(options, self._times(), self._switch())
+        if options.event:
+            chosen = chosen._replace(events=events_named(options.event, self._recording.events))
+        if options.socket_filter < 0:
             return chosen
-        cpus = cpus_of_socket(self._recording.data, asked.socket_filter)
+        cpus = cpus_of_socket(self._recording.data, options.socket_filter)
         if not cpus:
-            raise PerfError(f"--socket-filter {asked.socket_filter}: {self._recording.path} has no CPU in this socket")
+            raise PerfError(f"--socket-filter {options.socket_filter}: {self._recording.path} has no CPU in this socket")
         return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
 
     def symbol_options(self, *, plain: bool = False, screen: bool = False) -> SymbolOptions:
-        """Where symbols come from; plain: for perf's text; screen: for a terminal."""
-        asked, recording = self._asked, self._recording
-        inline = inline_of(asked.inline, recording, plain=plain)
-        found = symbol_options_of(asked, self._config, recording, force=asked.force, ignore_vmlinux=asked.ignore_vmlinux, inline=inline)
-        return found._replace(fold_interpreters=self.folds_interpreters(screen=screen))
+        """Return the symbol options. plain: for perf's text; screen: for a terminal."""
+        options, recording = self._options, self._recording
+        inline = inline_of(options.inline, recording, plain=plain)
+        symbols = symbol_options_of(
+            options, self._config, recording, force=options.force, ignore_vmlinux=options.ignore_vmlinux, inline=inline
+        )
+        return symbols._replace(fold_interpreters=self.folds_interpreters(screen=screen))
 
     def folds_interpreters(self, *, screen: bool) -> bool:
-        """Whether samples count for the functions that interpreters ran: where asked, with sort keys of Python, on screens by default."""
-        asked = self._asked
-        if asked.fold_interpreters is not None:
-            return asked.fold_interpreters
-        by_python = any(key in ("pyfunc", "pyline") for key in re.split(r"[,+\s]+", f"{asked.sort or ''},{asked.fields or ''}"))
+        """Whether samples count for the functions that interpreters ran: where options, with sort keys of Python, on screens by default."""
+        options = self._options
+        if options.fold_interpreters is not None:
+            return options.fold_interpreters
+        by_python = any(key in ("pyfunc", "pyline") for key in re.split(r"[,+\s]+", f"{options.sort or ''},{options.fields or ''}"))
         if by_python or not screen:
             return by_python
-        from perfpy.symbols.interpreters import has_python_image  # plain reports need not know
+        from perfpy.symbols.interpreters import has_python_image  # not needed for plain reports
 
         return has_python_image(self._recording.data.kept_files)
 
     def text_options(self) -> TextOptions:
         """Return the layout of the text."""
-        asked, config = self._asked, self._config
-        limit = asked.percent_limit
+        options, config = self._options, self._config
+        limit = options.percent_limit
         return TextOptions(
-            separator=asked.field_separator,
-            widths=texts.widths(asked.column_widths),
-            quiet=asked.quiet,
+            separator=options.field_separator,
+            widths=texts.widths(options.column_widths),
+            quiet=options.quiet,
             percent_limit=config.number("report.percent-limit", 0.0) if limit is None else limit,
-            times=asked.time,
+            times=options.time,
             skip_empty=self.skips_empty(),
             memory_order=self._memory_order(),
-            socket=asked.socket_filter,
-            colour=colour_start(asked.stdio_color),
+            socket=options.socket_filter,
+            colour=colour_start(options.stdio_color),
         )
 
     def skips_empty(self) -> bool:
         """Whether to hide events without samples, and zero counts."""
-        asked = self._asked.skip_empty
-        return self._config.flag("report.skip-empty", True) if asked is None else asked
+        options = self._options.skip_empty
+        return self._config.flag("report.skip-empty", True) if options is None else options
 
     def _times(self) -> TimeRanges | None:
-        if not self._asked.time:
+        if not self._options.time:
             return None
         from perfpy.analysis.filters.time_ranges import ranges_of
 
-        return ranges_of(self._asked.time, self._recording.times())
+        return ranges_of(self._options.time, self._recording.times())
 
     def _switch(self) -> EventSwitch | None:
-        asked = self._asked
-        if not (asked.switch_on or asked.switch_off):
+        options = self._options
+        if not (options.switch_on or options.switch_off):
             return None
         from perfpy.analysis.filters.event_switch import EventSwitch
 
-        return EventSwitch.between(asked.switch_on, asked.switch_off, self._recording.events, show=asked.show_on_off_events)
+        return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_on_off_events)
 
     def _mode(self) -> Mode:
         """Return what a row stands for."""
-        if self._asked.mem_mode:
+        if self._options.mem_mode:
             return Mode.MEMORY
-        asked = self._asked.branch_stack
-        branches = self._recording.data.has_branches if asked is None else asked
+        options = self._options.branch_stack
+        branches = self._recording.data.has_branches if options is None else options
         return Mode.BRANCH if branches else Mode.NORMAL
 
     @property
-    def of_blocks(self) -> bool:
+    def shows_blocks(self) -> bool:
         """Whether to show blocks between branches. Without branch records perf shows its usual table."""
-        return self._asked.total_cycles and self._mode() is Mode.BRANCH
+        return self._options.total_cycles and self._mode() is Mode.BRANCH
 
     def _memory_order(self) -> str:
         """Return the sort keys, which perf prints for reports of memory accesses."""
         mode = Mode.MEMORY
-        return (texts.sort_order(self._asked, self._config, mode) or DEFAULT_ORDER[mode]) if self._asked.mem_mode else ""
+        return (texts.sort_order(self._options, self._config, mode) or DEFAULT_ORDER[mode]) if self._options.mem_mode else ""
 
     def _refuse_missing_data(self) -> None:
         """Raise PerfError if the recording lacks data that an option needs. The data of pipes are unknown before they are read."""
@@ -198,20 +200,20 @@ class ReportRequest:
 
     def _needs(self) -> Iterator[tuple[int, str]]:
         """Yield the sample fields that the options need, with a remedy if they are missing."""
-        asked = self._asked
-        if asked.parent or "parent" in (asked.sort or ""):
+        options = self._options
+        if options.parent or "parent" in (options.sort or ""):
             yield SampleType.CALLCHAIN, "no callchains for --sort parent; record with -g"
-        if asked.call_graph is not None and not asked.call_graph.startswith("none"):
+        if options.call_graph is not None and not options.call_graph.startswith("none"):
             yield SampleType.CALLCHAIN, "no callchains for -g; record with -g"
-        if asked.cpu:
+        if options.cpu:
             yield SampleType.CPU, "the samples have no CPU field; drop -C, or record with --sample-cpu"
-        if asked.branch_stack:
+        if options.branch_stack:
             yield SampleType.BRANCH_STACK, "no branch records for -b; record with -b"
-        if asked.mem_mode:
+        if options.mem_mode:
             yield SampleType.DATA_SRC, "no memory accesses for --mem-mode; record with -d"
 
     def _refuse_sorting_without_groups(self) -> None:
-        asked, data = self._asked, self._recording.data
-        grouped = data.is_pipe or data.features.get("group_desc", ()) or (asked.group and len(data.events) > 1)
-        if asked.group_sort_idx and not grouped:
+        options, data = self._options, self._recording.data
+        has_groups = data.is_pipe or data.features.get("group_desc", ()) or (options.group and len(data.events) > 1)
+        if options.group_sort_idx and not has_groups:
             fail("--group-sort-idx: this recording has no group of events; --group forms one if it has several events")

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import RecordType
-from perfpy.cli.line.notes import are_read, rows_of, tell
+from perfpy.cli.line.notes import notes_are_read, print_notes, rows_of
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
@@ -32,29 +32,31 @@ if TYPE_CHECKING:
 class ReportRun:
     """One run of the command over an open recording."""
 
-    def __init__(self, recording: Recording, asked: ReportCommandOptions) -> None:
+    def __init__(self, recording: Recording, options: ReportCommandOptions) -> None:
         self._recording = recording
-        self._asked = asked
-        if asked.with_off_cpu:
+        self._options = options
+        if options.with_off_cpu:
             recording.merge_off_cpu()
         config = load()
-        self._request = ReportRequest(recording, asked, config)
-        by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=asked.needs_plain)
-        self._browses = asked.json is None and (by_setting or (asked.tui and is_terminal()))  # perf prints its text if there is no terminal
-        self._plain = asked.json is None and not self._browses and wants_plain(stdio=asked.needs_plain)
+        self._request = ReportRequest(recording, options, config)
+        by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=options.needs_plain)
+        self._browses = options.json is None and (
+            by_setting or (options.tui and is_terminal())
+        )  # perf prints its text if there is no terminal
+        self._plain = options.json is None and not self._browses and wants_plain(stdio=options.needs_plain)
 
     def show(self) -> int:
         """Carry out the options, except for the header; return the exit status."""
-        asked = self._asked
-        if asked.dump_raw_trace:
+        options = self._options
+        if options.dump_raw_trace:
             return self._dump()
-        if asked.stats:
+        if options.stats:
             return self._count_records()
-        if asked.tasks or asked.mmaps:
+        if options.tasks or options.mmaps:
             return self._list_tasks()
-        if asked.exports:
+        if options.exports:
             self._export()
-            if asked.json is None:
+            if options.json is None:
                 return 0
         return self._report()
 
@@ -75,40 +77,40 @@ class ReportRun:
     def _list_tasks(self) -> int:
         from perfpy.views.metadata.tasks import task_lines
 
-        return _print(task_lines(self._recording, mappings=self._asked.mmaps))
+        return _print(task_lines(self._recording, mappings=self._options.mmaps))
 
     def _export(self) -> None:
         from perfpy.cli.report.exports import write_exports
 
-        write_exports(self._recording, self._asked, self._request.sample_filter(), self._request.symbol_options())
+        write_exports(self._recording, self._options, self._request.sample_filter(), self._request.symbol_options())
 
     def _report(self) -> int:
-        if self._asked.json is None and self._report_pmcu():
+        if self._options.json is None and self._report_pmcu():
             return 0
-        if self._request.of_blocks:
+        if self._request.shows_blocks:
             return self._report_blocks()
         options = self._report_options()
         text_options = self._request.text_options()
         with progress_line("reading samples") as progress:
             symbols = self._request.symbol_options(plain=self._plain, screen=self._is_screen)
-            report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._asked.jobs)
+            report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._options.jobs)
         self._introduce(report, options)
         is_empty = not any(len(histogram.shown()) for histogram in report.histograms)
         if is_empty:
             self._explain(report)
-        if self._asked.json is not None:
-            return self._write_json(self._asked.json, report)
+        if self._options.json is not None:
+            return self._write_json(self._options.json, report)
         if not report.samples or (is_empty and not self._plain):
             return 0
         if self._browses:
             return self._browse(report)
         if self._plain:
             self._print_tables(report, text_options)
-            tell(self._notes(report), quiet=self._asked.quiet, verbose=self._asked.verbose)
+            print_notes(self._notes(report), quiet=self._options.quiet, verbose=self._options.verbose)
         else:
             notes = list(self._notes(report))
             self._show_screen(report, text_options, notes)
-            tell(notes, quiet=self._asked.quiet, verbose=self._asked.verbose)
+            print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
         return 0
 
     def _report_blocks(self) -> int:
@@ -126,12 +128,12 @@ class ReportRun:
 
     def _explain(self, report: Report) -> None:
         """Print why there are no rows, unless perf's text already shows it and stderr is no terminal."""
-        from perfpy.cli.line.nothing_left import say_why_nothing
+        from perfpy.cli.line.nothing_left import print_nothing_left
 
-        asked = self._asked
-        silent = asked.quiet or (self._plain and report.samples and not are_read(quiet=False, verbose=asked.verbose))
-        if not silent:
-            say_why_nothing(self._recording, self._request.sample_filter(), self._request.symbol_options())
+        options = self._options
+        is_silent = options.quiet or (self._plain and report.samples and not notes_are_read(quiet=False, verbose=options.verbose))
+        if not is_silent:
+            print_nothing_left(self._recording, self._request.sample_filter(), self._request.symbol_options())
 
     def _report_pmcu(self) -> bool:
         """Print the counts of a PMCU; return whether the recording has nothing else."""
@@ -155,42 +157,42 @@ class ReportRun:
         self._hint()
         if not self._plain:
             return
-        if self._asked.show_info and not self._asked.header and self._recording.data.is_pipe:
+        if self._options.show_info and not self._options.header and self._recording.data.is_pipe:
             from perfpy.cli.line.header import features_of_pipe
 
             _print(features_of_pipe(self._recording))
-        said = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
-        _print(said[entry.name] for entry in report.layout.fields if entry.name in said)
+        lines = {key: f"# {name}: {value}" for key, name, value in hidden_keys(options.sample_filter)}
+        _print(lines[entry.name] for entry in report.layout.fields if entry.name in lines)
 
     def _hint(self) -> None:
-        if self._plain and not self._asked.quiet and not self._asked.header:
+        if self._plain and not self._options.quiet and not self._options.header:
             _print(HEADER_HINT.split("\n"))
 
     @property
     def _is_screen(self) -> bool:
-        return not self._plain and self._asked.json is None
+        return not self._plain and self._options.json is None
 
     def _print_tables(self, report: Report, options: TextOptions) -> None:
         _print(report_lines(report, options))
-        if self._asked.threads:
+        if self._options.threads:
             from perfpy.views.report.thread_counts import thread_count_lines
 
             _print(thread_count_lines(self._recording))
 
-    def _show_screen(self, report: Report, options: TextOptions, notes: list[str]) -> None:
+    def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> None:
         from perfpy.cli.line.terminal import console
         from perfpy.views.report.screen import ScreenOptions, show_report
 
-        asked = self._asked
-        wanted = ScreenOptions(
-            text=options._replace(short_names=not asked.full_names),
-            own_first=asked.children is None and not asked.latency,
-            every_row=asked.percent_limit is not None,
-            tree=asked.call_graph is not None,
+        options = self._options
+        screen_options = ScreenOptions(
+            text=text_options._replace(short_names=not options.full_names),
+            own_first=options.children is None and not options.latency,
+            every_row=options.percent_limit is not None,
+            tree=options.call_graph is not None,
             browser=_has_browser(),
-            lines_after=rows_of(notes) if are_read(quiet=asked.quiet, verbose=asked.verbose) else 0,
+            lines_after=rows_of(notes) if notes_are_read(quiet=options.quiet, verbose=options.verbose) else 0,
         )
-        show_report(report, self._recording, console(), wanted)
+        show_report(report, self._recording, console(), screen_options)
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
@@ -201,11 +203,11 @@ class ReportRun:
             from perfpy.analysis.report.quality import filtered_rows_notes
 
             yield from filtered_rows_notes(report)
-        yield from note(report.missing, report.samples, everything=bool(self._asked.verbose))
+        yield from note(report.missing, report.samples, everything=bool(self._options.verbose))
         yield from report.notes
         yield from truncated_stacks.note(report.truncated)
-        if self._is_screen and self._asked.fold_interpreters is None and self._request.folds_interpreters(screen=True):
-            yield "note: Python functions include the C code that they ran; to see it: --no-fold-interpreters"
+        if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters(screen=True):
+            yield "note: Python functions include the C code that they ran; --no-fold-interpreters shows it"
 
     @staticmethod
     def _write_json(path: str, report: Report) -> int:
@@ -220,7 +222,7 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, full_names=self._asked.full_names, code=self._code).run()
+        ReportBrowser(report, self._header_lines, full_names=self._options.full_names, code=self._code).run()
         return 0
 
     def _code(self, event: FileEvent, function: str) -> CodeScreen:
@@ -234,7 +236,7 @@ class ReportRun:
     def _header_lines(self) -> Iterable[str]:
         from perfpy.cli.line.header import lines_of_header
 
-        return lines_of_header(self._recording, full=self._asked.show_info)
+        return lines_of_header(self._recording, full=self._options.show_info)
 
 
 def _has_browser() -> bool:

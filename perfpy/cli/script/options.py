@@ -47,7 +47,9 @@ class ScriptTraceOptions(CommandOptions):
         """The changes to the default fields, in the order of the options; empty without these options. Raises UsageError."""
         given = [one.name for one in self.in_order(*_TRACE_FIELDS)]
         if self.insn_trace not in (None, "", "raw"):
-            raise UsageError(f"--insn-trace={self.insn_trace}: expected raw (the default); -F +disasm prints the instruction of each sample")
+            raise UsageError(
+                f"--insn-trace={self.insn_trace}: expected raw (the default); -F +disasm prints the instruction of each sample"
+            )
         return [_TRACE_FIELDS[name] for name in dict.fromkeys(given) if getattr(self, name) is not None]
 
 
@@ -93,7 +95,7 @@ class ScriptSideBandOptions(CommandOptions):
     @property
     def shown_records(self) -> frozenset[str]:
         """The names of these records."""
-        asked = {
+        is_shown = {
             "task": self.show_task_events,
             "mmap": self.show_mmap_events,
             "switch": self.show_switch_events,
@@ -104,7 +106,7 @@ class ScriptSideBandOptions(CommandOptions):
             "text-poke": self.show_text_poke_events,
             "round": self.show_round_events,
         }
-        return frozenset(name for name, shown in asked.items() if shown)
+        return frozenset(name for name, flag in is_shown.items() if flag)
 
 
 class ScriptFilterOptions(CommandOptions):

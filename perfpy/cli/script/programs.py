@@ -59,52 +59,52 @@ def _descriptions() -> Iterator[tuple[str, str, str]]:
     except OSError:
         return
     for file in files:
-        said = {"description": "", "args": ""}
+        fields = {"description": "", "args": ""}
         try:
             lines = read_regular(os.path.join(folder, file), limit=_LONGEST).decode(errors="replace").splitlines()
         except OSError:
             continue
         for line in lines:
             head, colon, text = line.lstrip("# ").partition(":")
-            if line.startswith("#") and colon and head.strip() in said:
-                said[head.strip()] = text.strip()
-        yield file.removesuffix("-report"), said["args"], said["description"]
+            if line.startswith("#") and colon and head.strip() in fields:
+                fields[head.strip()] = text.strip()
+        yield file.removesuffix("-report"), fields["args"], fields["description"]
 
 
-def script_file(asked: str) -> str:
+def script_file(script: str) -> str:
     """Return the file of -s [LANGUAGE:]FILE, or of a perf script by its name. Raises PerfError for other languages than Python."""
-    language, colon, file = asked.partition(":")
-    if not colon or os.path.exists(asked):
-        language, file = "", asked
+    language, colon, file = script.partition(":")
+    if not colon or os.path.exists(script):
+        language, file = "", script
     if language in ("perl", "Perl", "pl") or file.endswith(".pl"):
         raise PerfError(_PERL)
     if language and language not in _LANGUAGES:
-        raise PerfError(f"-s {asked}: scripts must be in Python: python:FILE, or FILE.py")
+        raise PerfError(f"-s {script}: scripts must be in Python: python:FILE, or FILE.py")
     if not os.path.exists(file) and os.path.basename(file) == file:
         own = os.path.join(exec_path(), "scripts", "python", file.removesuffix(".py") + ".py")
         return own if os.path.exists(own) else file
     return file
 
 
-def run_script(recording: Recording, run: ScriptRun, asked: str, args: Sequence[str]) -> int:
+def run_script(recording: Recording, run: ScriptRun, script: str, args: Sequence[str]) -> int:
     """Call a script's functions for the recording's samples; return its exit status."""
     from perfpy.views.scripting.context import context_module
     from perfpy.views.scripting.program import ScriptProgram
     from perfpy.views.scripting.run import ScriptedRun
 
     scripted = ScriptedRun(recording, run, _on_screen() or str)
-    return _carried_out(scripted, ScriptProgram(script_file(asked), args, [context_module(scripted.context)], exec_path()))
+    return _run_program(scripted, ScriptProgram(script_file(script), args, [context_module(scripted.context)], exec_path()))
 
 
-def run_on_columns(part: Recording, asked: str, args: Sequence[str]) -> int:
+def run_on_columns(part: Recording, script: str, args: Sequence[str]) -> int:
     """Call a script's functions for columns of the samples left by where() (--py); return its exit status."""
     from perfpy.views.scripting.column_run import ColumnRun
     from perfpy.views.scripting.program import ScriptProgram
 
-    return _carried_out(ColumnRun(part, part.samples.in_batches(), part.side_band()), ScriptProgram(asked, args, [], exec_path()))
+    return _run_program(ColumnRun(part, part.samples.in_batches(), part.side_band()), ScriptProgram(script, args, [], exec_path()))
 
 
-def _carried_out(scripted: ScriptedRun | ColumnRun, program: ScriptProgram) -> int:
+def _run_program(scripted: ScriptedRun | ColumnRun, program: ScriptProgram) -> int:
     import signal
 
     from perfpy.views.scripting.program import ScriptFailedError
@@ -157,13 +157,13 @@ def _on_screen() -> Callable[[str], str] | None:
     return visible
 
 
-def start_script(recording: Recording, asked: str) -> int:
+def start_script(recording: Recording, language: str) -> int:
     """Write a starter program (-g)."""
     from perfpy.views.scripting.starter import starter
 
-    name = asked if asked.endswith(".py") else _STARTED
-    if asked not in _LANGUAGES and name != asked:
-        raise PerfError(_PERL if asked == "perl" else f"-g {asked}: scripts must be in Python: -g python, or -g FILE.py")
+    name = language if language.endswith(".py") else _STARTED
+    if language not in _LANGUAGES and name != language:
+        raise PerfError(_PERL if language == "perl" else f"-g {language}: scripts must be in Python: -g python, or -g FILE.py")
     try:
         with open(name, "w", encoding="utf-8") as file:
             file.write(starter(recording))
@@ -176,11 +176,11 @@ def start_script(recording: Recording, asked: str) -> int:
 def run_named(words: Sequence[str], *, everywhere: bool) -> int:
     """Run `script [record|report] NAME ARGS`; without record or report, both joined by a pipe. everywhere: -a, all CPUs."""
     half = words[0] if words[0] in _HALVES else ""
-    rest = words[1:] if half else words
-    if not rest:
+    operands = words[1:] if half else words
+    if not operands:
         raise UsageError(f"script {half}: no script given; perfpy script -l lists the scripts")
-    name, args = rest[0], list(rest[1:])
-    halves = {one: _shell_script(name, one) for one in ([half] if half else _HALVES)}
+    name, args = operands[0], list(operands[1:])
+    halves = {half_name: _shell_script(name, half_name) for half_name in ([half] if half else _HALVES)}
     record_args = args if half else args[_needed(halves["report"]) :]
     if half != "report":
         record_args = ["-a"] * (everywhere or not _has_program(record_args)) + record_args
@@ -212,7 +212,7 @@ def _shell(script: str, args: Sequence[str]) -> list[str]:
 def _needed(report: str) -> int:
     """Return the number of arguments that a report requires: those in <> in its args line."""
     name = os.path.basename(report).removesuffix("-report")
-    return next((args.count("<") for found, args, _ in _descriptions() if found == name), 0)
+    return next((args.count("<") for script, args, _ in _descriptions() if script == name), 0)
 
 
 def _has_program(args: Sequence[str]) -> bool:

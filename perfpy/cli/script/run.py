@@ -36,88 +36,88 @@ def output_fields(texts: Sequence[str]) -> OutputFields:
 class SampleListing:
     """One run of the command over an open recording."""
 
-    def __init__(self, recording: Recording, asked: ScriptCommandOptions, fields: OutputFields) -> None:
+    def __init__(self, recording: Recording, options: ScriptCommandOptions, fields: OutputFields) -> None:
         self._recording = recording
-        self._asked = asked
+        self._options = options
         self._fields = fields
 
     def show(self) -> int:
         """Carry out the options; return the exit status."""
-        asked, recording = self._asked, self._recording
-        if asked.trace_fields and recording.data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
+        options, recording = self._options, self._recording
+        if options.trace_fields and recording.data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
             raise PerfError(f"{recording.path}: no decoder for this hardware trace; drop the option to print the samples")
-        if asked.header or asked.header_only:
+        if options.header or options.header_only:
             from perfpy.cli.line.header import print_header
 
-            print_header(recording, full=asked.show_info)
-            if asked.header_only:
+            print_header(recording, full=options.show_info)
+            if options.header_only:
                 return 0
-        elif asked.show_info and recording.data.is_pipe:
+        elif options.show_info and recording.data.is_pipe:
             from perfpy.cli.line.header import features_of_pipe
             from perfpy.cli.line.terminal import print_lines
 
             print_lines(features_of_pipe(recording))
-        if asked.gen_script:
+        if options.gen_script:
             from perfpy.cli.script.programs import start_script
 
-            return start_script(recording, asked.gen_script)
-        if asked.script:
+            return start_script(recording, options.gen_script)
+        if options.script:
             from perfpy.cli.script.programs import run_script
             from perfpy.views.script.run import ScriptRun
 
-            return run_script(recording, ScriptRun(recording, self._options()), asked.script, asked.words)
-        if asked.py:
+            return run_script(recording, ScriptRun(recording, self._script_options()), options.script, options.words)
+        if options.py:
             from perfpy.cli.script.programs import run_on_columns
             from perfpy.views.script.run import ScriptRun
 
-            options = self._options()
-            part = recording.narrowed(ScriptRun(recording, options).sample_filter(), options.symbols)
-            return run_on_columns(part, asked.py, asked.words)
+            script_options = self._script_options()
+            part = recording.narrowed(ScriptRun(recording, script_options).sample_filter(), script_options.symbols)
+            return run_on_columns(part, options.py, options.words)
         self._show_samples()
         return 0
 
     def _show_samples(self) -> None:
         from perfpy.views.script.run import ScriptRun
 
-        asked, run = self._asked, ScriptRun(self._recording, self._options())
-        for line in self._fields.skipped if asked.verbose and not asked.quiet else ():
+        options, run = self._options, ScriptRun(self._recording, self._script_options())
+        for line in self._fields.skipped if options.verbose and not options.quiet else ():
             print(one_line(line), file=sys.stderr)
         self._print_pmcu()
         sys.stdout.flush()  # Buffered text goes before bytes that bypass the text layer.
-        if asked.dump_raw_trace or asked.dump_unsorted_raw_trace:
+        if options.dump_raw_trace or options.dump_unsorted_raw_trace:
             self._dump(run)
-        elif asked.per_event_dump:
+        elif options.per_event_dump:
             self._write_each(run)
-        elif asked.debug_mode:
+        elif options.debug_mode:
             run.write(sys.stdout.buffer, samples=False)
             _count_misordered(run)
         elif not run.write(sys.stdout.buffer):
             self._explain(run)
         if run.truncated:
-            from perfpy.cli.line.notes import tell
+            from perfpy.cli.line.notes import print_notes
             from perfpy.unwind.truncated_stacks import note
 
-            tell(note(run.truncated), quiet=asked.quiet, verbose=asked.verbose)
+            print_notes(note(run.truncated), quiet=options.quiet, verbose=options.verbose)
 
     def _print_pmcu(self) -> None:
         """Print the samples of a PMCU, which are not ordered with the kernel's."""
-        asked = self._asked
-        trace = None if asked.dump_raw_trace or asked.dump_unsorted_raw_trace or asked.debug_mode else self._recording.pmcu
+        options = self._options
+        trace = None if options.dump_raw_trace or options.dump_unsorted_raw_trace or options.debug_mode else self._recording.pmcu
         if trace is None:
             return
         from perfpy.cli.line.terminal import print_lines
         from perfpy.views.pmcu.sample_lines import script_lines
 
-        print_lines(script_lines(trace, _cpus(asked.cpu)))
+        print_lines(script_lines(trace, _cpus(options.cpu)))
 
     def _explain(self, run: ScriptRun) -> None:
         """Print why no sample was printed, if filters are the reason."""
         chosen = run.sample_filter()
-        if self._asked.quiet or (chosen.is_open and chosen.switch is None):
+        if self._options.quiet or (chosen.is_open and chosen.switch is None):
             return
-        from perfpy.cli.line.nothing_left import say_why_nothing  # few listings are empty
+        from perfpy.cli.line.nothing_left import print_nothing_left  # few listings are empty
 
-        say_why_nothing(self._recording, chosen, self._options().symbols)
+        print_nothing_left(self._recording, chosen, self._script_options().symbols)
 
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump
@@ -135,55 +135,55 @@ class SampleListing:
             size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
-    def _options(self) -> ScriptOptions:
+    def _script_options(self) -> ScriptOptions:
         from perfpy.cli.line.perfconfig import load
         from perfpy.cli.line.symbol_values import inline_of, symbol_options_of
         from perfpy.views.script.run import ScriptOptions
 
-        asked, config = self._asked, load()
-        inline = inline_of(asked.inline, self._recording, plain=True)
+        options, config = self._options, load()
+        inline = inline_of(options.inline, self._recording, plain=True)
         return ScriptOptions(
             fields=self._fields,
-            shown=asked.shown_records,
-            callchains=not asked.hide_call_graph,
-            max_stack=asked.max_stack,
-            max_blocks=asked.max_blocks,
+            shown=options.shown_records,
+            callchains=not options.hide_call_graph,
+            max_stack=options.max_stack,
+            max_blocks=options.max_blocks,
             callers_first="caller".startswith(config.get("call-graph.order", "callee")),
-            stop_at=_listed(asked.stop_bt) or frozenset(),
-            kernel_path=asked.show_kernel_path,
-            ns=asked.ns or bool(asked.trace_fields),
-            latency=asked.latency,
-            reltime=asked.reltime,
-            deltatime=asked.deltatime,
-            time=asked.time,
+            stop_at=_listed(options.stop_bt) or frozenset(),
+            kernel_path=options.show_kernel_path,
+            ns=options.ns or bool(options.trace_fields),
+            latency=options.latency,
+            reltime=options.reltime,
+            deltatime=options.deltatime,
+            time=options.time,
             sample_filter=self._sample_filter(),
-            jobs=asked.jobs,
-            switch_on=asked.switch_on,
-            switch_off=asked.switch_off,
-            show_switches=asked.show_on_off_events,
-            full_source_path=asked.full_source_path,
-            symbols=symbol_options_of(asked, config, self._recording, force=asked.force, inline=inline),
+            jobs=options.jobs,
+            switch_on=options.switch_on,
+            switch_off=options.switch_off,
+            show_switches=options.show_on_off_events,
+            full_source_path=options.full_source_path,
+            symbols=symbol_options_of(options, config, self._recording, force=options.force, inline=inline),
         )
 
     def _sample_filter(self) -> SampleFilter:
         from perfpy.abi.flags import SampleType
         from perfpy.analysis.filters.sample_filter import SampleFilter
 
-        asked, data = self._asked, self._recording.data
+        options, data = self._options, self._recording.data
         # The fields of a pipe are unknown before it is read; perf does not check them.
-        if asked.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
+        if options.cpu and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
-        cpus, count = _cpus(asked.cpu), data.features.get("nrcpus")
+        cpus, count = _cpus(options.cpu), data.features.get("nrcpus")
         if cpus and count and max(cpus) >= count.available:
-            raise PerfError(f"-C {asked.cpu}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
+            raise PerfError(f"-C {options.cpu}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
         return SampleFilter(
             cpus=cpus,
-            comms=_listed(asked.comms),
-            pids=_numbers("--pid", asked.pid),
-            tids=_numbers("--tid", asked.tid),
-            symbols=_listed(asked.symbols),
-            dsos=_listed(asked.dsos),
-            addresses=_addresses(asked.symbols, asked.addr_range),
+            comms=_listed(options.comms),
+            pids=_numbers("--pid", options.pid),
+            tids=_numbers("--tid", options.tid),
+            symbols=_listed(options.symbols),
+            dsos=_listed(options.dsos),
+            addresses=_addresses(options.symbols, options.addr_range),
             unknown_cpu=True,  # as perf script; perf report drops these samples
         )
 

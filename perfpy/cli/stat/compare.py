@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.counting.measurement import Hooks
-from perfpy.cli.line.limits import told
+from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.options import fail
 
 if TYPE_CHECKING:
@@ -48,19 +48,19 @@ def compare_programs(options: StatCommandOptions) -> int:
         if not all(side.count for side in (first, *others)):
             fail("--compare was interrupted before every command had run")
         least = options.min_change / 100
-        found = [compare_runs(first, other, least_change=least) for other in others]
-        show(found, output)
+        comparisons = [compare_runs(first, other, least_change=least) for other in others]
+        show(comparisons, output)
     if contest.failed:
         print(f"Warning: {len(contest.failed)} runs failed, the first with status {contest.failed[0].status}", file=sys.stderr)
         return contest.failed[0].status
-    return told(_slower(found, options.fail_if_slower))
+    return report_exceeded(_slower(comparisons, options.fail_if_slower))
 
 
-def _slower(found: Sequence[Comparison], limit: float | None) -> list[str]:
+def _slower(comparisons: Sequence[Comparison], limit: float | None) -> list[str]:
     """Return a line for each program slower than the limit; limit None: no lines."""
     return [
         f"{other.b_name} takes longer than {other.a_name}: {other.elapsed.change.estimate or 0:+.1%}, the limit is {limit:.1%}"
-        for other in found
+        for other in comparisons
         if limit is not None and other.slower(by=limit)
     ]
 
@@ -96,9 +96,9 @@ class _Watcher(Hooks):
 def _plans(options: StatCommandOptions) -> list[Plan]:
     from perfpy.cli.stat.request import plan_of
 
-    given = _alone(options)
-    if given:
-        fail(f"--compare excludes --{given[0]}")
+    excluded = _excluded_options(options)
+    if excluded:
+        fail(f"--compare excludes --{excluded[0]}")
     if options.repeat == 0 or options.warmup < 0:
         fail("--compare requires -r 1 or more, and --warmup 0 or more")
     plans = [plan_of(options), *(_plan_of_other(options, text) for text in options.compare)]
@@ -118,9 +118,9 @@ def _plan_of_other(options: StatCommandOptions, text: str) -> Plan:
         fail(f"--compare {text}: {error}")
 
 
-def _alone(options: StatCommandOptions) -> list[str]:
+def _excluded_options(options: StatCommandOptions) -> list[str]:
     """Return the given options that --compare excludes."""
-    alone = (
+    excluded = (
         ("interval", options.interval),
         ("timeout", options.timeout),
         ("delay", options.delay),
@@ -129,4 +129,4 @@ def _alone(options: StatCommandOptions) -> list[str]:
         ("metric-only", options.metric_only),
         ("summary", options.summary),
     )
-    return [name for name, value in alone if value]
+    return [name for name, value in excluded if value]

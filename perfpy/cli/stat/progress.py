@@ -25,8 +25,8 @@ class Progress:
         filled = _BAR * done // total
         text = f"\r[{'=' * filled}{' ' * (_BAR - filled)}] run {min(done + 1, total)} of {total}"
         if done:
-            left = (time.monotonic() - self._started) / done * (total - done)
-            text += f", {_duration(left)} left"
+            remaining = (time.monotonic() - self._started) / done * (total - done)
+            text += f", {_duration(remaining)} left"
         control(sys.stderr, text + "\033[K")
         sys.stderr.flush()
 

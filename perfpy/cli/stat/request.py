@@ -29,7 +29,7 @@ def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | 
     """Return the aggregation of -A or a --per-... option; if several are given, the last in this list wins."""
     from perfpy.counts.aggregation import Aggregation
 
-    asked = (
+    aggregations = (
         (Aggregation.NODE, options.per_node),
         (Aggregation.SOCKET, options.per_socket),
         (Aggregation.DIE, options.per_die),
@@ -39,7 +39,7 @@ def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | 
         (Aggregation.THREAD, options.per_thread),
         (Aggregation.NONE, no_aggr),
     )
-    return next((aggregation for aggregation, given in reversed(asked) if given), None)
+    return next((aggregation for aggregation, is_given in reversed(aggregations) if is_given), None)
 
 
 def cache_level(options: PartOptions) -> int | None:
@@ -89,14 +89,14 @@ def _check_times(options: StatCommandOptions) -> None:
     if options.timeout and options.interval:
         fail("--timeout excludes -I; use --interval-count with -I")
     if options.timeout and options.timeout < 100:
-        _tell(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
+        _print_warning(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
 
 
 def _on_terminal(options: StatCommandOptions) -> bool:
     return not (options.output or options.log_fd) and sys.stderr.isatty()
 
 
-def _tell(options: StatCommandOptions, text: str) -> None:
+def _print_warning(options: StatCommandOptions, text: str) -> None:
     if not options.quiet:
         print(text, file=sys.stderr)
 
@@ -151,7 +151,7 @@ def _target(options: StatCommandOptions, *, per_thread: bool) -> Target:
         pid=options.pid, tid=options.tid, cpu=options.cpu, system_wide=system_wide, every_thread=per_thread and system_wide and not tasks
     )
     for warning in warnings:
-        _tell(options, warning)
+        _print_warning(options, warning)
     return target
 
 
@@ -175,7 +175,7 @@ def _events(options: StatCommandOptions, target: Target) -> tuple[list[Event], M
         only=options.pmu_filter,
     )
     for warning in warnings:
-        _tell(options, warning)
+        _print_warning(options, warning)
     names = _metric_names(options)
     if not names:
         return events, {}

@@ -60,20 +60,20 @@ class Session(Hooks):
     def _explain(self, tally: Tally) -> None:
         """Print hints about events that were never scheduled: unread counts, and programs that may have owned the PMU."""
         if os.uname().machine.startswith("ppc64"):
-            from perfpy.cli.line.notes import tell
+            from perfpy.cli.line.notes import print_notes
             from perfpy.events.ebb import never_counted, reasons
 
             notes = [*reasons(tally.rows), *([_BRANCHES] if never_counted(tally.rows) else ())]
-            tell(notes, quiet=self._options.quiet, verbose=self._options.verbose)
+            print_notes(notes, quiet=self._options.quiet, verbose=self._options.verbose)
 
     def _kernel(self) -> Kernel | None:
         """Return the kernel interface; with -vv one that prints every counter it opens."""
         if not self._options.verbose:
             return None
-        from perfpy.cli.stat.verbose import ToldKernel, machine_lines
+        from perfpy.cli.stat.verbose import LoggedKernel, machine_lines
 
         print(*machine_lines(controlled=bool(self._options.control)), sep="\n", file=sys.stderr)
-        return ToldKernel(self._plan.events) if self._options.verbose > 1 else None
+        return LoggedKernel(self._plan.events) if self._options.verbose > 1 else None
 
     def interrupted(self, signum: int) -> None:
         """End a measurement without a command, of intervals or of repeated runs at Ctrl-C; a single command ends by itself."""

@@ -58,7 +58,7 @@ class _EventNames:
         return self._tracepoints.get(number, "")
 
 
-class ToldKernel:
+class LoggedKernel:
     """The kernel interface, with lines on stderr about each counter it opens."""
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -36,7 +36,7 @@ def test_errors_and_help_have_the_name(called_perf, capsys):
     assert cli.run(["stat", "--nonsense"]) == 129
     assert capsys.readouterr().err.startswith("perf stat: ")
     assert cli.run(["xyzzy"]) != 0
-    assert capsys.readouterr().err == "perf: 'xyzzy' is not a perf command; perf --help lists them\n"
+    assert capsys.readouterr().err == "perf: 'xyzzy' is not a perf command; perf --help lists the commands\n"
     for name in ("stat", "record", "report", "script"):
         assert cli.run([name, "--help"]) == 0
         assert "perfpy " not in capsys.readouterr().out

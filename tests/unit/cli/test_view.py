@@ -71,7 +71,7 @@ def test_two_recordings_are_compared(room: Path, capsys: pytest.CaptureFixture[s
 
 def test_three_are_too_many(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["view", "a", "b", "c"]) == 129
-    assert "compares two" in capsys.readouterr().err
+    assert "two to compare" in capsys.readouterr().err
 
 
 def test_without_samples_there_is_no_page(room: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,6 +140,6 @@ def test_what_is_missing_is_said_once_for_each_reason(tmp_path: Path, capsys: py
     assert run(line) == 0
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == "perfpy: annotate: no code of spin and 1 more: cannot run /nonexistent: No such file or directory\n"
+    assert shown.err == "perfpy: annotate: no code for spin and 1 more: cannot run /nonexistent: No such file or directory\n"
     assert run([*line, "--skip-missing"]) == 0
     assert capsys.readouterr().err == ""

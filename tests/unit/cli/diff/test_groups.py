@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from perfpy.cli import run
-from perfpy.cli.diff.groups import AskingGroups
+from perfpy.cli.diff.groups import GroupRecordingOptions
 from perfpy.cli.diff.options import DiffCommandOptions
 from perfpy.recording import Recording
 from tests.builders.hosts import group, host_recording
@@ -69,8 +69,8 @@ def test_symbols_are_looked_for_as_who_asks_says(folders, monkeypatch):
     """Also where the recordings are read in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folders / "cache"))
-    sent = pickle.dumps(AskingGroups(DiffCommandOptions()))
-    for ask in (AskingGroups.of_rows, AskingGroups.of_stacks):
+    sent = pickle.dumps(GroupRecordingOptions(DiffCommandOptions()))
+    for ask in (GroupRecordingOptions.row_options, GroupRecordingOptions.stack_options):
         monkeypatch.delenv("DEBUGINFOD_URLS", raising=False)
         monkeypatch.delenv("PERF_BUILDID_DIR", raising=False)
         with Recording("before/host0.data") as recording:
@@ -94,7 +94,7 @@ def test_a_limit_is_exceeded_by_points_of_the_share(folders, capsys, limit, stat
 
 def test_a_limit_needs_hosts_to_hold_it_against(folders, capsys):
     told = said(capsys, "before/host0.dat?", "after", "--fail-above", "1%", status=255).err
-    assert "it takes two recordings in each group" in told
+    assert "requires two recordings in each group" in told
 
 
 def test_json(folders, capsys):
@@ -150,8 +150,8 @@ def test_a_program_s_name_forges_no_line(tmp_path, capsys):
     ("line", "word"),
     [
         (["before", "after", "before"], "two groups"),
-        (["--before", "before"], "give both"),
-        (["--before", "before/host0.data", "before/host1.data", "--after", "after"], "quotes"),
+        (["--before", "before"], "require each other"),
+        (["--before", "before/host0.data", "before/host1.data", "--after", "after"], "quote patterns"),
         (["before", "after", "-c", "ratio", "-p"], "-c, -p: not for groups of recordings"),
         (["before", "after", "--time", "0,1:2,3"], "--time with colons"),
     ],

@@ -38,7 +38,10 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) ->
         ("--pid 8", "--pid 8: no such process in this recording; it has 7"),
         ("--tid 8,9", "no such thread in this recording; it has 7"),
         ("--time 5,6", "--time is outside the recording, which runs from 0.000000 to 0.000000"),
-        ("--comms nosuch --pid 8", "--comms nosuch: no such command in this recording; it has busy; --pid 8: no such process in this recording; it has 7"),
+        (
+            "--comms nosuch --pid 8",
+            "--comms nosuch: no such command in this recording; it has busy; --pid 8: no such process in this recording; it has 7",
+        ),
     ],
 )
 def test_filters_that_match_nothing_are_named(command: list[str], filters: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +70,7 @@ def test_filters_that_leave_something_each_but_nothing_together(tmp_path: Path, 
     for pid, tid in ((1, 2), (3, 4)):
         built.sample(misc=2, ip=1, pid=pid, tid=tid, time=pid, period=1)
     (tmp_path / "perf.data").write_bytes(built.file())
-    assert said(capfd, "script", "--pid", "1", "--tid", "4") == f"{LEFT_NOTHING}none passes all of them\n"
+    assert said(capfd, "script", "--pid", "1", "--tid", "4") == f"{LEFT_NOTHING}no sample passes all of them\n"
 
 
 def test_a_file_in_the_place_of_a_function_is_asked_about(capfd: pytest.CaptureFixture[str]) -> None:

@@ -263,7 +263,7 @@ def test_a_command_may_refuse_its_line_itself():
 
 @pytest.mark.parametrize("refused", ["--inline", "--aio", "--no-aio"])
 def test_what_is_lacking_is_refused(refused: str):
-    with pytest.raises(UsageError, match="but not perfpy's"):
+    with pytest.raises(UsageError, match="perfpy does not have perf"):
         run(sample, refused)
 
 

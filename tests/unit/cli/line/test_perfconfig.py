@@ -82,7 +82,7 @@ def test_a_configuration_of_somebody_else_is_ignored_with_a_line(
     assert perfconfig.load(home) == {"buildid.dir": "/chosen"}
     monkeypatch.setattr(perfconfig, "trusted", lambda: (12345,))
     assert perfconfig.load(home) == {}
-    assert re.fullmatch(r"Warning: .*/\.perfconfig: belongs to user \d+; .* ignored\n", capsys.readouterr().err)
+    assert re.fullmatch(r"Warning: .*/\.perfconfig: belongs to user \d+; ignoring this configuration file\n", capsys.readouterr().err)
     assert perfconfig.load({"PERF_CONFIG": home["HOME"] + "/.perfconfig"}) == {"buildid.dir": "/chosen"}  # it was named
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from perfpy.cli import run
-from perfpy.cli.report.many import Asking
+from perfpy.cli.report.many import ManyRecordingOptions
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.recording import Recording
 from tests.builders.own_corpus import RECORDINGS
@@ -177,11 +177,11 @@ def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
     """Servers and the cache, where the recording is read in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folder / "cache"))
-    sent = pickle.dumps(Asking(ReportCommandOptions(), plain=True))
+    sent = pickle.dumps(ManyRecordingOptions(ReportCommandOptions(), plain=True))
     monkeypatch.delenv("DEBUGINFOD_URLS")
     monkeypatch.delenv("PERF_BUILDID_DIR")
     with Recording(str(folder / "chains.data")) as recording:
-        options = pickle.loads(sent).of_rows(recording)[1]
+        options = pickle.loads(sent).row_options(recording)[1]
     assert options.debuginfod
     assert options.buildid_dir == str(folder / "cache")
 

@@ -28,7 +28,7 @@ def recorded(path: Path, sample_type: int, **fields: int) -> str:
 
 
 def test_cpus_of_samples_that_name_none_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PerfError, match="leave -C out"):
+    with pytest.raises(PerfError, match="drop -C"):
         command.run("script", ["-C", "1", "-i", recorded(tmp_path / "perf.data", USUAL)])
 
 

@@ -35,12 +35,12 @@ def version_line() -> str:
     return f"perf version {_PERF_VERSION} (perfpy {__version__})" if in_place_of_perf() else f"perfpy version {__version__}"
 
 
-def as_called(text: str) -> str:
+def use_program_name(text: str) -> str:
     """Replace perfpy's name in a text of perfpy's own by the current one."""
     return text.replace(f"{_OWN} ", f"{_OTHER} ") if in_place_of_perf() else text
 
 
-def commands_as_called(text: str, commands: Iterable[str]) -> str:
+def use_program_name_in_commands(text: str, commands: Iterable[str]) -> str:
     """Replace perfpy's name only in the command lines of a text, because the text may contain other people's names."""
     if in_place_of_perf():
         for name in (*commands, "--help"):

@@ -23,82 +23,82 @@ _KINDS: Final = ("delta", "delta-abs", "ratio")
 _WDIFF: Final = re.compile(r"wdiff:([+-]?\d+),([+-]?\d+)")
 
 
-def is_verbose(asked: DiffCommandOptions) -> bool:
+def is_verbose(options: DiffCommandOptions) -> bool:
     """Whether to print more details."""
-    return asked.verbose > 0 and not asked.quiet
+    return options.verbose > 0 and not options.quiet
 
 
-def sort_keys(asked: DiffCommandOptions) -> str:
+def sort_keys(options: DiffCommandOptions) -> str:
     """Return the sort keys by which rows are compared."""
-    sort = asked.sort
+    sort = options.sort
     return f"{_DEFAULT_SORT},{sort[1:]}" if sort.startswith("+") else sort or _DEFAULT_SORT
 
 
-def are_relative(asked: DiffCommandOptions, config: Config) -> bool:
+def are_relative(options: DiffCommandOptions, config: Config) -> bool:
     """Whether percentages are of the filtered samples instead of all."""
     from perfpy.cli.report.option_values import configured_percentage
 
-    return (asked.percentage or configured_percentage(config)) == "relative"
+    return (options.percentage or configured_percentage(config)) == "relative"
 
 
 def report_options(
-    asked: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
+    options: DiffCommandOptions, config: Config, recording: Recording, times: TimeRanges | None, *, for_people: bool
 ) -> ReportOptions:
     """Return the options of one recording's table. times is the part of --time for this recording."""
     from perfpy.analysis.report.layout import Wanted
     from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 
-    if asked.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
+    if options.cpu and not recording.data.is_pipe and not recording.data.has(SampleType.CPU):
         raise PerfError(f"{recording.path}: the samples have no CPU field; drop --cpu, or record with --sample-cpu")
-    unnamed = not asked.field_separator and not asked.dsos
+    unnamed = not options.field_separator and not options.dsos
     return ReportOptions(
-        rows=RowOptions(rows_filtered=not for_people, group=False, relative_percentages=are_relative(asked, config)),
+        rows=RowOptions(rows_filtered=not for_people, group=False, relative_percentages=are_relative(options, config)),
         names=NameOptions(
             keep_exited=False,  # as perf diff; perf report keeps them
             as_addr2line=True,
-            verbose=is_verbose(asked),
+            verbose=is_verbose(options),
             unnamed_dso_width=ReportOptions().names.unnamed_dso_width if unnamed else 0,
         ),
-        wanted=Wanted(sort=sort_keys(asked)),
-        sample_filter=sample_filter(asked, times),
+        wanted=Wanted(sort=sort_keys(options)),
+        sample_filter=sample_filter(options, times),
     )
 
 
-def sample_filter(asked: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
+def sample_filter(options: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
     """Return the sample filter of one recording."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.report import option_values as texts
 
     return SampleFilter(
-        comms=texts.words(asked.comms),
-        pids=texts.numbers(asked.pid, "--pid"),
-        tids=texts.numbers(asked.tid, "--tid"),
-        dsos=texts.words(asked.dsos),
-        symbols=texts.words(asked.symbols),
-        cpus=texts.ranges(asked.cpu, "--cpu"),
+        comms=texts.words(options.comms),
+        pids=texts.numbers(options.pid, "--pid"),
+        tids=texts.numbers(options.tid, "--tid"),
+        dsos=texts.words(options.dsos),
+        symbols=texts.words(options.symbols),
+        cpus=texts.ranges(options.cpu, "--cpu"),
         times=times,
     )
 
 
-def symbol_options(asked: DiffCommandOptions, config: Config, recording: Recording) -> SymbolOptions:
+def symbol_options(options: DiffCommandOptions, config: Config, recording: Recording) -> SymbolOptions:
     """Return the symbol options of one recording."""
     from perfpy.cli.line.symbol_values import symbol_options_of
 
-    return symbol_options_of(asked, config, recording, force=asked.force)
+    return symbol_options_of(options, config, recording, force=options.force)
 
 
 def compute_of(text: str | None, config: Config) -> Compute:
     """Return the computation of -c, or else of the configuration. Raises UsageError for an unknown one."""
     from perfpy.analysis.report.difference import Compute
 
-    asked = text or config.get("diff.compute", _KINDS[1])
-    weights = _WDIFF.fullmatch(asked)
+    kind = text or config.get("diff.compute", _KINDS[1])
+    weights = _WDIFF.fullmatch(kind)
     if weights and int(weights[1]) and int(weights[2]):
         return Compute("wdiff", (int(weights[1]), int(weights[2])))
-    if asked in _KINDS:
-        return Compute(asked)
-    if asked == "cycles":
+    if kind in _KINDS:
+        return Compute(kind)
+    if kind == "cycles":
         raise UsageError("-c cycles needs block counts of last branch records, which perfpy does not support")
-    if asked.startswith("wdiff"):
-        raise UsageError(f"-c {asked}: expected two weights other than 0, for example wdiff:1,2")
-    raise UsageError(f"-c {asked}: expected delta, delta-abs, ratio or wdiff:w1,w2")
+    if kind.startswith("wdiff"):
+        raise UsageError(f"-c {kind}: expected two weights other than 0, for example wdiff:1,2")
+    raise UsageError(f"-c {kind}: expected delta, delta-abs, ratio or wdiff:w1,w2")

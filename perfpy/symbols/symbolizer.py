@@ -159,11 +159,22 @@ class Symbolizer:
         """For each sample of the scenes whether any file that its process ever mapped is here."""
         space = self._timeline.view_space[(scenes.scene >> np.uint64(3)).view(np.int64)]
         present = distinct(space)
-        for one in present.tolist():
-            if one not in self._spaces_with_files:
-                self._spaces_with_files[one] = any(map(self._has_file, self._timeline.spaces.dsos(one)))
-        having = np.array([self._spaces_with_files[one] for one in present.tolist()], bool)
+        having = np.array([self._maps_a_file(one) for one in present.tolist()], bool)
         found: NDArray[np.bool_] = having[np.searchsorted(present, space)]
+        return found
+
+    def _maps_a_file(self, space: int) -> bool:
+        """Whether any file that a space, or one that it was forked from, ever mapped is here."""
+        spaces, passed, found = self._timeline.spaces, [], False
+        while space >= 0 and not found:
+            passed.append(space)
+            known = self._spaces_with_files.get(space)
+            if known is not None:
+                found = known
+                break
+            found = any(map(self._has_file, spaces.dsos(space)))
+            space = spaces.parent(space)
+        self._spaces_with_files.update(dict.fromkeys(passed, found))
         return found
 
     def _has_file(self, number: int) -> bool:

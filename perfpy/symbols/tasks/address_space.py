@@ -21,7 +21,7 @@ from perfpy.abi.columns import rows_where
 from perfpy.symbols.dso import DsoTable, is_module
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map
-from perfpy.symbols.tasks.mapping_intervals import FOREVER
+from perfpy.symbols.tasks.fork_lines import FOREVER
 from perfpy.symbols.tasks.task_replay import NOBODY, TaskReplay
 from perfpy.symbols.tasks.task_states import KERNEL_PID, unnamed
 from perfpy.symbols.tasks.value_history import ValueHistory

@@ -1,9 +1,8 @@
 """Address ranges that come and go: which mapping held an address of an address space at a moment.
 
 What enters: mappings, forks and removals in the order in which they happened,
-moments being the ranks of the side-band records. What leaves: `AddressSpaces`,
-an index over columns that answers any number of (space, address, moment)
-questions with a few binary searches, without a loop per space.
+moments being the ranks of the side-band records. What leaves: `AddressSpaces`
+(mapping_index), which answers any number of (space, address, moment) questions.
 
 A mapping that replaces others splits them as perf does. One that only repeats
 what is there (the same file at the same addresses, or the growth of an anonymous
@@ -14,24 +13,23 @@ from __future__ import annotations
 
 import bisect
 from array import array
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.startup import NamedTuple
+from perfpy.symbols.tasks.fork_lines import FOREVER, find_lines
+from perfpy.symbols.tasks.mapping_index import AddressSpaces, MappingColumns, PieceColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
-_SHIFT: Final = np.uint64(32)
+    from perfpy.symbols.tasks.fork_lines import ForkLines
+
 _LAST_ADDRESS: Final = (1 << 64) - 1
 
-
+_ROW: Final = 5  # numbers kept of a piece: space, start, end, mapping, born
 _INSERTED: Final = 6  # numbers kept of a mapping that is inserted: those of Mapping, space, rank
 
 
@@ -44,12 +42,8 @@ class Mapping(NamedTuple):
     dso: int
 
 
-class _Piece(NamedTuple):
-    """A range that lives, of one file at one offset; `rows` are its parts in the columns: a region grows part by part."""
-
-    start: int
-    end: int
-    rows: list[int]
+#: a range that lives, of one file at one offset: start, end, and the rows of its parts in the columns (a region grows part by part)
+_Piece: TypeAlias = "tuple[int, int, list[int]]"
 
 
 class _Space:
@@ -76,9 +70,9 @@ class SpaceBuilder:
         self._parent_ranks = array("i")
         self._inserted = array("Q")  # what _INSERTED says
         self._replayed: dict[int, _Space] = {}
-        # space, start, end, mapping, born of each row; died is known when something replaces it
+        # what _ROW says of each piece, and the rank at which something replaces it
         self._rows = array("Q")
-        self._died: dict[int, int] = {}
+        self._died = array("i")
 
     def new_space(self, parent: int = -1, rank: int = 0, *, live: bool = False) -> int:
         """A new address space; a fork's starts as its parent is at that moment (nothing is copied).
@@ -112,48 +106,59 @@ class SpaceBuilder:
             return
         self._inserted.extend((*mapping, space, rank))
         if space in self._replayed:
-            self._replay(len(self._inserted) // _INSERTED - 1)
+            self._replay(len(self._inserted) // _INSERTED - 1, space)
 
     def remove(self, space: int, address: int, rank: int) -> None:
         """Unmap the mapping that holds an address, from `rank` on."""
         living = self._replayed[space]
         index = bisect.bisect_right(living.starts, address) - 1
-        if index >= 0 and address < living.pieces[index].end:
-            self._end_piece(space, living.pieces[index], rank)
+        if index >= 0 and address < living.pieces[index][1]:
+            self._end_piece(living, living.pieces[index][2], rank)
             del living.pieces[index], living.starts[index]
 
     def holder(self, space: int, address: int) -> Mapping | None:
         """The mapping that now holds an address."""
         living = self._replayed[space]
         index = bisect.bisect_right(living.starts, address) - 1
-        if index >= 0 and address < living.pieces[index].end:
-            return self._mapping_of(living.pieces[index])
+        if index >= 0 and address < living.pieces[index][1]:
+            first = self._rows[_ROW * living.pieces[index][2][0] + 3] * _INSERTED
+            return Mapping(*self._inserted[first : first + len(Mapping._fields)])
         return None
 
     def build(self) -> AddressSpaces:
         """The index over everything inserted so far."""
         inserted = np.array(self._inserted, np.uint64).reshape(-1, _INSERTED)
-        start, end, bias, dso, space, rank = inserted.T
+        start, end, bias, dso, owner, _ = inserted.T
+        parent, parent_rank = np.array(self._parents, np.int32), np.array(self._parent_ranks, np.int32)
+        lines = find_lines(parent, parent_rank, list(self._replayed))
+        pieces = self._make_pieces(inserted, lines)
+        conflicts = {space: living.conflicts for space, living in self._replayed.items() if living.conflicts}
+        return AddressSpaces(
+            pieces,
+            MappingColumns(start.copy(), end.copy(), bias.copy(), dso.astype(np.int32)),
+            owner=owner.astype(np.int32),
+            parent=parent,
+            parent_rank=parent_rank,
+            conflicts=conflicts if lines is None else lines.conflicts_by_space(conflicts, distinct(pieces.space)),
+            lines=lines,
+        )
+
+    def _make_pieces(self, inserted: NDArray[np.uint64], lines: ForkLines | None) -> PieceColumns:
+        start, end, _, _, owner, rank = inserted.T
+        space = owner if lines is None else lines.holder_of(owner.astype(np.int32), rank.astype(np.int32)).astype(np.uint64)
         self._replay_contested(space, start, end)
         alone = rows_where(~np.isin(space, list(self._replayed)))
-        rows = np.array(self._rows, np.uint64).reshape(-1, 5)
-        died = np.full(len(rows) + len(alone), FOREVER, np.int32)
-        died[list(self._died)] = list(self._died.values())
+        rows = np.array(self._rows, np.uint64).reshape(-1, _ROW)
+        died = np.concatenate([np.array(self._died, np.int32), np.full(len(alone), FOREVER, np.int32)])
         pieces = (space[alone], start[alone], end[alone], alone, rank[alone])
         of_space, first, last, mapping, born = (np.concatenate([rows[:, index], column]) for index, column in enumerate(pieces))
-        return AddressSpaces(
-            PieceColumns(
-                space=of_space.astype(np.int32),
-                start=first,
-                end=last,
-                mapping=mapping.astype(np.int32),
-                born=born.astype(np.int32),
-                died=died,
-            ),
-            MappingColumns(start.copy(), end.copy(), bias.copy(), dso.astype(np.int32)),
-            parent=np.array(self._parents, np.int32),
-            parent_rank=np.array(self._parent_ranks, np.int32),
-            conflicts={space: living.conflicts for space, living in self._replayed.items() if living.conflicts},
+        return PieceColumns(
+            space=of_space.astype(np.int32),
+            start=first,
+            end=last,
+            mapping=mapping.astype(np.int32),
+            born=born.astype(np.int32),
+            died=died,
         )
 
     def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> None:
@@ -163,67 +168,64 @@ class SpaceBuilder:
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
         fresh = [number for number in contested.tolist() if number not in self._replayed]
         self._replayed.update((number, _Space()) for number in fresh)
-        for number in rows_where(np.isin(space, fresh)).tolist():
-            self._replay(number)
+        rows = rows_where(np.isin(space, fresh))
+        for number, of_space in zip(rows.tolist(), space[rows].tolist(), strict=True):
+            self._replay(number, of_space)
 
-    def _replay(self, number: int) -> None:
-        """Put a mapping into its space as it is by now."""
-        *of_mapping, space, rank = self._inserted[number * _INSERTED : (number + 1) * _INSERTED]
-        mapping = Mapping(*of_mapping)
+    def _replay(self, number: int, space: int) -> None:
+        """Put a mapping into a space as it is by now."""
+        offset = number * _INSERTED
+        start, end, rank = self._inserted[offset], self._inserted[offset + 1], self._inserted[offset + 5]
         living = self._replayed[space]
-        first = bisect.bisect_right(living.starts, mapping.start) - 1
-        if first < 0 or living.pieces[first].end <= mapping.start:
+        first = bisect.bisect_right(living.starts, start) - 1
+        if first < 0 or living.pieces[first][1] <= start:
             first += 1
-        last = bisect.bisect_left(living.starts, mapping.end, lo=first)
+        last = bisect.bisect_left(living.starts, end, lo=first)
         if first == last:
-            replacement = [self._add(space, mapping.start, mapping.end, number, rank)]
+            living.pieces.insert(first, (start, end, [self._add(space, start, end, number, rank)]))
+            living.starts.insert(first, start)
         else:
-            replacement = self._overlay(space, living.pieces[first:last], mapping, number, rank)
-        living.pieces[first:last] = replacement
-        living.starts[first:last] = [piece.start for piece in replacement]
+            replacement = self._overlay(space, living, living.pieces[first:last], number, rank)
+            living.pieces[first:last] = replacement
+            living.starts[first:last] = [piece[0] for piece in replacement]
 
-    def _add(self, space: int, start: int, end: int, mapping: int, born: int) -> _Piece:
+    def _add(self, space: int, start: int, end: int, mapping: int, born: int) -> int:
         self._rows.extend((space, start, end, mapping, born))
-        return _Piece(start, end, [len(self._rows) // 5 - 1])
+        self._died.append(FOREVER)
+        return len(self._died) - 1
 
-    def _end_piece(self, space: int, piece: _Piece, rank: int) -> None:
-        self._died.update(dict.fromkeys(piece.rows, rank))
-        conflicts = self._replayed[space].conflicts
+    def _end_piece(self, living: _Space, rows: list[int], rank: int) -> None:
+        for row in rows:
+            self._died[row] = rank
+        conflicts = living.conflicts
         if not conflicts or conflicts[-1] != rank:
             conflicts.append(rank)
 
-    def _mapping_number(self, piece: _Piece) -> int:
-        return self._rows[5 * piece.rows[0] + 3]
-
-    def _mapping_of(self, piece: _Piece) -> Mapping:
-        index = self._mapping_number(piece) * _INSERTED
-        return Mapping(*self._inserted[index : index + len(Mapping._fields)])
-
-    def _same(self, piece: _Piece, mapping: Mapping) -> bool:
-        held = self._mapping_of(piece)
-        return held.bias == mapping.bias and held.dso == mapping.dso
-
-    def _overlay(self, space: int, overlapped: list[_Piece], mapping: Mapping, number: int, rank: int) -> list[_Piece]:
+    def _overlay(self, space: int, living: _Space, overlapped: list[_Piece], number: int, rank: int) -> list[_Piece]:
         """Put a mapping over living pieces: equal ones live on as parts of it, others end and keep only what sticks out."""
         result: list[_Piece] = []
         rows: list[int] = []
-        start, end, uncovered = mapping.start, mapping.end, mapping.start
-        for piece in overlapped:
-            if self._same(piece, mapping):
-                if uncovered < piece.start:
-                    rows += self._add(space, uncovered, piece.start, number, rank).rows
-                rows = _together(rows, piece.rows)
-                start, end, uncovered = min(start, piece.start), max(end, piece.end), max(uncovered, piece.end)
+        inserted = self._inserted
+        new_start, new_end, bias, dso = inserted[number * _INSERTED : number * _INSERTED + 4]
+        start, end, uncovered = new_start, new_end, new_start
+        for piece_start, piece_end, piece_rows in overlapped:
+            held = self._rows[_ROW * piece_rows[0] + 3]
+            if inserted[held * _INSERTED + 3] == dso and inserted[held * _INSERTED + 2] == bias:
+                if uncovered < piece_start:
+                    rows.append(self._add(space, uncovered, piece_start, number, rank))
+                rows = _together(rows, piece_rows)
+                start, end, uncovered = min(start, piece_start), max(end, piece_end), max(uncovered, piece_end)
                 continue
-            self._end_piece(space, piece, rank)
-            held = self._mapping_number(piece)
-            if piece.start < mapping.start:
-                result.append(self._add(space, piece.start, mapping.start, held, rank))
-            if piece.end > mapping.end:
-                result.append(self._add(space, mapping.end, piece.end, held, rank))
-        if uncovered < mapping.end:
-            rows += self._add(space, uncovered, mapping.end, number, rank).rows
-        return sorted([*result, _Piece(start, end, rows)])
+            self._end_piece(living, piece_rows, rank)
+            if piece_start < new_start:
+                result.append((piece_start, new_start, [self._add(space, piece_start, new_start, held, rank)]))
+            if piece_end > new_end:
+                result.append((new_end, piece_end, [self._add(space, new_end, piece_end, held, rank)]))
+        if uncovered < new_end:
+            rows.append(self._add(space, uncovered, new_end, number, rank))
+        result.append((start, end, rows))
+        result.sort()
+        return result
 
 
 def _together(few: list[int], many: list[int]) -> list[int]:
@@ -232,122 +234,3 @@ def _together(few: list[int], many: list[int]) -> list[int]:
         few, many = many, few
     many += few
     return many
-
-
-class PieceColumns(NamedTuple):
-    """One row a piece: its space, range, mapping, and the ranks [born, died) between which it is there."""
-
-    space: NDArray[np.int32]
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    mapping: NDArray[np.int32]
-    born: NDArray[np.int32]
-    died: NDArray[np.int32]
-
-
-class MappingColumns(NamedTuple):
-    """One row a mapping: the fields of Mapping."""
-
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    bias: NDArray[np.uint64]
-    dso: NDArray[np.int32]
-
-
-class AddressSpaces:
-    """Answers (space, address, rank) -> mapping for whole columns.
-
-    The addresses at which any piece starts or ends are numbered; each space is
-    cut into segments at its own; and each (segment, rank of birth) has the
-    piece that holds the segment from then on.
-    """
-
-    def __init__(
-        self,
-        pieces: PieceColumns,
-        mappings: MappingColumns,
-        *,
-        parent: NDArray[np.int32],
-        parent_rank: NDArray[np.int32],
-        conflicts: dict[int, list[int]],
-    ) -> None:
-        self._pieces = pieces
-        self._parent = parent
-        self._parent_rank = parent_rank
-        self.conflicts = conflicts  # by space, where there are any: the ranks at which something that was there went away
-        self.map_start, self.map_end, self.bias, self.dso = mappings
-        self._bounds = distinct(np.concatenate([pieces.start, pieces.end]))
-        self._cut()
-
-    def dsos(self, space: int) -> Iterator[int]:
-        """Every dso that was ever mapped in a space, or in those that it was forked from; some of them more than once."""
-        while space >= 0:
-            low, high = np.searchsorted(self._spaces_of_pieces, [space, space + 1])
-            yield from self.dso[self._pieces.mapping[self._pieces_by_space[low:high]]].tolist()
-            space = int(self._parent[space])
-
-    @cached_property
-    def _pieces_by_space(self) -> NDArray[np.int64]:
-        return np.argsort(self._pieces.space, kind="stable")
-
-    @cached_property
-    def _spaces_of_pieces(self) -> NDArray[np.int32]:
-        return self._pieces.space[self._pieces_by_space]
-
-    def _cut(self) -> None:
-        pieces = self._pieces
-        space = pieces.space.astype(np.uint64) << _SHIFT
-        first = space | np.searchsorted(self._bounds, pieces.start).astype(np.uint64)
-        last = space | np.searchsorted(self._bounds, pieces.end).astype(np.uint64)
-        self._segments = distinct(np.concatenate([first, last]))
-        from_segment = np.searchsorted(self._segments, first)
-        count = np.searchsorted(self._segments, last) - from_segment
-        rows = np.repeat(np.arange(len(count)), count)
-        offset = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        segment = (from_segment[rows] + offset).astype(np.uint64)
-        entries = segment << _SHIFT | pieces.born[rows].astype(np.uint64)
-        order = np.argsort(entries, kind="stable")
-        self._entries = entries[order]
-        self._entry_piece = rows[order]
-
-    def find(
-        self, space: NDArray[np.int32], address: NDArray[np.uint64], rank: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The mapping (-1: none) that holds each address after the record of that rank, and the rank since when."""
-        found = np.full(len(space), -1, np.int32)
-        born = np.zeros(len(space), np.int32)
-        if not len(self._entries):
-            return found, born
-        todo = rows_where(space >= 0)
-        space, address, rank = space[todo], address[todo], rank[todo]
-        bound = np.searchsorted(self._bounds, address, side="right") - 1
-        first_try = True
-        # a forked space holds what its parent held then, unless it mapped something else itself
-        while len(todo):
-            piece = self._find_own(space, bound, rank)
-            hit = piece >= 0
-            found[todo[hit]] = self._pieces.mapping[piece[hit]]
-            if first_try:
-                born[todo[hit]] = self._pieces.born[piece[hit]]
-                first_try = False
-            orphan = ~hit & (self._parent[space] >= 0)
-            todo, bound, space = todo[orphan], bound[orphan], space[orphan]
-            rank = self._parent_rank[space]
-            space = self._parent[space]
-        return found, born
-
-    def _find_own(self, space: NDArray[np.int32], bound: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The piece of the space itself, -1 where it has none."""
-        wide = space.astype(np.uint64)
-        packed = wide << _SHIFT | np.maximum(bound, 0).astype(np.uint64)
-        segment = np.searchsorted(self._segments, packed, side="right") - 1
-        in_space = (segment >= 0) & (bound >= 0)
-        in_space &= self._segments[np.maximum(segment, 0)] >> _SHIFT == wide
-        moment = segment.astype(np.uint64) << _SHIFT | rank.astype(np.uint64)
-        entry = np.searchsorted(self._entries, moment, side="right") - 1
-        in_segment = in_space & (entry >= 0)
-        entry = np.maximum(entry, 0)
-        in_segment &= self._entries[entry] >> _SHIFT == segment.astype(np.uint64)
-        piece = self._entry_piece[entry]
-        in_segment &= self._pieces.died[piece] > rank
-        return np.where(in_segment, piece, -1)

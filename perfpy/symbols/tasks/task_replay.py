@@ -19,7 +19,8 @@ from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.symbols.dso import DsoKind, user_kind
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_name, is_memory, shown_name
-from perfpy.symbols.tasks.mapping_intervals import Mapping, MappingColumns, SpaceBuilder
+from perfpy.symbols.tasks.mapping_index import MappingColumns
+from perfpy.symbols.tasks.mapping_intervals import Mapping, SpaceBuilder
 from perfpy.symbols.tasks.task_states import IDLE, KERNEL_PID, KERNEL_SPACE, ProcessSpaces, ThreadComms
 from perfpy.symbols.tasks.value_history import ValueHistory
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from perfpy.abi.records import Ksymbol
     from perfpy.abi.task_columns import MapColumns, MappedFile, TaskColumns, TaskRecords
     from perfpy.symbols.dso import DsoTable
-    from perfpy.symbols.tasks.mapping_intervals import AddressSpaces
+    from perfpy.symbols.tasks.mapping_index import AddressSpaces
 
 _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1

@@ -1,0 +1,114 @@
+"""Chains of forks joined to lines answer as the chains do, in few steps."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfpy.symbols.tasks import fork_lines
+from perfpy.symbols.tasks.fork_lines import FOREVER, find_lines
+from perfpy.symbols.tasks.mapping_intervals import Mapping, SpaceBuilder
+from tests.builders.timeline import dsos, exited, fork, mmap, timeline
+
+if TYPE_CHECKING:
+    from perfpy.symbols.tasks.mapping_index import AddressSpaces
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains of any length are joined."""
+    monkeypatch.setattr(fork_lines, "_DEPTH", 0)
+
+
+def chain(length: int) -> AddressSpaces:
+    """One space that maps something, and a chain of spaces that each map something else."""
+    builder = SpaceBuilder()
+    space = builder.new_space()
+    builder.insert(space, Mapping(0x1000, 0x2000, 0, 7), 1)
+    for number in range(1, length):
+        space = builder.new_space(space, 2 * number)
+        builder.insert(space, Mapping(0x10000 * number, 0x10000 * number + 0x1000, 0, 8), 2 * number + 1)
+    return builder.build()
+
+
+def find_first(spaces: AddressSpaces, length: int) -> list[int]:
+    """The dso that each space of a chain has where the first one mapped something."""
+    last = np.full(length, FOREVER - 1, np.int32)
+    found, _ = spaces.find(np.arange(length, dtype=np.int32), np.full(length, 0x1000, np.uint64), last)
+    dsos_found: list[int] = np.where(found >= 0, spaces.dso[found], -1).tolist()
+    return dsos_found
+
+
+def test_a_look_up_in_a_long_chain_takes_few_steps(monkeypatch: pytest.MonkeyPatch):
+    length, steps = 4000, 0
+    spaces = chain(length)
+    search = np.searchsorted
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return search(*args, **options)
+
+    monkeypatch.setattr(np, "searchsorted", counted)
+    assert find_first(spaces, length) == [7] * length
+    assert steps < 100
+
+
+def test_a_space_in_a_chain_has_its_own_dsos_and_its_parent():
+    spaces = chain(100)
+    assert (spaces.dsos(0), spaces.dsos(99), spaces.parent(99), spaces.parent(0)) == ([7], [8], 98, -1)
+
+
+def test_short_chains_stay_as_they_are():
+    assert find_lines(np.arange(-1, 30, dtype=np.int32), np.zeros(31, np.int32)) is None
+
+
+@pytest.mark.usefixtures("joined")
+@pytest.mark.parametrize("seed", range(6))
+def test_joined_histories_agree_with_a_plain_replay(seed: int):
+    rng = random.Random(seed)
+    builder = SpaceBuilder()
+    plain: list[dict[int, int]] = []  # every address of every space, copied at forks
+    log: list[list[dict[int, int]]] = [[]]
+    for rank in range(1, 200):
+        if not plain or rng.random() < 0.2:
+            parent = rng.randrange(max(len(plain) - 4, 0), len(plain)) if plain and rng.random() < 0.95 else -1
+            builder.new_space(parent, rank)
+            plain.append(dict(plain[parent]) if parent >= 0 else {})
+        else:
+            space, start, dso = rng.randrange(len(plain)), rng.randrange(40), rng.randrange(4)
+            end = start + rng.randrange(1, 12)
+            builder.insert(space, Mapping(start, end, 0, dso), rank)
+            plain[space].update(dict.fromkeys(range(start, end), dso))
+        log.append([dict(space) for space in plain])
+    spaces = builder.build()
+    asked = [(space, address, rank) for rank in range(1, 200, 3) for space in range(len(log[rank])) for address in range(52)]
+    places, addresses, ranks = (np.array(column) for column in zip(*asked, strict=True))
+    found, _ = spaces.find(places.astype(np.int32), addresses.astype(np.uint64), ranks.astype(np.int32))
+    got = np.where(found >= 0, spaces.dso[found], -1).tolist()
+    assert got == [log[when][where].get(at, -1) for where, at, when in asked]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_samples_of_joined_chains_have_the_mappings_of_their_time(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Samples ask by views, which hold for a span of ranks."""
+    rng = random.Random(seed)
+    records: list[tuple[int, Any]] = [(0, mmap(1, 0x1000, 0x8000, "/first"))]
+    pids = [1]
+    for key in range(1, 120):
+        pid = rng.choice(pids[-4:])
+        if rng.random() < 0.25:
+            pids.append(len(pids) + 1)
+            records.append((key, fork(pids[-1], pid)))
+        elif rng.random() < 0.05:
+            records.append((key, exited(pid)))
+        else:
+            records.append((key, mmap(pid, rng.randrange(16) * 0x1000, rng.randrange(1, 6) * 0x1000, f"/{rng.randrange(6)}")))
+    samples = [(pid, page * 0x1000, key) for key in range(120) for pid in pids for page in range(20)]
+    one_by_one = dsos(timeline(*records), *samples)
+    monkeypatch.setattr(fork_lines, "_DEPTH", 0)
+    assert dsos(timeline(*records), *samples) == one_by_one
+    assert len(set(one_by_one)) > 5

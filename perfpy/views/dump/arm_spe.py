@@ -1,7 +1,6 @@
-"""The packets of an Arm SPE trace as `report -D` shows them.
+"""The packets of an Arm SPE trace as `report -D` prints them.
 
-What enters: the bytes of a trace. What leaves: a text for each packet. Layout: Arm Architecture Reference Manual,
-"Statistical Profiling Extension, sample record packets"; the words are perf's.
+Layout: Arm Architecture Reference Manual, "Statistical Profiling Extension, sample record packets"; the texts are perf's.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ADDRESS, _DELAY, _END, _TIME, _CONTEXT, _OPERATION, _EXTENDED, _EVENT, _SOURCE 
 
 
 def packet(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
-    """The length of the packet at an offset, and its text; (0, "") where that is none. in_file: where the trace stands in the file."""
+    """Return the length and the text of the packet at an offset; (0, "") if there is none. `in_file`: the trace's offset in the file."""
     head = data[offset]
     if not head:
         return _padding(data, offset)
@@ -35,14 +34,14 @@ def packet(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
 
 
 def _padding(data: memoryview, offset: int, length: int = 1) -> tuple[int, str]:
-    """Padding, and the zeros after it, as far as they fit in the line."""
+    """Return padding, with following zeros that fit in the line."""
     while length < _LINE and offset + length < len(data) and not data[offset + length]:
         length += 1
     return length, "PAD"
 
 
 def _extended(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
-    """Two bytes of header: a higher index, or padding up to an aligned address."""
+    """Return a packet with two header bytes: a higher index, or padding to an aligned address."""
     if offset + 1 >= len(data):
         return 0, ""
     head, more = data[offset + 1], data[offset] & 3
@@ -54,7 +53,7 @@ def _extended(data: memoryview, offset: int, in_file: int) -> tuple[int, str]:
 
 
 def _plain(data: memoryview, offset: int, head: int, before: int, high: int) -> tuple[int, str]:
-    """A header and a payload. before: bytes of the header; high: of an index."""
+    """Return a packet of a header and a payload; `before`: bytes before it; `high`: the high bits of an index."""
     width = 1 << (head >> 4 & 3)
     length = before + width
     if offset + length > len(data):
@@ -116,7 +115,7 @@ def _other(value: int) -> str:
 
 
 def _memory(value: int) -> list[str]:
-    """What kind of load or store."""
+    """Return the kind of load or store."""
     if value & 0xE2 == 0x02:
         return _set(value, AT=2, EXCL=3, AR=4)
     if value & 0x0A == 0x08:
@@ -126,7 +125,7 @@ def _memory(value: int) -> list[str]:
 
 
 def _vector(value: int) -> int:
-    """Bits of a vector."""
+    """Return the bits of a vector."""
     return 32 << (value >> 4 & 7)
 
 

@@ -1,7 +1,4 @@
-"""AUX data of hardware tracers, as `report -D` shows them under their AUXTRACE records: a line a packet.
-
-What enters: what was traced, and the bytes. What leaves: texts of whole lines, perf's own.
-"""
+"""AUX data of hardware tracers, as `report -D` prints them below their AUXTRACE records: a line for each packet."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from perfpy.views.dump.intel_pt import PtLines, pt_info_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    #: (data, offset, where the data stand in the file) -> (length, text); a length of 0: no packet
+    #: (data, offset, the data's offset in the file) -> (length, text); length 0: no packet
     Packet = Callable[[memoryview, int, int], tuple[int, str]]
 
 #: AuxtraceInfo.type
@@ -23,14 +20,14 @@ INTEL_PT, INTEL_BTS, ARM_SPE, HISI_PTT = 1, 2, 4, 6
 _BAD: Final = "Bad packet!"
 _BRANCH: Final = struct.Struct("<QQQ")
 _PREDICTED: Final = 0x10
-_LINE: Final = 16  # bytes that a line has room for
+_LINE: Final = 16  # bytes on a line
 _LONG_PREFIX: Final = 0xFFFFF800
-#: the words of a PCIe packet: "" is not shown, None has fields
+#: the parts of a PCIe packet: "" is not printed, None has fields
 _LONG: Final = ("", "Prefix", "Header DW0", "Header DW1", "Header DW2", "Header DW3", "", "Time")
 _SHORT: Final = (None, "Header DW1", "Header DW2", "Header DW3")
 _AT_ONCE: Final = 1000  # lines
 
-#: type -> the width of the names, the words that there must be, their names
+#: type -> the width of the names, the minimum number of words, their names
 _INFO: Final[dict[int, tuple[int, int, tuple[str, ...]]]] = {
     INTEL_BTS: (19, 6, ("PMU Type", "Time Shift", "Time Muliplier", "Time Zero", "Cap Time Zero", "Snapshot mode")),
     ARM_SPE: (19, 2, ("PMU Type",)),
@@ -45,7 +42,7 @@ _TITLES: Final = {
 
 
 def info_text(kind: int, words: Sequence[int]) -> str:
-    """The lines of an AUXTRACE_INFO; "" for tracers without any."""
+    """Return the lines of an AUXTRACE_INFO record; "" for tracers without any."""
     if kind == INTEL_PT:
         return pt_info_text(words)
     width, least, names = _INFO.get(kind, (0, 0, ()))
@@ -54,7 +51,7 @@ def info_text(kind: int, words: Sequence[int]) -> str:
 
 
 def aux_texts(kind: int, data: bytes, in_file: int) -> Iterator[str]:
-    """The lines of a piece of AUX data. kind: AuxtraceInfo.type; in_file: where it stands in the file."""
+    """Yield the lines of AUX data; `kind`: AuxtraceInfo.type; `in_file`: their offset in the file."""
     title = _TITLES.get(kind)
     if title is None:
         return
@@ -104,7 +101,7 @@ def _branches(data: memoryview) -> Iterator[tuple[int, memoryview, str]]:
 
 
 def _link_packets(data: memoryview) -> Iterator[tuple[int, memoryview, str]]:
-    """Packets of PCIe links."""
+    """Yield packets of PCIe links."""
     size = _link_size(data)
     names: Sequence[str | None] = _LONG if size == 4 * len(_LONG) else _SHORT
     for begin in range(0, len(data) - size + 1, size):
@@ -115,7 +112,7 @@ def _link_packets(data: memoryview) -> Iterator[tuple[int, memoryview, str]]:
 
 
 def _link_size(data: bytes | memoryview) -> int:
-    """Of the packets: 8 words where the first one begins as those do, else 4."""
+    """Return the size of packets: 8 words if the first packet has their prefix, otherwise 4."""
     is_long = len(data) >= 4 and int.from_bytes(data[:4], "little") & _LONG_PREFIX == _LONG_PREFIX
     return 4 * len(_LONG if is_long else _SHORT)
 

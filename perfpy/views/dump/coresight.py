@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-CORESIGHT: Final = 3  # the type of such a record
+CORESIGHT: Final = 3  # the type of the record
 
 _HEADER: Final = ("Header version", "PMU type/num cpus", "Snapshot")
 _UNIT: Final = ("Magic number", "CPU", "NR_TRC_PARAMS")
@@ -27,15 +27,15 @@ _PARAMETERS: Final[dict[int, Sequence[str]]] = {
     0x4040404040404040: _ETMV4,
     0x5050505050505050: _ETMV4,
 }
-_BLANKS: Final = ("TRCDEVARCH", "TS_SOURCE")  # perf fills the others up with tabs
-_MOST_PARAMETERS: Final = 1 << 13  # that fit into a record
+_BLANKS: Final = ("TRCDEVARCH", "TS_SOURCE")  # perf pads the other labels with tabs
+_MOST_PARAMETERS: Final = 1 << 13  # the most that fit into a record
 _MOST_OF_VERSION_0: Final = 7
 _TAB_STOP: Final = 8
 _TABBED: Final = 24  # to this column
 
 
 def coresight_text(words: Sequence[int]) -> str:
-    """The lines of a record; up to the first trace unit that is not known."""
+    """Return the lines of a record, up to the first unknown trace unit."""
     return "".join(_line(label, value) for label, value in _labelled(iter(words)))
 
 

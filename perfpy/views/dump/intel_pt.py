@@ -1,7 +1,4 @@
-"""The packets of an Intel Processor Trace as `report -D` shows them.
-
-What enters: packets (perfpy.auxtrace.intel_pt), and what the recorder wrote about the tracer. What leaves: texts, in perf's words.
-"""
+"""The packets of an Intel Processor Trace (perfpy.auxtrace.intel_pt) as `report -D` prints them, in perf's words."""
 
 from __future__ import annotations
 
@@ -15,20 +12,20 @@ if TYPE_CHECKING:
 
     from perfpy.auxtrace.intel_pt.packets import Packet
 
-_LINE: Final = 8  # bytes that a line has room for, where there is padding
+_LINE: Final = 8  # bytes on a line with padding
 _INFO: Final = (
     "PMU Type", "Time Shift", "Time Muliplier", "Time Zero", "Cap Time Zero", "TSC bit", "NoRETComp bit", "Have sched_switch",
     "Snapshot mode", "Per-cpu maps", "MTC bit", "MTC freq bits", "TSC:CTC numerator",
     "TSC:CTC denominator", "CYC bit", "Max non-turbo ratio",
 )  # fmt: skip
 _AS_BITS: Final = ("TSC bit", "NoRETComp bit", "MTC bit", "MTC freq bits", "CYC bit")
-_FIRST_WORDS: Final = 10  # of the oldest recorders
+_FIRST_WORDS: Final = 10  # the number of words that the oldest recorders wrote
 _CYC_WORD: Final = 14
 _BITS: Final = {0: "16", 1: "64", 2: "32"}
 
 
 class PtLines:
-    """The texts of the packets of one trace, in their order."""
+    """The texts of the packets of one trace, in order."""
 
     def __init__(self) -> None:
         self._reader = PacketReader()
@@ -40,13 +37,13 @@ class PtLines:
             return 0, ""
         length = packet.length
         while length < _LINE and offset + length < len(data) and not data[offset + length]:
-            length += 1  # padding is shown with what is before it
+            length += 1  # padding is printed with the packet before it
         text = _TEXTS.get(packet.kind)
         return length, text(packet) if text else packet.kind
 
 
 def _branches(packet: Packet) -> str:
-    """Branches that were taken or not, below the highest bit that is set."""
+    """Return the taken and not taken branches, below the highest set bit."""
     count = packet.value.bit_length() - 1
     return f"TNT {''.join('T' if packet.value >> bit & 1 else 'N' for bit in reversed(range(count)))} ({count})"
 
@@ -135,7 +132,7 @@ _TEXTS: Final[dict[str, Callable[[Packet], str]]] = {
 
 
 def pt_info_text(words: Sequence[int]) -> str:
-    """What the recorder wrote of the tracer: older ones wrote less."""
+    """Return the recorder's data about the tracer; older recorders wrote less."""
     if len(words) < _FIRST_WORDS:
         return ""
     shown = len(words) if len(words) > _CYC_WORD else _FIRST_WORDS

@@ -1,8 +1,4 @@
-"""`report -D` and `script -D`: every record as bytes and as text, in the order in which perf delivers them.
-
-What enters: a Recording. What leaves: perf's text on a binary stream. The
-text of samples is made by samples, that of perf's own records by user_records.
-"""
+"""`report -D` and `script -D`: every record as bytes and text, in perf's order of delivery."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _NO_CPU: Final = 0xFFFFFFFF
 _PRINTABLE: Final = bytes(byte if 32 <= byte < 127 else 0x2E for byte in range(256))
 _NO_RECORDS: Final = frozenset(("TOTAL", "UNKNOWN", "INVALID"))
-_FEATURES: Final = 32  # perf 6.12 knows the features below this number, and in a pipe this one, which marks their end
+_FEATURES: Final = 32  # perf 6.12 knows features below this number; in a pipe it marks their end
 _UNHANDLED: Final = ": unhandled!\n"
 _SHOWN_BY_SCRIPT: Final = frozenset((RecordType.THREAD_MAP, RecordType.CPU_MAP))
 _HANDLED_BY_SCRIPT: Final = _SHOWN_BY_SCRIPT | {
@@ -46,7 +42,7 @@ _THROTTLES: Final = frozenset((RecordType.THROTTLE, RecordType.UNTHROTTLE))
 
 
 class _Record(NamedTuple):
-    """A record and what puts it in order: the key, the time, its number in the file. event: -1 where nobody has its id."""
+    """A record with its sort key, time and number in the file; `event` is -1 for an unknown id."""
 
     key: int
     time: int
@@ -60,13 +56,14 @@ class _Record(NamedTuple):
 def write_dump(
     recording: Recorded, out: BinaryIO, *, hint: str = "", lines: DumpLines | None = None, round_text: str = "\n"
 ) -> Counter[int]:
-    """All records of a recording.
+    """Write all records of a recording.
 
-    hint: lines that stand before the first record, after perf's warning;
-    lines: script's lines, to stand after what they are of;
-    round_text: what follows the name of a FINISHED_ROUND.
-    Returns how many entries a histogram of each event would get, for the
-    statistics that report prints after the last record.
+    Args:
+        hint: lines before the first record, after perf's warning
+        lines: script's lines, printed after their records
+        round_text: the text after the name of a FINISHED_ROUND
+
+    Returns the number of histogram entries by event, for the statistics that report prints at the end.
     """
     writer = _DumpWriter(recording, hint, lines, round_text)
     pieces: list[str] = []
@@ -82,9 +79,9 @@ def write_dump(
 
 
 def is_read_to_the_end(recording: Recorded) -> bool:
-    """Whether perf gets to the end of a recording that was dumped, so that its statistics follow.
+    """Whether perf reaches the end of a dumped recording, so that it prints its statistics.
 
-    A pipe may end inside a record, if perf has a use for those before it.
+    A pipe may end inside a record if perf can use the records before it.
     """
     data = recording.data
     if not data.records.is_damaged:
@@ -97,7 +94,7 @@ def is_read_to_the_end(recording: Recorded) -> bool:
 
 
 def hex_lines(data: bytes) -> str:
-    """The bytes of a record, 16 a line, with the characters that they are."""
+    """Return the bytes of a record, 16 on each line, with their characters."""
     numbers = data.hex(" ")
     shown = data.translate(_PRINTABLE).decode("ascii")
     offsets = range(0, len(data), 16)
@@ -105,14 +102,14 @@ def hex_lines(data: bytes) -> str:
 
 
 class _DumpWriter:
-    """Makes the text of each record."""
+    """The formatter of records."""
 
     def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:
         data = recording.data
         self._recording = recording
         self._hint = hint
         self._round_text = round_text
-        # script has a use for some records that report has none for
+        # script handles some records that report ignores
         self._handled = _HANDLED_BY_SCRIPT if lines is not None else frozenset[int]()
         self._data = data
         self._events = data.events
@@ -130,7 +127,7 @@ class _DumpWriter:
                 self._see_event()
 
     def _see_event(self) -> None:
-        """From here on perf knows one event more: those of a pipe come as records."""
+        """Count one more event: in a pipe, events are records."""
         if self._seen < len(self._events):
             attr = self._events[self._seen].attr
             self._combined |= attr.sample_type & 0x1FFFFFF
@@ -138,7 +135,7 @@ class _DumpWriter:
             self._seen += 1
 
     def texts(self) -> Iterator[str]:
-        """One text a record, in order of delivery."""
+        """Yield the text of each record, in order of delivery."""
         if not self._data.is_pipe and not self._has_trailers:
             yield "WARNING: No sample_id_all support, falling back to unordered processing\n"
         yield self._hint
@@ -150,7 +147,7 @@ class _DumpWriter:
     def _text(self, record: _Record) -> str:
         kind, misc, size = HEADER[self._endian].unpack_from(record.data)
         raw = swapped(kind, misc, record.data) if self._is_foreign else record.data
-        # perf counts the bytes of a pipe from the end of its header
+        # perf counts the offset in a pipe from the end of its header
         position = alternate(record.offset - (PIPE_HEADER_SIZE if self._data.is_pipe else 0))
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
         text = f"\n{position}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
@@ -165,7 +162,7 @@ class _DumpWriter:
             return f"{text}{stamp}{position} [{size:#x}]: PERF_RECORD_{record_name(kind)}{rest}"
         stamp, rest = self._kernel_record(kind, misc, body, record.event)
         line = self._line(kind, record.offset)
-        if kind == RecordType.EXIT:  # perf shows the line of this one first
+        if kind == RecordType.EXIT:  # perf prints the line of an EXIT before its text
             rest = rest.replace(_EXIT, _EXIT + line, 1)
         elif kind == RecordType.LOST and line:
             rest = f"PERF_RECORD_{record_name(kind)}{line}"
@@ -174,7 +171,7 @@ class _DumpWriter:
         return f"{text}{stamp}{position} [{size:#x}]: {rest}"
 
     def _aux_texts(self, offset: int) -> Iterator[str]:
-        """What the AUX data that follow an AUXTRACE record say."""
+        """Yield the text of the AUX data after an AUXTRACE record."""
         trace = self._recording.pmcu
         if trace is not None:
             from perfpy.views.pmcu.dump import piece_texts  # few recordings have any
@@ -193,7 +190,7 @@ class _DumpWriter:
         return aux_pieces(self._data)
 
     def _line(self, kind: int, offset: int) -> str:
-        """Script's line of a record that is no sample."""
+        """Return script's line of a record other than a sample."""
         return "" if self._lines is None else self._lines.of_record(kind, offset).decode("utf-8", "surrogateescape")
 
     def _user_text(self, kind: int, misc: int, body: bytes, offset: int) -> str:
@@ -205,7 +202,7 @@ class _DumpWriter:
         return text.removesuffix(_UNHANDLED) if kind in self._handled else text
 
     def _kernel_record(self, kind: int, misc: int, body: bytes, event: int) -> tuple[str, str]:
-        """(time stamp, text) of a record that is no sample."""
+        """Return (time stamp, text) of a record other than a sample."""
         try:
             record = records.decode(kind, misc, body, self._data.records.table.trailer(event), self._endian)
         except ValueError:
@@ -221,7 +218,7 @@ class _DumpWriter:
             return stamp, f"{name}: id:{_id_of(given)}: lost samples :{record.lost}\n"
         if isinstance(record, records.Read):
             return stamp, name + self._read_text(record, event) + ("" if self._lines is None else _UNHANDLED)
-        if kind in _THROTTLES:  # report has no text for them, script has a use
+        if kind in _THROTTLES:  # report has no text for them
             return stamp, name + (_UNHANDLED if self._lines is None else "")
         return stamp, record_text(record)
 
@@ -232,7 +229,7 @@ class _DumpWriter:
             owner = self._events[max(event, 0)]
             reading = decode_read(record.values, owner.attr.read_format, self._endian)[0]
             owner = next((other for other in self._events if reading.id in other.ids), owner)
-        except (ValueError, IndexError):  # too short for what its event reads, or nobody's
+        except (ValueError, IndexError):  # too short for its event's format, or of an unknown event
             return "\n"
         text = f": {record.pid} {record.tid} {one_line(owner.name)} {reading.value}\n"
         further = {"time enabled": reading.enabled, "time running": reading.running, "id": reading.id, "lost": reading.lost}
@@ -242,7 +239,7 @@ class _DumpWriter:
         return text
 
     def _stamp(self, cpu: int, time: int, *, is_side_band: bool = False) -> str:
-        """What stands before the offset: cpu and time, where some event samples them."""
+        """Return the text before the offset: cpu and time if an event samples them."""
         if not self._has_trailers and (is_side_band or (cpu, time) == (0, 0)):
             return "-1 -1 "
         text = f"{cpu & _NO_CPU} " if self._combined & SampleType.CPU else ""
@@ -255,17 +252,17 @@ def _id_of(given: SampleId) -> int:
 
 
 def _in_order(streams: list[Iterator[OrderedChunk]], *, by_time: bool) -> Iterator[_Record]:
-    """All records as perf delivers them: what has no time when it is read, the rest when a round ends."""
+    """Yield all records in perf's order of delivery: records without time when they are read, others when their round ends."""
     waiting: list[_Record] = []
     number = 0
     for position, stream in enumerate(streams):
-        round_key = 0  # of records without time: the key that the round before gave
+        round_key = 0  # the key of the previous round, for records without time
         for ordered in stream:
             events = _events_of(ordered)
             types = ordered.chunk.types.tolist()
             for row, (kind, key, time) in enumerate(zip(types, ordered.keys.tolist(), ordered.times.tolist(), strict=True)):
                 first = key
-                if kind == RecordType.FINISHED_ROUND and by_time:  # it is read before what it lets through
+                if kind == RecordType.FINISHED_ROUND and by_time:  # it is delivered before the records that it releases
                     first, round_key = round_key, key
                 offset = int(ordered.chunk.offsets[row])
                 waiting.append(_Record(first, time, number, position, offset, events.get(row, 0), ordered.chunk.record(row)))
@@ -287,5 +284,5 @@ def _order(record: _Record) -> tuple[int, int, int]:
 
 
 def _events_of(ordered: OrderedChunk) -> dict[int, int]:
-    """Row -> event of the samples of a chunk."""
+    """Return row -> event of the samples of a chunk."""
     return dict(zip(ordered.rows.tolist(), ordered.events.tolist(), strict=True))

@@ -1,8 +1,4 @@
-"""Samples as `report -D` shows them: all that they carry, and whose they are.
-
-What enters: the batches of a recording, in order of delivery. What leaves: the
-text of one sample after the other, for the samples that views.dump.recording meets.
-"""
+"""Samples as `report -D` prints them: all their fields, and their owner."""
 
 from __future__ import annotations
 
@@ -33,19 +29,19 @@ _NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
-#: (cpu, time) -> what stands at the start of a line
+#: (cpu, time) -> the start of a line
 Stamp = Callable[[int, int], str]
 
 
 class SampleTexts:
-    """Hands out the text of samples in the order in which views.dump.recording meets them."""
+    """The texts of samples, in the order in which perfpy.views.dump.recording requests them."""
 
     def __init__(self, recording: Recorded, lines: DumpLines | None = None) -> None:
-        """lines: script's line of each delivery."""
+        """Set the recording; `lines`: script's line of each delivery."""
         self._lines = lines
         self._recording = recording
         self._arch = recording.header.get("arch") or os.uname().machine
-        # threads that exited keep their names in perf's report, not in its script
+        # exited threads keep their names in perf's report, but not in its script
         self._timeline = recording.timeline if lines is not None else recording.make_timeline(keep_exited=True)
         self._symbolizer = Symbolizer(self._timeline)
         self._samples = self._rows()
@@ -55,9 +51,11 @@ class SampleTexts:
         self._event_of = {ident: event.index for event in recording.events for ident in event.ids}
 
     def text(self, offset: int, event: int, misc: int, head: str, stamp: Stamp) -> str:
-        """The text of the next sample; one that could not be read has only its head.
+        """Return the text of the next sample; only `head` if it could not be read.
 
-        offset: where its record is; head: what follows the time stamp.
+        Args:
+            offset: of its record
+            head: the text after the time stamp
         """
         if event < 0 or self._next is None or self._next[0] != offset:
             return stamp(0xFFFFFFFF, _NEVER) + head
@@ -70,19 +68,19 @@ class SampleTexts:
         return start + head + self._details(sample, misc) + "".join(deliveries)
 
     def _delivery(self, positions: str) -> str:
-        """Whose the sample is, and script's line of it; nothing where script leaves it out early."""
+        """Return the sample's owner and script's line; nothing if script filters it early."""
         line = b"" if self._lines is None else self._lines.of_sample()
         return "" if line is None else positions + line.decode("utf-8", "surrogateescape")
 
     def _rows(self) -> Iterator[tuple[int, Batch, int, str]]:
-        """(offset, batch, row, whose it is) of every sample."""
+        """Yield (offset, batch, row, owner) of every sample."""
         for batch in self._recording.batches():
             owners = self._owners(batch)
             for row, offset in enumerate(batch.offset.tolist()):
                 yield offset, batch, row, owners[row]
 
     def _owners(self, batch: Batch) -> list[str]:
-        """The lines that say which thread and which file each sample was in."""
+        """Return the lines with thread and dso of each sample."""
         rows = len(batch)
         columns = batch.columns
         pid, tid = (columns.get(name, np.full(rows, -1, np.int32)) for name in ("pid", "tid"))
@@ -97,7 +95,7 @@ class SampleTexts:
         ]
 
     def _deliveries(self, sample: _Sample) -> int:
-        """How often the sample is delivered: once, or once a reading that has moved."""
+        """Return the number of deliveries of a sample: one, or one for each changed reading."""
         if not sample.event.attr.sample_type & SampleType.READ:
             branches = sample.event.attr.sample_type & SampleType.BRANCH_STACK and not sample.event.attr.sample_type & SampleType.CALLCHAIN
             self.entries[sample.event.index] += len(sample.ragged("branch_stack")) if branches else 1
@@ -149,7 +147,7 @@ class SampleTexts:
 
 
 class _Sample:
-    """One row of a batch."""
+    """A row of a batch."""
 
     def __init__(self, batch: Batch, row: int, event: FileEvent) -> None:
         self.event = event
@@ -157,19 +155,19 @@ class _Sample:
         self._row = row
 
     def number(self, name: str, default: int) -> int:
-        """A field's value; the default where the event's samples do not have it."""
+        """Return a field's value; `default` if the event's samples lack it."""
         column = self._columns.get(name)
         return int(column[self._row]) if column is not None and has_column(self.event, name) else default
 
     def ragged(self, name: str) -> Any:
-        """A field of variable length; empty where samples do not have it."""
+        """Return a field of variable length; empty if samples lack it."""
         column = self._columns.get(name)
         if not isinstance(column, Ragged):
             return np.zeros(0, np.uint64)
         return column.values[column.offsets[self._row] : column.offsets[self._row + 1]]
 
     def readings(self) -> Any:
-        """The counter readings."""
+        """Return the counter readings."""
         return self.ragged("read")
 
 
@@ -185,7 +183,7 @@ def _numbered(addresses: list[int], first: int = 0) -> str:
 
 
 def _lbr_chain(chain: list[int], branches: Any) -> str:
-    """The callchain with its user part from the branch records."""
+    """Return the callchain with its user part from the branch records."""
     if CONTEXT_USER not in chain or not len(branches):
         return ""
     kernel = chain[: chain.index(CONTEXT_USER) + 1]
@@ -214,7 +212,7 @@ def _branches(branches: Any) -> str:
 
 
 def _stack_offset(sample: _Sample) -> int:
-    """Where in the record the user stack's size stands."""
+    """Return the offset of the user stack's size in the record."""
     attr = sample.event.attr
     size = 8 * words_before(attr.sample_type)
     if attr.sample_type & SampleType.READ:
@@ -232,7 +230,7 @@ def _stack_offset(sample: _Sample) -> int:
 
 
 def _readings_size(read_format: int, count: int) -> int:
-    """struct read_format in bytes."""
+    """Return the size of struct read_format in bytes."""
     each = 1 + sum(1 for bit in (ReadFormat.ID, ReadFormat.LOST) if read_format & bit)
     times = sum(1 for bit in (ReadFormat.TOTAL_TIME_ENABLED, ReadFormat.TOTAL_TIME_RUNNING) if read_format & bit)
     return 8 * (times + count * each + bool(read_format & ReadFormat.GROUP))

@@ -1,8 +1,4 @@
-"""perf's own records (type 64 and above) as `report -D` shows them.
-
-What enters: a record's type, misc and body. What leaves: the text after
-"PERF_RECORD_NAME", with or without a line end, as perf has it.
-"""
+"""perf's own records (type 64 and above) as `report -D` prints them."""
 
 from __future__ import annotations
 
@@ -36,9 +32,10 @@ _SCALE: Final = 2
 
 
 def user_record_text(kind: int, misc: int, body: bytes, endian: str, *, foreign: bool = False) -> str:
-    """The text after a record's name; records that perf shows nothing of give "".
+    """Return the text after "PERF_RECORD_NAME", with or without a line end, as in perf; "" for records without text.
 
-    foreign: the file is of a machine of the other byte order than this one.
+    Args:
+        foreign: whether the file has the other byte order than this machine
     """
     if kind in _SILENT:
         return ""

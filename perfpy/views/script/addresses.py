@@ -1,8 +1,4 @@
-"""Addresses that a sample carries besides its ip: of data, of branches. They need not be in the mode that it was taken in.
-
-What enters: addresses, and of each its sample's process, delivery key and
-mode. What leaves: ids into Symbolizer.frames.
-"""
+"""Frames of addresses other than a sample's ip: data and branch addresses. Their mode may differ from the sample's."""
 
 from __future__ import annotations
 
@@ -26,10 +22,10 @@ def frames_of(
     cpumode: NDArray[np.uint8],
     kernel_start: int | None,
 ) -> NDArray[np.int32]:
-    """The frame of each address: in the sample's mode, or where nothing is mapped there in the one that the address belongs to.
+    """Return the frame of each address: in the sample's mode, or, if nothing is mapped there, in the address's own mode.
 
-    kernel_start: the kernel's addresses begin here; None where it has the same
-    addresses as processes, so that the sample's mode is all that is known.
+    Args:
+        kernel_start: the start of kernel addresses; None if kernel and processes share addresses, so that only the sample's mode counts
     """
     ids = symbolizer.frame_ids(pid, addresses, key, cpumode)
     if kernel_start is None:

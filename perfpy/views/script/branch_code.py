@@ -1,7 +1,7 @@
-"""The instructions that ran between the branches before a sample: brstackinsn, brstackinsnlen, brstackdisasm.
+"""The instructions between the branches of a sample: brstackinsn, brstackinsnlen, brstackdisasm.
 
-What enters: the branch_stack column of a batch. What leaves: lines, the oldest branch first: from where one went to, up to the next,
-and at last up to the sample. After each branch stands what its flags say, and with cycles how many instructions ran in one.
+Lines begin with the oldest branch: from its target to the next branch, and finally to the sample. Each branch's line has its flags, and,
+if cycles are recorded, the instructions per cycle.
 """
 
 from __future__ import annotations
@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from perfpy.views.script.line_context import LineContext
 
 _BLOCK_MOST: Final = 16384 - 15  # bytes between two branches
-_BEYOND: Final = 15  # bytes after a block's last instruction began
-_SEARCHED: Final = 128  # bytes after the last branch, where the sample is before it
+_BEYOND: Final = 15  # bytes after the start of a block's last instruction
+_SEARCHED: Final = 128  # bytes after the last branch if the sample precedes it
 _BLOCKS_KEPT: Final = 1 << 16
 _NO_SYMBOL: Final = (-1, -1)
 _GUESSES: Final = (("predicted", b" PRED"), ("mispred", b" MISPRED"), ("in_tx", b" INTX"), ("abort", b" ABORT"))
 
 
 class _Branch(NamedTuple):
-    """source, target: frames; origin, to: their addresses."""
+    """A branch.
+
+    Attributes:
+        source, target: frames
+        origin, to: their addresses
+    """
 
     source: int
     target: int
@@ -42,7 +47,13 @@ class _Branch(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Instructions in a row. lines: of all but a branch at the end; instructions: how many; symbol: where the last one was."""
+    """Consecutive instructions.
+
+    Attributes:
+        lines: of all instructions except a branch at the end
+        instructions: their number
+        symbol: the function of the last one
+    """
 
     lines: bytes
     instructions: int
@@ -50,7 +61,7 @@ class _Block(NamedTuple):
 
 
 class BranchCode:
-    """Makes the lines of one event's samples."""
+    """The formatter of one event's samples."""
 
     def __init__(self, event: FileEvent, context: LineContext, fields: set[str]) -> None:
         self._event = event
@@ -66,7 +77,7 @@ class BranchCode:
         self._all_kinds = not kind or bool(kind & BranchSample.ANY)
 
     def texts(self, batch: Batch) -> list[bytes]:
-        """What stands after each sample's fields."""
+        """Return the text below each sample's fields."""
         stacks = batch.columns["branch_stack"]
         counts = np.diff(stacks.offsets)
         pid, ip = column(batch, self._event, "pid"), column(batch, self._event, "ip")
@@ -107,7 +118,9 @@ class BranchCode:
         number = len(branches) - 2
         while number >= 0:
             before, branch = branches[number + 1], branches[number]
-            if number and before.to and branch.origin and not self._is_one_run(before, branch):  # an interrupt came between
+            if (
+                number and before.to and branch.origin and not self._is_one_run(before, branch)
+            ):  # an interrupt occurred between the branches
                 number -= 1
                 branch = branches[number]
             number -= 1
@@ -131,15 +144,15 @@ class BranchCode:
         return self._context.kernel_start is not None and address >= self._context.kernel_start
 
     def _block(self, start: int, size: int, symbol: tuple[int, int]) -> _Block | None:
-        """The instructions from a frame up to one that begins `size` bytes after it; None where there is no code."""
+        """Return the instructions from a frame to the one that begins `size` bytes later; None without code."""
         key = (start, size, symbol)
         if key not in self._blocks:
             if len(self._blocks) >= _BLOCKS_KEPT:
                 self._blocks.clear()
-            self._blocks[key] = self._made(start, size, symbol)
+            self._blocks[key] = self._format_block(start, size, symbol)
         return self._blocks[key]
 
-    def _made(self, start: int, size: int, symbol: tuple[int, int]) -> _Block | None:
+    def _format_block(self, start: int, size: int, symbol: tuple[int, int]) -> _Block | None:
         code = self._read(start, size)
         if code is None:
             return None
@@ -180,14 +193,14 @@ class BranchCode:
         return self._code_at.words(int(frames.symbol[start]), int(frames.symbol_offset[start]) + offset) or code.bytes_at(offset)
 
     def _symbol(self, start: int, offset: int) -> tuple[int, int]:
-        """The symbol so many bytes after a frame: of which dso, and its row there."""
+        """Return the symbol `offset` bytes after a frame: its dso and its row there."""
         frames = self._symbolizer.frames
         dso = int(frames.dso[start])
         _, rows = self._symbolizer.symbols_of(dso, frames.address[start : start + 1] + np.uint64(offset))
         return dso, int(rows[0])
 
     def _label(self, start: int, offset: int, last: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
-        """A line where another function begins; and the function."""
+        """Return a line if another function begins, and the function."""
         found = self._symbol(start, offset)
         if found == last or found[1] < 0:
             return b"", last
@@ -199,12 +212,12 @@ class BranchCode:
         return b"\t%s%s:%s\n" % (name, b"+%d" % within if within else b"", source), found
 
     def _source(self, frame: int) -> bytes:
-        """FILE:LINE of a frame."""
+        """Return FILE:LINE of a frame."""
         assert self._sources is not None
         return one_line(self._sources.lines(np.array([frame]))[0]).encode("utf-8", "surrogateescape")
 
     def _jump(self, branch: _Branch, instructions: int, total: int) -> bytes:
-        """The rest of a branch's line."""
+        """Return the rest of a branch's line."""
         parts, _ = branch_parts(branch.flags)
         text = b""
         if self._sources is not None:
@@ -219,7 +232,7 @@ class BranchCode:
         return text + b"\n"
 
     def _last(self, branch: _Branch, frame: int, ip: int, symbol: tuple[int, int]) -> bytes:
-        """From the newest branch on up to the sample."""
+        """Return the lines from the newest branch to the sample."""
         if branch.origin == ip or branch_parts(branch.flags)[0]["abort"]:
             return b""
         size = ip - branch.to if ip >= branch.to else _SEARCHED

@@ -1,7 +1,6 @@
-"""What a CPU counted between two branches, as text: brcntr.
+"""The counts of events between two branches: brcntr.
 
-What enters: the header's facts and the events of a recording; the numbers of a branch, packed in one. What leaves: for each event
-its letter, as often as it happened (perf 6.12 tells of a + for more, and prints none).
+Each event has a letter, which is repeated for each count. (perf 6.12's legend mentions a + for more counts, but prints none.)
 """
 
 from __future__ import annotations
@@ -23,7 +22,12 @@ _WIDTH: Final = "branch_counter_width"
 
 
 class BranchCounters:
-    """width: bits of each number; names: of the events, the lowest number first."""
+    """The formatter of branch counters.
+
+    Args:
+        width: bits of each number
+        names: of the events, from the lowest bits
+    """
 
     def __init__(self, width: int, names: Sequence[str]) -> None:
         self._width = width
@@ -32,17 +36,17 @@ class BranchCounters:
 
     @property
     def legend(self) -> bytes:
-        """What the letters stand for."""
+        """Return the legend of the letters."""
         events = "".join(f"# {one_line(name)} = {letter}\n" for name, letter in zip(self._names, self._letters, strict=True))
         return f"# Branch counter abbr list:\n{events}{_SIGNS}".encode("utf-8", "surrogateescape")
 
     @classmethod
     def of(cls, header: Mapping[str, Any], events: Sequence[FileEvent]) -> BranchCounters:
-        """Those of a recording."""
+        """Return the formatter for a recording."""
         return cls(next(_widths(header), 0), [event.name for event in events if is_counted(event)])
 
     def text(self, word: int) -> bytes:
-        """The numbers of one branch."""
+        """Return the counts of a branch."""
         most = (1 << self._width) - 1
         numbers = [word >> index * self._width & most for index in range(len(self._letters))]
         shown = "".join(letter * number for letter, number in zip(self._letters, numbers, strict=True))
@@ -50,7 +54,7 @@ class BranchCounters:
 
 
 def is_counted(event: FileEvent) -> bool:
-    """Whether the CPU counts it between branches."""
+    """Whether the CPU counts the event between branches."""
     return bool(event.attr.branch_sample_type & BranchSample.COUNTERS)
 
 

@@ -1,8 +1,4 @@
-"""Branch stacks of samples as text: brstack, brstacksym, brstackoff.
-
-What enters: the branch_stack column of a batch. What leaves: one piece, each
-branch as " FROM/TO/flags ".
-"""
+"""Branch stacks of samples as text: brstack, brstacksym, brstackoff. Each branch is " FROM/TO/flags "."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BranchTexts:
-    """Makes the piece of one event's branch stacks; b"" when the fields do not ask for it."""
+    """The formatter of one event's branch stacks; b"" if the fields do not include them."""
 
     def __init__(self, event: FileEvent, context: LineContext, fields: set[str]) -> None:
         self._event = event
@@ -39,7 +35,7 @@ class BranchTexts:
         self._flags: dict[int, bytes] = {}
 
     def piece(self, batch: Batch) -> Piece:
-        """The text of the branches of each sample."""
+        """Return the text of each sample's branches."""
         stacks = batch.columns.get("branch_stack") if self._kind else None
         if stacks is None:
             return b""
@@ -58,7 +54,7 @@ class BranchTexts:
         return text
 
     def _end(self, batch: Batch, addresses: NDArray[np.uint64], counts: NDArray[np.int64]) -> list[bytes]:
-        """One end of every branch."""
+        """Return one end of every branch."""
         is_from = self._kind != "brstacksym"
         if not is_from or self._with_dso or self._kind == "brstackoff":
             pid = np.repeat(column(batch, self._event, "pid"), counts)
@@ -75,12 +71,12 @@ class BranchTexts:
         return [b"0x%x%s" % pair for pair in zip(addresses.tolist(), names, strict=True)]
 
     def _offsets(self, addresses: NDArray[np.uint64], ids: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """Addresses within their files, but for files whose symbols were read: perf leaves those as they are."""
+        """Return addresses within their dsos; perf leaves addresses in dsos with loaded symbols unchanged."""
         frames = self._symbolizer.frames
         dso = frames.dso[ids]
         read = np.zeros(len(self._symbolizer.dsos) + 1, bool)
         read[frames.dso[frames.symbol >= 0]] = True
-        read[-1] = True  # no file at all
+        read[-1] = True  # no dso
         kernel = np.array([*(one.kernel for one in self._symbolizer.dsos), False])
         read[kernel] = False
         within = np.where(kernel[dso], addresses - frames.map_start[ids], frames.address[ids])

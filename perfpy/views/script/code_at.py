@@ -1,7 +1,4 @@
-"""The code at frames: instructions as bytes, and in a disassembler's words.
-
-What enters: a Symbolizer and frames of it. What leaves: bytes, lengths, words; nothing where the file is not here.
-"""
+"""The code at frames: instructions as bytes, and disassembled. Empty if the file is not available."""
 
 from __future__ import annotations
 
@@ -20,22 +17,26 @@ _BAD: Final = b"<bad>"
 
 
 class Code(NamedTuple):
-    """Some bytes of code. bits: 32 or 64; 0 for a machine whose instructions are not told apart."""
+    """A range of code.
+
+    Attributes:
+        bits: 32 or 64; 0 if perfpy cannot separate the machine's instructions
+    """
 
     content: bytes
     bits: int
 
     def size_at(self, offset: int) -> int:
-        """How long the instruction there is; 0 where that is not known."""
+        """Return the length of the instruction; 0 if unknown."""
         return length(self.content[offset : offset + LONGEST], bits=self.bits) if self.bits else 0
 
     def bytes_at(self, offset: int) -> bytes:
-        """The instruction there, as perf writes its bytes."""
+        """Return the instruction's bytes in perf's format."""
         size = self.size_at(offset)
         return b"insn: %s " % self.content[offset : offset + size].hex(" ").encode() if size else _BAD
 
     def leaves_at(self, offset: int) -> bool:
-        """Whether the instruction there is never followed by the next one."""
+        """Whether the instruction never continues with the next one."""
         return bool(self.bits) and always_elsewhere(self.content[offset : offset + LONGEST], bits=self.bits)
 
 
@@ -43,7 +44,7 @@ NOTHING: Final = Code(b"", 0)
 
 
 class CodeAt:
-    """Reads code of one recording's files."""
+    """A reader of code in one recording's dsos."""
 
     def __init__(self, symbolizer: Symbolizer) -> None:
         self._symbolizer = symbolizer
@@ -51,26 +52,26 @@ class CodeAt:
         self._words: dict[int, dict[int, bytes]] = {}
 
     def read(self, dso: int, address: int, size: int) -> Code:
-        """As many bytes as there are."""
+        """Return the available bytes at an address, at most `size`."""
         if dso < 0 or dso in self._unreadable:
             return NOTHING
         try:
             file, content = bytes_at(self._symbolizer, dso, address, size)
         except NoCodeError:
-            if not self._symbolizer.dsos[dso].kernel:  # of the kernel's memory another place may be readable
+            if not self._symbolizer.dsos[dso].kernel:  # other parts of the kernel's memory may be readable
                 self._unreadable.add(dso)
             return NOTHING
         return Code(content, (32 if file.machine == _I386 else 64) if file.machine in _X86 else 0)
 
     def words(self, symbol: int, offset: int) -> bytes:
-        """The instruction in words: what a disassembler says of a function; "" where there is none."""
+        """Return a disassembled instruction of a function; b"" without a disassembler."""
         known = self._words.get(symbol)
         if known is None:
-            known = self._words[symbol] = self._disassembled(symbol) if symbol >= 0 else {}
+            known = self._words[symbol] = self._disassemble(symbol) if symbol >= 0 else {}
         return known.get(offset, b"")
 
-    def _disassembled(self, symbol: int) -> dict[int, bytes]:
-        from perfpy.disassembly.disassembler import Disassembler  # few listings ask for words
+    def _disassemble(self, symbol: int) -> dict[int, bytes]:
+        from perfpy.disassembly.disassembler import Disassembler  # few listings need it
         from perfpy.disassembly.objdump import CodeStyle
 
         for found in Disassembler(self._symbolizer, CodeStyle(source=False)).functions([symbol]):

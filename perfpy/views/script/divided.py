@@ -1,7 +1,6 @@
-"""A listing that several processes make, each some spans of the recording.
+"""A listing by several processes, each of which formats spans of the recording.
 
-What enters: a recording, what is to be read of it, how many processes may be forked. What leaves: for each span what was
-made of its samples, in order: the same as one process would have made of them.
+The results are in the order of the spans, the same as those of a single process.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
 MadeT = TypeVar("MadeT")
 GivenT = TypeVar("GivenT")
 
-#: samples whose lines pay for a process
+#: the number of samples for which another process is worthwhile
 _LINES_EACH: Final = 100_000
 
 
 class _Done(NamedTuple, Generic[MadeT]):
-    """What was made of a span, and what else is to be said. counts: see UserCallchains."""
+    """The result for a span, and its warnings; `counts`: see UserCallchains."""
 
     made: MadeT
     counts: list[TruncatedStacks]
@@ -45,7 +44,7 @@ class _Done(NamedTuple, Generic[MadeT]):
 
 
 class _Read(NamedTuple):
-    """The samples of a span, the process that read them, and of what it made the frames that it has named for the first time."""
+    """The samples of a span, the process that read them, and the frames that were new there."""
 
     batch: Batch
     process: int
@@ -55,7 +54,9 @@ class _Read(NamedTuple):
 class DividedListing:
     """Reads the spans of a recording in several processes.
 
-    columns: the sample columns needed; unwound: what makes callchains of copied stacks, if anything does.
+    Args:
+        columns: the sample columns needed
+        unwound: unwinds copied stacks, if there are any
     """
 
     def __init__(self, recording: Recorded, symbolizer: Symbolizer, columns: set[str], unwound: UserCallchains | None) -> None:
@@ -65,32 +66,32 @@ class DividedListing:
         self._unwound = unwound
 
     def jobs(self, asked: int) -> int:
-        """How many processes pay; asked: at most so many (0: as many as there are CPUs)."""
+        """Return the worthwhile number of processes; `asked`: the limit (0: the number of CPUs)."""
         data = self._recording.data
-        if asked == 1 or any(map(carries_readings, data.events)):  # what counters said is told by differences
+        if asked == 1 or any(map(carries_readings, data.events)):  # counts are printed as differences to the samples before
             return 1
         each = _LINES_EACH if self._unwound is None else STACKS_EACH
         jobs = jobs_for(asked, data.record_index.sample_counts.total(), each)
         return 1 if jobs == 1 else min(jobs, max(len(data.records.delivery_spans), 1))
 
     def made(self, make: Callable[[Batch], MadeT], jobs: int) -> Iterator[MadeT]:
-        """What `make` makes of each span's samples. Spans that turn out to be empty are left out."""
+        """Yield the result of `make` for each span's samples, without empty spans."""
         with ForkedWorkers(self._recording.data.records.delivery_spans, lambda span: self._done(span, make), jobs) as workers:
-            yield from self._told(workers.results())
+            yield from self._report_warnings(workers.results())
 
     def given(self, make: Callable[[Batch], MadeT], give: Callable[[MadeT], GivenT], jobs: int) -> Iterator[GivenT]:
-        """What `give` gives away of what is made of each span's samples: the processes do that themselves, one after the other."""
+        """Yield the result of `give` for the result of `make`, which the processes call themselves, one after the other."""
 
         def give_made(done: _Done[MadeT] | None) -> _Done[GivenT] | None:
             return None if done is None else _Done(give(done.made), done.counts, done.warnings)
 
         parts = self._recording.data.records.delivery_spans
         with WorkersInTurn(parts, lambda span: self._done(span, make), give_made, jobs) as workers:
-            yield from self._told(workers.results())
+            yield from self._report_warnings(workers.results())
 
     def batches(self, jobs: int) -> Iterator[Batch]:
-        """The samples of each span, with their whole callchains."""
-        begun = sent = len(self._symbolizer.frames)  # frames that all processes have from here
+        """Yield the samples of each span, with complete callchains."""
+        begun = sent = len(self._symbolizer.frames)  # all processes have these frames
 
         def make(batch: Batch) -> _Read:
             nonlocal sent
@@ -113,14 +114,14 @@ class DividedListing:
         counts = self._unwound.taken() if self._unwound else []
         return _Done(made, counts, [*self._recording.data.warnings[said:], *files])
 
-    def _told(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
+    def _report_warnings(self, results: Iterable[_Done[MadeT] | None]) -> Iterator[MadeT]:
         for done in results:
             if done is not None:
-                self._tell(done)
+                self._take_over(done)
                 yield done.made
 
-    def _tell(self, done: _Done[Any]) -> None:
-        """Take over what another process noticed."""
+    def _take_over(self, done: _Done[Any]) -> None:
+        """Take over the warnings of another process."""
         known = self._recording.data.warnings
         known += [text for text in dict.fromkeys(done.warnings) if text not in known]
         if self._unwound is not None:
@@ -128,7 +129,7 @@ class DividedListing:
 
 
 def _with_frames(batch: Batch, frames: NDArray[np.int32]) -> Batch:
-    """A batch whose "user_frames" are numbered as here. frames: by the numbers that they have in it."""
+    """Return a batch whose "user_frames" have this process's ids; `frames`: by the batch's ids."""
     users: Ragged | None = batch.columns.get("user_frames")
     if users is None or not len(users.values):
         return batch

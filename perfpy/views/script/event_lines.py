@@ -1,8 +1,4 @@
-"""The lines of one event's samples: its fields, in perf's order, as pieces.
-
-What enters: the rows of a batch that are this event's. What leaves: a Flat of
-their text.
-"""
+"""The lines of one event's samples: the fields in perf's order, as pieces."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from perfpy.views.tracepoints.event_text import TraceSource
 
 _FAULTS: Final = (SoftwareId.PAGE_FAULTS, SoftwareId.PAGE_FAULTS_MIN, SoftwareId.PAGE_FAULTS_MAJ)
-#: columns that a field needs besides those named like it
+#: columns that a field needs in addition to those with its name
 _COLUMNS: Final = {
     "comm": ("tid",), "trace": ("raw",), "sym": (), "event": (), "ip": ("ip", "pid", "cpumode", "callchain"),
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
@@ -51,7 +47,7 @@ _COLUMNS: Final = {
 
 
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
-    """The sample columns that a set of -F fields needs."""
+    """Return the sample columns that a set of -F fields needs."""
     needed = {"misc"} & fields
     if "ip" in fields and event.attr.branch_sample_type & BranchSample.CALL_STACK:
         needed.add("branch_stack")
@@ -61,21 +57,26 @@ def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
 
 
 def names_data_address(event: FileEvent) -> bool:
-    """Whether the addr field of its samples is an address worth a name."""
+    """Whether the addr field of the event's samples is an address that can be resolved."""
     return (event.attr.type == PerfType.SOFTWARE and event.attr.config in _FAULTS) or is_branch_trace(event)
 
 
 def is_branch_trace(event: FileEvent) -> bool:
-    """Whether it is a branch trace: branches counted one by one."""
+    """Whether the event is a branch trace, in which each branch is a sample."""
     attr = event.attr
     return attr.type == PerfType.HARDWARE and bool(attr.config & HardwareId.BRANCH_INSTRUCTIONS) and attr.sample_period == 1
 
 
 class EventLines:
-    """Makes the lines of one event."""
+    """The formatter of one event's lines."""
 
     def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: TraceSource | None) -> None:
-        """chosen: the user chose the fields; trace: the tracepoints' print formats."""
+        """Set the event.
+
+        Args:
+            chosen: whether the user chose the fields
+            trace: the tracepoints' print formats
+        """
         self._event = event
         self._fields = fields
         self._chosen = chosen
@@ -83,7 +84,7 @@ class EventLines:
         self._trace = trace
         self._joiner = Joiner()
         self._with_chain = has_callchain(event) and context.use_callchain
-        # of unwound chains, kernel and user have as many each
+        # unwound callchains have this limit for the kernel and for user space each
         self._most_frames = context.max_stack * (2 if event.attr.sample_type & SampleType.STACK_USER else 1)
         comm_form = field_text.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
@@ -124,7 +125,7 @@ class EventLines:
         return not self._fields
 
     def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
-        """The text of the rows of a batch, all of this event. shown_times: what stands in the time field."""
+        """Return the text of the rows of a batch, all of this event; `shown_times`: the values of the time field."""
         rows = len(batch)
         pieces = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]
         if "event" in self._fields:
@@ -143,19 +144,19 @@ class EventLines:
         return self._joiner.join(pieces, rows)
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
-        """Lines below a sample: each begins as the sample's own."""
+        """Return lines below a sample, which begin as the sample's own line."""
         starts = Joiner().join([b"\n", *self._start(batch, shown_times), b"\tmetric: "], len(batch)).lines()
         return [b"".join(start + text for text in texts) for start, texts in zip(starts, batch.columns["metric"].tolist(), strict=True)]
 
     def _code(self, batch: Batch, source_code: SourceCode) -> Piece:
-        """The source's own text below a sample."""
+        """Return the source code below a sample."""
         columns = batch.columns
         ids = self._context.symbolizer.frame_ids(self._column(batch, "pid"), self._column(batch, "ip"), batch.key, columns["cpumode"])
         self._context.symbolizer.resolve()
         return source_code.pieces(ids, self._column(batch, "tid"))
 
     def _start(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
-        """Task, cpu, misc and time: what side-band lines begin with too."""
+        """Return task, cpu, misc and time, with which side-band lines begin, too."""
         fields = self._fields
         pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
         comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
@@ -174,11 +175,11 @@ class EventLines:
         return b"" if texts is None else texts.piece(self._column(batch, name))
 
     def _rest(self, batch: Batch) -> list[Piece]:
-        """Everything after the event's name."""
+        """Return everything after the event's name."""
         columns, fields = batch.columns, self._fields
         pieces: list[Piece] = []
         if "trace" in fields and self._trace is not None:
-            pieces.append(self._traced(columns, self._trace))
+            pieces.append(self._trace_piece(columns, self._trace))
         if "addr" in fields:
             pieces.append(self._address(batch))
         if "data_src" in fields:
@@ -207,7 +208,7 @@ class EventLines:
     @property
     def _is_bpf_output(self) -> bool:
         attr = self._event.attr
-        is_read_already = self._event.name == OFF_CPU_EVENT and attr.sample_type & SampleType.RAW  # as perf 7 has it
+        is_read_already = self._event.name == OFF_CPU_EVENT and attr.sample_type & SampleType.RAW  # as in perf 7
         return attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT and not is_read_already
 
     def _cgroup(self, ident: int) -> bytes:
@@ -220,7 +221,7 @@ class EventLines:
         return Coded(ids, self._data_frames.update())
 
     def _address_of_code(self, batch: Batch) -> list[Piece]:
-        """The ip on the same line, or the callchain below it."""
+        """Return the ip on the same line, or the callchain below it."""
         columns = batch.columns
         pid = self._column(batch, "pid")
         symbolizer = self._context.symbolizer
@@ -241,7 +242,7 @@ class EventLines:
         return [b"\n", self._known_chains.lines(chains, pid, batch.key, make)]
 
     def _chain_lines(self, columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64]) -> list[bytes]:
-        """The lines of each callchain."""
+        """Return the lines of each callchain."""
         from perfpy.analysis.samples.callchains import whole_chains_of
 
         symbolizer = self._context.symbolizer
@@ -252,11 +253,11 @@ class EventLines:
         frames, counts = symbolizer.expanded(frames, counts, callers_first=self._context.callers_first)
         lines = self._chain_frames.update()
         if self._context.stop_at:
-            frames, counts = self._stopped(frames, counts)
+            frames, counts = self._truncate_at_symbol(frames, counts)
         return chain_texts(frames, counts, lines)
 
-    def _stopped(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """--stop-bt: the chains up to the first frame with one of the symbols."""
+    def _truncate_at_symbol(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Truncate callchains at the first frame with one of the symbols (--stop-bt)."""
         symbolizer = self._context.symbolizer
         stops = np.array([symbolizer.symbols.name(i) in self._context.stop_at for i in range(len(symbolizer.symbols))] + [False])
         is_stop = stops[symbolizer.frames.symbol[frames]]
@@ -277,8 +278,8 @@ class EventLines:
                 pieces.append(field_text.register_texts(abis, batch.columns[column], mask, self._context.arch))
         return pieces
 
-    def _traced(self, columns: Columns, trace: TraceSource) -> Piece:
-        """The trace field: by the type that the raw data begin with, which is nearly always the event's own."""
+    def _trace_piece(self, columns: Columns, trace: TraceSource) -> Piece:
+        """Return the trace field, by the type at the start of the raw data, which is usually the event's own."""
         raw = columns["raw"]
         starts, sizes = raw.offsets[:-1], np.diff(raw.offsets)
         texts: list[bytes] = [b"[UNKNOWN EVENT]"] * len(starts)
@@ -299,7 +300,7 @@ class EventLines:
 
 
 def _single_lines(texts: list[str]) -> list[str]:
-    """Texts without line breaks but the last of each, with which some formats end."""
+    """Return texts without line breaks, except a final one, which some formats have."""
     joined = "".join(texts)
     if "\n" not in joined and "\r" not in joined:
         return texts
@@ -307,7 +308,7 @@ def _single_lines(texts: list[str]) -> list[str]:
 
 
 def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int) -> NDArray[np.int64]:
-    """common_type of each raw datum; `own` where there are too few bytes."""
+    """Return common_type of each raw datum; `own` if it is too short."""
     values, starts = raw.values, raw.offsets[:-1]
     if len(values) < 2:
         return np.full(len(sizes), own, np.int64)
@@ -319,7 +320,7 @@ def _leading_types(raw: Ragged, sizes: NDArray[np.int64], endian: str, own: int)
 
 def _raw_bytes(columns: Any) -> list[bytes]:
     raw = columns.get("raw")
-    if raw is None:  # samples of time off the CPU are of such an event, and have no data
+    if raw is None:  # samples of time off the CPU belong to this event, but have no raw data
         return [b""] * columns.rows
     data = raw.values.tobytes()
     bounds = raw.offsets.tolist()

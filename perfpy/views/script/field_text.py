@@ -1,8 +1,6 @@
-"""The text of each field of samples but addresses: one piece a field, for all samples of a batch.
+"""The text of each field of samples except addresses: a piece for all samples of a batch.
 
-What enters: columns of a batch. What leaves: pieces (views.script.pieces), formatted
-as `perf script` prints the field. A column that samples lack has the value
-that perf gives it: -1 for pid, tid and cpu, the greatest number for time.
+Fields are formatted as in `perf script`. A missing column has perf's value: -1 for pid, tid and cpu, the largest number for time.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _BRANCH_SPECS: Final = ("-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_C
 
 
 def misc_text(misc: int, record: int = flags.RecordType.SAMPLE) -> bytes:
-    """The misc field of a record: the mode, and what the kind of record adds."""
+    """Return the misc field of a record: the mode, and flags of the record type."""
     text = "".join(letter for bits, letter in _MISC_LETTERS if misc & bits == bits)
     kind = flags.RecordType
     if record in (kind.MMAP, kind.MMAP2) and misc & flags.MISC_MMAP_DATA:
@@ -57,19 +55,19 @@ def misc_text(misc: int, record: int = flags.RecordType.SAMPLE) -> bytes:
 
 
 def comm_form(*, narrow: bool, latency: bool) -> bytes:
-    """How the command is printed. narrow: not padded (callchains follow); latency: in the short form of -L."""
+    """Return the format of the command; `narrow`: not padded (a callchain follows); `latency`: the short form of -L."""
     if latency:
         return b"%8.8s "
     return b"%s " if narrow else b"%16s "
 
 
 def cpu_form(*, latency: bool) -> bytes:
-    """How the CPU is printed, likewise."""
+    """Return the format of the CPU; `latency`: the short form of -L."""
     return b"%3d " if latency else b"[%03d] "
 
 
 def task_text(comm: bytes, pid: int, tid: int, fields: set[str], form: bytes) -> bytes:
-    """Command, process and thread in front of a line; form: comm_form()."""
+    """Return command, process and thread at the start of a line; `form`: comm_form()."""
     text = one_line_bytes(form % comm) if "comm" in fields else b""
     if "pid" in fields and "tid" in fields:
         return text + b"%7d/%-7d " % (pid, tid)
@@ -79,7 +77,7 @@ def task_text(comm: bytes, pid: int, tid: int, fields: set[str], form: bytes) ->
 
 
 class TaskTexts:
-    """The start of lines: comm, pid, tid, as one coded piece."""
+    """The start of lines, comm, pid and tid, as a coded piece."""
 
     def __init__(self, fields: set[str], comms: Sequence[str], form: bytes) -> None:
         from perfpy.symbols.interning import IdTable
@@ -92,7 +90,7 @@ class TaskTexts:
         self._texts: list[bytes] = []
 
     def piece(self, comm: NDArray[np.int32], pid: NDArray[np.int32], tid: NDArray[np.int32]) -> Piece:
-        """comm: numbers into comms."""
+        """Return the piece; `comm`: indexes of comms."""
         if not self._fields:
             return b""
         both = pid.astype(np.uint32).astype(np.uint64) << np.uint64(32) | tid.astype(np.uint32).astype(np.uint64)
@@ -105,7 +103,7 @@ class TaskTexts:
 
 
 def page_size_text(size: int) -> bytes:
-    """4K, 2M, 1G; N/A for 0."""
+    """Return 4K, 2M or 1G; N/A for 0."""
     if not size:
         return b"N/A"
     for unit in b"BKMG":
@@ -116,19 +114,19 @@ def page_size_text(size: int) -> bytes:
 
 
 def page_size_field(size: int) -> bytes:
-    """A page size as a field of a line."""
+    """Return a page size as a field of a line."""
     return b" " + page_size_text(size)
 
 
 class DataSourceTexts:
-    """data_src: each as wide as the widest before it, as perf has it."""
+    """The field data_src: each value is as wide as the widest before it, as in perf."""
 
     def __init__(self) -> None:
         self._known: dict[int, bytes] = {}
         self._widest = 0
 
     def piece(self, values: NDArray[np.uint64]) -> Piece:
-        """The pieces of the next samples, in the order in which they are printed."""
+        """Return the pieces of the next samples, in printing order."""
         from perfpy.views.script.memory_text import memory_text
 
         texts = []
@@ -141,7 +139,7 @@ class DataSourceTexts:
         return texts
 
 
-#: fields that are one number each, and their formats, but for cpu
+#: fields that are a single number, and their formats, except cpu
 NUMBERS: Final[dict[str, Callable[[int], bytes]]] = {
     "period": lambda value: b"%10d " % value,
     "weight": lambda value: b"%16d" % value,
@@ -155,14 +153,14 @@ NUMBERS: Final[dict[str, Callable[[int], bytes]]] = {
 
 
 def number_texts(fields: set[str], cpu: bytes) -> dict[str, ValueTexts]:
-    """The texts of those fields that are one number each; cpu: cpu_form()."""
+    """Return the texts of the fields that are a single number; `cpu`: cpu_form()."""
     texts = {name: ValueTexts(text) for name, text in NUMBERS.items() if name in fields}
     if "cpu" in fields:
         texts["cpu"] = ValueTexts(lambda value: cpu % value)
     return texts
 
 
-#: the sample_type bits without which samples do not have a column
+#: the sample_type bits that provide a column
 _NEEDED: Final = {
     "pid": flags.SampleType.TID, "tid": flags.SampleType.TID, "cpu": flags.SampleType.CPU, "time": flags.SampleType.TIME,
     "period": flags.SampleType.PERIOD | flags.SampleType.READ, "data_src": flags.SampleType.DATA_SRC,
@@ -171,13 +169,13 @@ _ABSENT: Final = {"pid": -1, "tid": -1, "cpu": -1, "time": _NEVER, "data_src": _
 
 
 def has_column(event: FileEvent, name: str) -> bool:
-    """Whether the event's samples carry what the column has (of other events it has zeros)."""
+    """Whether the event's samples have the column; it is zero for other events."""
     needed = _NEEDED.get(name)
     return needed is None or bool(event.attr.sample_type & needed)
 
 
 def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
-    """A column of samples of one event, or the value that perf gives what they lack."""
+    """Return a column of samples of one event, or perf's value for missing fields."""
     found = batch.columns.get(name)
     if found is not None and has_column(event, name):
         array: NDArray[Any] = found
@@ -187,7 +185,7 @@ def column(batch: Batch, event: FileEvent, name: str) -> NDArray[Any]:
 
 
 def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
-    """The time stamps of samples of any event; the greatest number where they have none."""
+    """Return the time stamps of samples of any event; the largest number if they have none."""
     found: NDArray[np.uint64] | None = batch.columns.get("time")
     timed = [bool(event.attr.sample_type & flags.SampleType.TIME) for event in events]
     if found is None or not any(timed):
@@ -196,7 +194,7 @@ def times(batch: Batch, events: Sequence[FileEvent]) -> NDArray[np.uint64]:
 
 
 def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch: str) -> Piece:
-    """iregs and uregs: " ABI:2    AX:0x1 ..."; nothing for samples without registers."""
+    """Return iregs or uregs, " ABI:2    AX:0x1 ..."; empty for samples without registers."""
     from perfpy.abi.registers import register_name
 
     names = [register_name(arch, bit).rjust(5).encode() for bit in range(64) if mask >> bit & 1]
@@ -212,7 +210,7 @@ def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch:
 
 
 def branch_parts(word: int) -> tuple[dict[str, int], int]:
-    """The parts of a branch's flags by name, and the reserved bits above them."""
+    """Return the parts of a branch's flags by name, and the reserved bits above them."""
     parts = {}
     for name, width in BRANCH_FLAGS:
         parts[name] = word & (1 << width) - 1
@@ -221,7 +219,7 @@ def branch_parts(word: int) -> tuple[dict[str, int], int]:
 
 
 def branch_flags_text(word: int) -> bytes:
-    """What follows the addresses of a branch: "/P/-/-/0/COND/- "."""
+    """Return the text after a branch's addresses: "/P/-/-/0/COND/- "."""
     parts, _ = branch_parts(word)
     guess = "P" if parts["predicted"] else "M" if parts["mispred"] else "-"
     kind = branch_type_text(parts["type"], parts["new_type"])
@@ -230,14 +228,14 @@ def branch_flags_text(word: int) -> bytes:
 
 
 def branch_type_text(kind: int, new: int) -> str:
-    """The kind of a branch; "" where it is not known."""
+    """Return the kind of a branch; "" if unknown."""
     if kind == _NEW_TYPE:
         return _NEW_BRANCH_TYPES[new] if new < len(_NEW_BRANCH_TYPES) else "unknown"
     return _BRANCH_TYPES[kind]
 
 
 def bpf_output_text(raw: bytes) -> bytes:
-    """The data of a bpf-output event, 8 bytes a line, and as a string where it is one."""
+    """Return the data of a bpf-output event, 8 bytes on each line, and as a string if it is one."""
     lines = [b"\n"]
     for offset in range(0, len(raw), 8):
         data = raw[offset : offset + 8]

@@ -1,10 +1,7 @@
-"""The field language of `perf script -F`: which fields are printed for which kind of event.
+"""The language of `perf script -F`: the fields to print for each kind of event.
 
-What enters: the texts of -F options in their order, then the events of a
-file. What leaves: for every event the set of fields to print. The language is
-perf-script(1)'s: `[type:]field,...`, `+field` and `-field`; types hw, sw,
-trace, raw, break, synth. What a sample does not carry leaves the default
-set, and is an error when it was asked for.
+Syntax (perf-script(1)): `[type:]field,...`, `+field` and `-field`; types hw, sw, trace, raw, break, synth. Fields that samples lack are
+removed from the default set; if requested, they are an error.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ _LONG_NAMES: Final = {
     PerfType.HW_CACHE: "hardware-cache",
 }
 
-#: a field, the sample_type bits one of which it needs, perf's name for them, and whether a file with AUX data may lack it
+#: a field, the sample_type bits of which it needs one, perf's name for them, and whether a file with AUX data may lack it
 _NEEDS: Final = (
     ("ip", SampleType.IP, "IP", False),
     ("addr", SampleType.ADDR, "ADDR", True),
@@ -81,8 +78,9 @@ _NEEDS: Final = (
 class FieldSet:
     """The fields of one kind of event.
 
-    chosen: -F named this kind (wildcard: only as one of all kinds); asked and
-    dropped: fields that -F added and took away by name.
+    Attributes:
+        chosen: whether -F named this kind (wildcard: as one of all kinds)
+        asked, dropped: fields that -F added and removed by name
     """
 
     def __init__(self, fields: set[str], invalid: frozenset[str]) -> None:
@@ -95,24 +93,24 @@ class FieldSet:
 
 
 def kind_of(event: FileEvent) -> int:
-    """The kind of an event, an index into the field sets."""
+    """Return the kind of an event, an index into the field sets."""
     if event.attr.type == _SYNTH_TYPE:
         return SYNTH
     return event.attr.type if event.attr.type <= PerfType.BREAKPOINT else OTHER
 
 
 def is_dummy(event: FileEvent) -> bool:
-    """Whether it is a dummy event, which only carries side-band."""
+    """Whether it is a dummy event, which carries side-band only."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
 def has_callchain(event: FileEvent) -> bool:
-    """Whether its samples carry call chains."""
+    """Whether its samples have callchains."""
     return bool(event.attr.sample_type & SampleType.CALLCHAIN)
 
 
 def long_kind_name(kind: int) -> str:
-    """The name of a kind in messages."""
+    """Return the name of a kind in messages."""
     return _LONG_NAMES.get(kind, "unknown") if kind <= PerfType.BREAKPOINT else "unknown"
 
 
@@ -121,12 +119,12 @@ class OutputFields:
 
     def __init__(self) -> None:
         self.sets = {int(kind): FieldSet(set(names), _invalid(kind)) for kind, names in _DEFAULTS.items()}
-        self.flags = False  # not of any kind: -F flags
+        self.flags = False  # -F flags applies to all kinds
         self.warnings: list[str] = []
-        self.skipped: list[str] = []  # what -v says of usual fields that samples do not have
+        self.skipped: list[str] = []  # messages of -v about default fields that samples lack
 
     def apply(self, text: str) -> None:
-        """One -F option. Raises UsageError as perf refuses it."""
+        """Apply one -F option. Raises UsageError as perf refuses it."""
         head, colon, rest = text.partition(":")
         kind: int | None = None
         if colon:
@@ -177,10 +175,9 @@ class OutputFields:
     def settle(
         self, events: Sequence[FileEvent], *, is_pipe: bool, has_stat: bool, has_aux: bool, use_callchain: bool, has_clock: bool
     ) -> bool:
-        """Fit the sets to the events of a file; returns whether call chains are printed.
+        """Fit the sets to the events of a file; return whether callchains are printed.
 
-        Raises PerfError for a field that was asked for and that samples do
-        not have.
+        Raises PerfError for a requested field that samples lack.
         """
         for kind, one in self.sets.items():
             first = next((event for event in events if kind_of(event) == kind and not is_dummy(event)), None)
@@ -226,7 +223,7 @@ class OutputFields:
         _check_sources(one)
 
     def _add_pipe_chains(self, events: Sequence[FileEvent]) -> None:
-        """perf gives the events of a pipe with stacks an ip and a symbol, whatever their kind prints."""
+        """Add ip and symbol to events with stacks in a pipe, as perf does for any kind."""
         seen: set[int] = set()
         combined = 0
         for event in events:
@@ -276,6 +273,6 @@ def _put(one: FieldSet, name: str, removes: bool, *, by_name: bool) -> None:
         one.fields.discard(name)
     else:
         one.fields.add(name)
-    if by_name:  # perf notes the wish only for fields of all kinds
+    if by_name:  # perf remembers it only for fields of all kinds
         (one.dropped if removes else one.asked).add(name)
         (one.asked if removes else one.dropped).discard(name)

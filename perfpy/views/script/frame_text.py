@@ -1,8 +1,6 @@
-"""Addresses with their symbols and files, as `perf script` prints them, and whole callchains.
+"""Addresses with their symbols and dsos as `perf script` prints them, and callchains.
 
-What enters: frame ids of a Symbolizer. What leaves: bytes a frame, made once a
-distinct frame, or the lines of a callchain, made once a distinct chain of a
-batch.
+Each distinct frame, and each distinct callchain of a batch, is formatted once.
 """
 
 from __future__ import annotations
@@ -29,11 +27,12 @@ _INLINED: Final = b" (inlined)"
 
 
 class FrameStyle(NamedTuple):
-    """What of a frame is printed.
+    """The parts of a frame that are printed.
 
-    address_width: digits of the address (None: no address); kernel_path: the
-    path of the kernel's symbols in place of [kernel.kallsyms]; source: the line
-    of the source on a line of its own.
+    Attributes:
+        address_width: digits of the address; None for no address
+        kernel_path: print the path of the kernel's symbols instead of [kernel.kallsyms]
+        source: print the source line on its own line
     """
 
     address_width: int | None = 16
@@ -46,12 +45,12 @@ class FrameStyle(NamedTuple):
 
     @classmethod
     def of(cls, fields: Collection[str], *, kernel_path: bool = False, address_width: int | None = 16) -> FrameStyle:
-        """The style of a set of -F fields."""
+        """Return the style of a set of -F fields."""
         return cls(address_width, "sym" in fields, "symoff" in fields, "dso" in fields, "dsoff" in fields, kernel_path, "srcline" in fields)
 
 
 class FrameTexts:
-    """The texts of all frames in one style: " ADDRESS SYMBOL+OFFSET (DSO)"; grows with the symbolizer's table."""
+    """The texts of all frames in one style, " ADDRESS SYMBOL+OFFSET (DSO)"; grows with the symbolizer's table."""
 
     def __init__(
         self, symbolizer: Symbolizer, style: FrameStyle, before: bytes = b"", after: bytes = b"", sources: SourceTexts | None = None
@@ -65,14 +64,14 @@ class FrameTexts:
         self.texts: list[bytes] = []
 
     def update(self) -> list[bytes]:
-        """The text of every frame known so far, by frame id."""
+        """Return the text of every frame so far, by frame id."""
         frames = self._symbolizer.resolve()
         done = len(self.texts)
         if done < len(frames):
-            self.texts.extend(self._made(done))
+            self.texts.extend(self._format_new(done))
         return self.texts
 
-    def _made(self, done: int) -> list[bytes]:
+    def _format_new(self, done: int) -> list[bytes]:
         frames, style = self._symbolizer.frames, self._style
         count = len(frames) - done
         parts: list[list[bytes]] = []
@@ -95,7 +94,7 @@ class FrameTexts:
     def _symbols(self, done: int) -> list[bytes]:
         frames, symbols = self._symbolizer.frames, self._symbolizer.symbols
         for number in range(len(self._symbol_names), len(symbols)):
-            self._symbol_names.append(_encoded(symbols.name(number)))
+            self._symbol_names.append(_encode(symbols.name(number)))
         names = self._symbol_names
         pairs = zip(frames.symbol[done:].tolist(), frames.symbol_offset[done:].tolist(), strict=True)
         blank = b" " if self._style.address_width is not None else b""
@@ -104,18 +103,18 @@ class FrameTexts:
         return [blank + (b"%s+0x%x" % (names[symbol], offset) if symbol >= 0 else _NO_NAME) for symbol, offset in pairs]
 
     def _lines(self, sources: SourceTexts, frames: NDArray[np.int64]) -> list[bytes]:
-        """The line of the source of each frame; nothing without a mapping."""
-        return [b"\n  " + _encoded(text) if text else b"" for text in sources.in_files(frames)]
+        """Return the source line of each frame; empty without a mapping."""
+        return [b"\n  " + _encode(text) if text else b"" for text in sources.in_files(frames)]
 
     def _dsos(self, done: int) -> list[bytes]:
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
-        names = [b" (" + _encoded(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
-        names.append(b" (" + UNKNOWN_NAME.encode())  # for -1
+        names = [b" (" + _encode(dso.long_name if self._style.kernel_path else _plain_name(dso)) for dso in dsos]
+        names.append(b" (" + UNKNOWN_NAME.encode())  # for dso -1
         if not self._style.dso_offset:
             ends = [name + b")" for name in names]
             inlined = self._are_inlined(done)
             return [b"" if hidden else ends[dso] for dso, hidden in zip(frames.dso[done:].tolist(), inlined, strict=True)]
-        # of the kernel only while it has no symbols
+        # the kernel's path is shown only while it has no symbols
         named = set(frames.dso[frames.symbol >= 0].tolist())
         plain = [dso.kernel and number in named for number, dso in enumerate(dsos)] + [True]
         pairs = zip(frames.dso[done:].tolist(), frames.address[done:].tolist(), strict=True)
@@ -123,7 +122,7 @@ class FrameTexts:
         return [b"" if inlined else text for text, inlined in zip(found, self._are_inlined(done), strict=True)]
 
     def _are_inlined(self, done: int) -> list[bool]:
-        """Which frames are those of inlined calls, from one on: these have no file of their own."""
+        """Return which frames, from one on, are inlined calls; these have no dso."""
         symbols = self._symbolizer.symbols
         inlined = np.array([symbols.inlined(number) for number in range(len(symbols))] + [False], np.bool_)
         found: list[bool] = inlined[self._symbolizer.frames.symbol[done:]].tolist()
@@ -131,21 +130,23 @@ class FrameTexts:
 
 
 def _plain_name(dso: Dso) -> str:
-    """The name of a file as it was mapped; of a kernel module [its name], but for those that the file lists with build-ids."""
+    """Return the name of a dso as it was mapped; a kernel module's [name], unless the file lists it with a build-id."""
     return dso.short_name if dso.kind is DsoKind.MODULE and not dso.listed else dso.name
 
 
-def _encoded(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     return one_line(name).encode("utf-8", "surrogateescape")
 
 
 def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: list[bytes]) -> list[bytes]:
-    """The lines of each callchain, one text a sample.
+    """Return the lines of each callchain.
 
-    frames: frame ids, one chain after the other; counts: how many each has;
-    lines: the line of each frame by id.
+    Args:
+        frames: frame ids, one callchain after the other
+        counts: the length of each callchain
+        lines: the line of each frame, by id
     """
-    # loaded here: the view layer may use analysis, and only callchains need it
+    # imported here because only callchains need it
     from perfpy.analysis.samples.callchains import ChainTable
 
     table = ChainTable()
@@ -158,13 +159,13 @@ def chain_texts(frames: NDArray[np.int32], counts: NDArray[np.int64], lines: lis
 
 
 def outermost_first(frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The frames of every chain the other way round."""
+    """Reverse the frames of every callchain."""
     ends = np.cumsum(counts)
     return frames[np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames))]
 
 
 def shortened(frames: NDArray[np.int32], counts: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The chains with no more than `most` frames each, the first ones."""
+    """Truncate callchains to the first `most` frames."""
     if not len(counts) or int(counts.max()) <= most:
         return frames, counts
     starts = np.cumsum(counts) - counts

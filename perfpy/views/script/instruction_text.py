@@ -1,7 +1,4 @@
-"""The instructions of samples as text: insn, insnlen, disasm, and with brstackinsn those between the branches before a sample.
-
-What enters: the rows of a batch that are one event's. What leaves: a text a sample.
-"""
+"""The instructions of samples as text: insn, insnlen and disasm, and with brstackinsn those between branches."""
 
 from __future__ import annotations
 
@@ -15,15 +12,15 @@ if TYPE_CHECKING:
     from perfpy.views.script.line_context import LineContext
     from perfpy.views.script.pieces import Piece
 
-#: the fields of the sampled instruction, and those of the ones before it
+#: fields of the sampled instruction
 OF_SAMPLE: Final = frozenset(("insn", "insnlen", "disasm"))
 OF_BRANCHES: Final = frozenset(("brstackinsn", "brstackinsnlen", "brstackdisasm"))
 _OF_X86: Final = ("x86_64", "i386", "i686")
-_MOST: Final = 16  # bytes that are looked at
+_MOST: Final = 16  # the longest instruction, in bytes
 
 
 class InstructionTexts:
-    """Makes the piece of one event's instructions."""
+    """The formatter of one event's instructions."""
 
     def __init__(self, event: FileEvent, context: LineContext, fields: set[str]) -> None:
         self._event = event
@@ -37,7 +34,7 @@ class InstructionTexts:
             self._branches = BranchCode(event, context, fields)
 
     def piece(self, batch: Batch) -> Piece:
-        """The text of each sample."""
+        """Return the text of each sample."""
         texts = self._sampled(batch) if self._fields else [b""] * len(batch)
         if self._branches is None or "branch_stack" not in batch.columns:
             return texts
@@ -56,7 +53,7 @@ class InstructionTexts:
     def _text(self, frame: int) -> bytes:
         frames, code_at = self._context.symbolizer.frames, self._context.code_at
         code = code_at.read(int(frames.dso[frame]), int(frames.address[frame]), _MOST)
-        size = code.size_at(0) if self._context.arch in _OF_X86 else 0  # perf knows no lengths of others
+        size = code.size_at(0) if self._context.arch in _OF_X86 else 0  # perf knows no lengths of other machines' instructions
         text = b" ilen: %d" % size if "insnlen" in self._fields else b""
         if size and "insn" in self._fields:
             text += b" " + code.bytes_at(0).rstrip()

@@ -1,7 +1,6 @@
-"""The lines of callchains, made once for all samples that have the same callchain in the same address space.
+"""A cache of the lines of callchains, by callchain and address space.
 
-What enters: what tells the callchains of samples apart, and what makes lines of some of them. What leaves: the lines of each
-sample's. What was made is remembered over batches, up to a size: long recordings have the same callchains again and again.
+The cache lasts over batches, up to a size limit, because callchains repeat in long recordings.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MOST_BYTES: Final = 1 << 25
 
 
 class KnownChains:
-    """Remembers the lines of callchains."""
+    """The cache."""
 
     def __init__(self, timeline: TaskTimeline) -> None:
         self._timeline = timeline
@@ -37,7 +36,7 @@ class KnownChains:
     def lines(
         self, chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], make: Callable[[NDArray[Any]], list[bytes]]
     ) -> list[bytes]:
-        """The lines of each sample's callchain. make: makes those of the samples with the given rows."""
+        """Return the lines of each sample's callchain; `make` formats those of the samples with the given rows."""
         space = TaskStates(self._timeline, pid, pid, key).space()
         ids, new = self._table.ids_and_new(combined([space, row_fingerprints(chains)]))
         if len(new):

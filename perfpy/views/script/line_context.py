@@ -1,4 +1,4 @@
-"""What the lines of all events of a recording share: names, styles, the texts of frames."""
+"""The state that the lines of all events of a recording share: symbols, styles, texts of frames."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def no_clock(_stamp: int) -> bytes:
-    """The tod field of a recording that does not say what time it was."""
+    """Return the tod field of a recording without a clock reference."""
     return b"disabled "
 
 
 @dataclass(eq=False, repr=False)
 class LineContext:
-    """What the lines of all events of a recording share."""
+    """The state that the lines of all events share."""
 
     timeline: TaskTimeline
     symbolizer: Symbolizer
     arch: str = ""
-    kernel_start: int | None = 1 << 63  # None: addresses are the kernel's or not by the mode
+    kernel_start: int | None = 1 << 63  # None: the mode alone tells kernel addresses apart
     name_width: int = 0
     ns: bool = False
     latency: bool = False
@@ -41,18 +41,18 @@ class LineContext:
     kernel_path: bool = False
     flags: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
-    clock: Callable[[int], bytes] = no_clock  # time of day of a time stamp
-    stop_at: frozenset[str] = frozenset()  # symbols after which a callchain is not shown
+    clock: Callable[[int], bytes] = no_clock  # the time of day of a time stamp
+    stop_at: frozenset[str] = frozenset()  # symbols that end a callchain
     sources: SourceTexts | None = None
     source_code: SourceCode | None = None
-    counters: BranchCounters | None = None  # what the CPU counted between branches
-    max_blocks: int = 0  # between branches, of one sample; 0: all
+    counters: BranchCounters | None = None  # counts between branches
+    max_blocks: int = 0  # limit of blocks between branches of one sample; 0: none
     _code_at: CodeAt | None = None
     _frame_texts: dict[tuple[FrameStyle, bytes, bytes], FrameTexts] = field(default_factory=dict)
 
     @property
     def code_at(self) -> CodeAt:
-        """The code of the recording's files."""
+        """The code of the recording's dsos."""
         if self._code_at is None:
             from perfpy.views.script.code_at import CodeAt  # few listings show code
 
@@ -60,7 +60,7 @@ class LineContext:
         return self._code_at
 
     def frame_texts(self, style: FrameStyle, before: bytes = b"", after: bytes = b"") -> FrameTexts:
-        """The texts of all frames in a style: one for all events, of which there may be thousands."""
+        """Return the texts of all frames in a style; shared by all events, of which there may be thousands."""
         found = self._frame_texts.get((style, before, after))
         if found is None:
             found = self._frame_texts[style, before, after] = FrameTexts(self.symbolizer, style, before, after, self.sources)

@@ -1,7 +1,6 @@
-"""`perf script`: a line a sample, with the side-band records between them.
+"""The lines of `perf script`: one for each sample, with side-band records between them.
 
-What enters: a Recording, the fields of each kind of event, and what to keep
-and to show. What leaves: bytes, written to a binary stream a batch at a time.
+Lines are written to a binary stream, a batch at a time.
 """
 
 from __future__ import annotations
@@ -31,16 +30,18 @@ if TYPE_CHECKING:
     from perfpy.views.script.time_text import RelativeTimes
     from perfpy.views.tracepoints.event_text import TraceSource
 
-_ROWS: Final = 1 << 14  # samples formatted at a time: keeps the texts of a batch within a few MB
-_TEXTS: Final = 1 << 12  # joined at a time: what is written has just been in the caches
+_ROWS: Final = 1 << 14  # samples formatted together; limits the texts of a batch to a few MB
+_TEXTS: Final = 1 << 12  # texts joined together; they are still in the CPU's caches
 
 
 @dataclass(eq=False, repr=False)
 class ScriptLines:
-    """Writes the lines of a recording.
+    """A writer of a recording's lines.
 
-    trace: tracepoint id -> compiled print format; relative: for --reltime and
-    --deltatime; side: the lines of side-band records, in order of delivery.
+    Args:
+        trace: formatters of tracepoints, by id
+        relative: for --reltime and --deltatime
+        side: the lines of side-band records, in order of delivery
     """
 
     events: Sequence[FileEvent]
@@ -51,43 +52,43 @@ class ScriptLines:
     relative: RelativeTimes | None = None
 
     def columns(self) -> set[str]:
-        """The sample columns that are needed."""
+        """Return the sample columns needed."""
         needed = {"tid", "time", "cpumode"}
         for event in self.events:
             needed |= columns_of(event, self.fields.sets[kind_of(event)].fields)
         return needed | self.sample_filter.all_fields()
 
     def write(self, batches: Iterable[Batch], side: Iterable[SideLine], out: BinaryIO) -> int:
-        """All lines, in order; returns how many samples were printed."""
+        """Write all lines, in order; return the number of samples printed."""
         makers = self.makers()
         waiting = _Waiting(side)
         printed = 0
         for batch in batches:
             for part in _parts(batch):
-                chosen = self._chosen(part)
+                chosen = self._filter(part)
                 printed += len(chosen)
                 write_texts(self._texts(chosen, waiting.before(part), makers), out)
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
 
     def made(self, batch: Batch, makers: _Makers) -> tuple[int, list[bytes]]:
-        """The lines of samples that no side-band stands among: how many there are, and their texts."""
+        """Return the number and the texts of samples without side-band lines between them."""
         texts, printed = list[bytes](), 0
         for part in _parts(batch):
-            chosen = self._chosen(part)
+            chosen = self._filter(part)
             printed += len(chosen)
             texts += self._texts(chosen, [], makers)
         return printed, texts
 
     def chosen_parts(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """What filters leave of batches, in parts of a size that is formatted at a time."""
+        """Yield the filtered batches, in parts that are formatted together."""
         for batch in batches:
-            yield from map(self._chosen, _parts(batch))
+            yield from map(self._filter, _parts(batch))
 
     def each(self, batches: Iterable[Batch], side: Iterable[SideLine]) -> Iterator[tuple[SideLine | None, bytes | None]]:
-        """One line after the other: (the record's, its text) or (None, a sample's).
+        """Yield (record's line, its text) or (None, a sample's text), one at a time.
 
-        b"" for samples that are not printed, None for those that are left out before it is known what they are of.
+        A sample's text is b"" if it is not printed, None if it is filtered before its owner is known.
         """
         makers = self.makers()
         waiting = _Waiting(side)
@@ -115,15 +116,15 @@ class ScriptLines:
         yield from ((None, text) for text in texts[done:])
 
     def _view(self, batch: Batch) -> SampleView:
-        """A batch as filters see it."""
-        from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView  # most scripts filter nothing
+        """Return a batch as filters see it."""
+        from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView  # most listings have no filter
 
         attrs = [event.attr for event in self.events]
         delivery = DeliveryOrder(batch.key, batch.key, batch.offset)
         return SampleView(batch.columns, batch.event, delivery, attrs, self.context.timeline, self.context.symbolizer)
 
     def makers(self) -> _Makers:
-        """What makes the lines of each event."""
+        """Return the formatters by event."""
         return _Makers(self._maker)
 
     def _maker(self, number: int) -> EventLines:
@@ -131,14 +132,14 @@ class ScriptLines:
         one = self.fields.sets[kind_of(event)]
         return EventLines(event, one.fields, one.chosen, self.context, self.trace)
 
-    def _chosen(self, batch: Batch) -> Batch:
+    def _filter(self, batch: Batch) -> Batch:
         kept = None if self.sample_filter.is_open else self.sample_filter.kept(self._view(batch))
-        if self.sample_filter.switch is not None:  # last: what is not printed switches nothing
+        if self.sample_filter.switch is not None:  # last, because samples that are not printed switch nothing
             kept = self.sample_filter.switch.mask(batch.event, kept)
         return batch if kept is None or kept.all() else taken(batch, np.flatnonzero(kept))
 
     def _texts(self, batch: Batch, side: list[SideLine], makers: _Makers) -> list[bytes]:
-        """The lines of a part of a batch, and of the records that belong before or among them."""
+        """Return the lines of a part of a batch, and of the records before or among them."""
         if not len(batch):
             return self._side_texts(side)
         positions = positions_among(side, batch)
@@ -160,7 +161,7 @@ class ScriptLines:
     def _shown_times(
         self, times: NDArray[np.uint64], side: list[SideLine], positions: Sequence[int]
     ) -> tuple[NDArray[np.uint64], list[int]]:
-        """What stands in the time field of samples and of the records among them."""
+        """Return the values of the time field for samples and for the records among them."""
         side_times = [line.time for line in side]
         if self.relative is None:
             return times, side_times
@@ -187,12 +188,12 @@ class ScriptLines:
 
 
 def write_texts(texts: list[bytes], out: BinaryIO) -> None:
-    """Write texts one after the other, some thousands at a time."""
+    """Write texts, some thousands at a time."""
     out.writelines(b"".join(texts[begin : begin + _TEXTS]) for begin in range(0, len(texts), _TEXTS))
 
 
 class _Makers(dict[int, EventLines]):
-    """What makes an event's lines, by its index: made when there is a sample of it, as a file may have very many events."""
+    """The formatters by event index, created for the first sample, because a file may have many events."""
 
     def __init__(self, make: Callable[[int], EventLines]) -> None:
         super().__init__()
@@ -204,12 +205,12 @@ class _Makers(dict[int, EventLines]):
 
 
 def taken(batch: Batch, rows: NDArray[np.intp]) -> Batch:
-    """Some rows of a batch."""
+    """Return rows of a batch."""
     return Batch(batch.columns.take(rows), batch.event[rows], batch.key[rows], batch.offset[rows])
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
-    """A batch in parts of a size that is formatted at a time."""
+    """Split a batch into parts that are formatted together."""
     if len(batch) <= _ROWS:
         yield batch
         return
@@ -219,7 +220,7 @@ def _parts(batch: Batch) -> Iterator[Batch]:
 
 
 def positions_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
-    """Before which row of the batch each record stands; of equal keys the offset in the file decides."""
+    """Return the row that follows each record; the offset in the file decides between equal keys."""
     if not side:
         return []
     keys = np.array([line.key for line in side], np.uint64)
@@ -232,14 +233,14 @@ def positions_among(side: Sequence[SideLine], batch: Batch) -> list[int]:
 
 
 class _Waiting:
-    """Records that are still to be printed."""
+    """The records that are not yet printed."""
 
     def __init__(self, side: Iterable[SideLine]) -> None:
         self._side = iter(side)
         self._next = next(self._side, None)
 
     def before(self, batch: Batch) -> list[SideLine]:
-        """Those that belong before the batch's last sample."""
+        """Return the records before the batch's last sample."""
         found = []
         last = (int(batch.key[-1]), int(batch.offset[-1])) if len(batch) else (0, 0)
         while self._next is not None and (self._next.key, self._next.offset) < last:
@@ -248,30 +249,30 @@ class _Waiting:
         return found
 
     def rest(self) -> Iterator[SideLine]:
-        """All others."""
+        """Return all remaining records."""
         while self._next is not None:
             yield self._next
             self._next = next(self._side, None)
 
 
 class DumpLines:
-    """Script's lines among the dumped records: both come in order of delivery."""
+    """Script's lines among dumped records; both come in order of delivery."""
 
     def __init__(self, lines: Iterator[tuple[SideLine | None, bytes | None]], kinds: frozenset[int]) -> None:
-        """lines: as ScriptLines.each gives them; kinds: the types of records that may have one."""
+        """Set the lines as ScriptLines.each yields them, and the types of records that may have one."""
         self._lines = lines
         self._kinds = kinds
         self._samples: deque[bytes | None] = deque()
         self._records: deque[tuple[SideLine, bytes]] = deque()
 
     def of_sample(self) -> bytes | None:
-        """The line of the next delivery of a sample; None where it was left out early."""
+        """Return the line of a sample's next delivery; None if it was filtered early."""
         while not self._samples and self._pull():
             pass
         return self._samples.popleft() if self._samples else b""
 
     def of_record(self, kind: int, offset: int) -> bytes:
-        """The line of a record that is no sample; b"" where it has none."""
+        """Return the line of a record other than a sample; b"" if it has none."""
         if kind not in self._kinds:
             return b""
         while not self._records and self._pull():

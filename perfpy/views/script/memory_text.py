@@ -1,9 +1,7 @@
-"""Where a sampled memory access was served from (data_src), in perf's words.
+"""Data sources of memory accesses (data_src) as perf prints them: "|OP LOAD|LVL L1 hit|SNP None|...".
 
-What enters: a data_src word. What leaves: "|OP LOAD|LVL L1 hit|SNP None|...".
-Layout: union perf_mem_data_src in include/uapi/linux/perf_event.h, from the
-lowest bit: op 5, lvl 14, snoop 5, lock 2, dtlb 7, lvl_num 4, remote 1,
-snoopx 2, blk 3, hops 3.
+Layout: union perf_mem_data_src in include/uapi/linux/perf_event.h, from the lowest bit: op 5, lvl 14, snoop 5, lock 2, dtlb 7,
+lvl_num 4, remote 1, snoopx 2, blk 3, hops 3.
 """
 
 from __future__ import annotations
@@ -28,24 +26,24 @@ _NUMBER_NA: Final = 0xF
 
 
 def memory_text(data_src: int) -> str:
-    """All parts, as `perf script -F data_src` shows them after the number; perf keeps 99 characters of it."""
+    """Return all parts, as `perf script -F data_src` prints them after the number; perf truncates to 99 characters."""
     parts = (("OP", op_text), ("LVL", level_text), ("SNP", snoop_text), ("TLB", tlb_text), ("LCK", lock_text), ("BLK", block_text))
     return "".join(f"|{label} {text(data_src)}" for label, text in parts)[:99]
 
 
 def op_text(data_src: int) -> str:
-    """The lowest operation that is set; "N/A" outdoes all."""
+    """Return the lowest operation set; "N/A" has priority."""
     return next((name for bit, name in enumerate(_OPS) if data_src >> bit & 1), "No")
 
 
 def level_text(data_src: int) -> str:
-    """The level that served the access, and whether it hit or missed there."""
+    """Return the level that served the access, and whether it hit or missed there."""
     level, number = data_src >> 5 & 0x3FFF, data_src >> 33 & 0xF
     outcome = " hit" if level & _HIT else " miss" if level & _MISS else " "
     if number and number != _NUMBER_NA:
         return _numbered_level(number, data_src >> 37 & 1, data_src >> 43 & 7) + outcome
     names = level & ~(_HIT | _MISS | _LEVEL_NA)
-    return _joined(names, _LEVELS) + outcome if names else "N/A"
+    return _join(names, _LEVELS) + outcome if names else "N/A"
 
 
 def _numbered_level(number: int, remote: int, hops: int) -> str:
@@ -56,7 +54,7 @@ def _numbered_level(number: int, remote: int, hops: int) -> str:
 
 
 def snoop_text(data_src: int) -> str:
-    """What other caches had of it."""
+    """Return the state in other caches."""
     snoop, more = data_src >> 19 & 0x1F, data_src >> 38 & 0x3
     parts = [name for bit, name in enumerate(_SNOOPS) if snoop >> bit & 1]
     parts += [name for bit, name in enumerate(("Fwd", "Peer")) if more >> bit & 1]
@@ -64,25 +62,25 @@ def snoop_text(data_src: int) -> str:
 
 
 def tlb_text(data_src: int) -> str:
-    """Where the address was translated."""
+    """Return where the address was translated."""
     tlb = data_src >> 26 & 0x7F
     names = tlb & ~(_HIT | _MISS)
-    return (_joined(names, _TLBS) if names else "N/A") + (" hit" if tlb & _HIT else "") + (" miss" if tlb & _MISS else "")
+    return (_join(names, _TLBS) if names else "N/A") + (" hit" if tlb & _HIT else "") + (" miss" if tlb & _MISS else "")
 
 
 def lock_text(data_src: int) -> str:
-    """Whether it was a locked access."""
+    """Return whether the access was locked."""
     lock = data_src >> 24 & 0x3
     return "N/A" if lock & 1 else "Yes" if lock & 2 else "No"
 
 
 def block_text(data_src: int) -> str:
-    """What a load was blocked by."""
+    """Return what blocked a load."""
     blocked = data_src >> 40 & 0x7
     if not blocked or blocked & 1:
         return " N/A"
     return (" Data" if blocked & 0x2 else "") + (" Addr" if blocked & 0x4 else "")
 
 
-def _joined(bits: int, names: tuple[str, ...]) -> str:
+def _join(bits: int, names: tuple[str, ...]) -> str:
     return " or ".join(name for bit, name in enumerate(names) if bits >> bit & 1) or "N/A"

@@ -1,8 +1,6 @@
-"""The metric field: what perf stat would say of the counts of each sample of a group.
+"""The metric field: metrics of the counts of each group sample, as in perf stat.
 
-What enters: batches with a row a reading (perfdata.records.group_reads). What leaves:
-for each row the metrics to be shown below it: with the last reading of a
-sample those of the whole group, with the others none.
+A sample's metrics are printed below its last reading.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
-    """The batches with a column "metric": a list of texts a row."""
+    """Yield the batches with a column "metric": a list of texts for each row."""
     counted = [CountedEvent(event.name, event.attr, unit=event.unit, scale=event.scale or 1.0) for event in events]
     for event, owner in zip(events, counted, strict=True):
         owner.leader = counted[event.leader]
@@ -41,7 +39,7 @@ def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Itera
 
 
 def _samples(batch: Batch, events: Sequence[FileEvent]) -> Iterator[tuple[int, int]]:
-    """The rows of each sample that has several readings of one group."""
+    """Yield the rows of each sample with several readings of a group."""
     leaders = np.array([event.leader for event in events])[batch.event]
     begins = np.flatnonzero((np.diff(batch.offset, prepend=-1) != 0) | (np.diff(leaders, prepend=-1) != 0))
     for first, last in zip(begins.tolist(), [*begins[1:].tolist(), len(batch)], strict=True):

@@ -1,11 +1,8 @@
-"""Lines of text for thousands of samples at once, put together from pieces.
+"""Lines of text for thousands of samples, joined from pieces.
 
-What enters: for every part of a line one Piece, which has the text of that
-part for all samples. What leaves: a flat list of bytes in which every sample
-has the same number of entries, ready for b"".join. A text is made once for
-each distinct thing and then only referred to; what is joined before Python
-sees it costs least, so neighbours are fused: fixed-width columns by numpy,
-coded ones by pairing their codes.
+A Piece has one part of the line for all samples. The result is a flat list of bytes with the same number of entries for every sample,
+ready for b"".join. Each distinct text is made once. Adjacent pieces are fused before Python handles them: fixed-width columns by numpy,
+coded pieces by pairing their codes.
 """
 
 from __future__ import annotations
@@ -23,34 +20,34 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.interning import IdTable
 
-_WIDEST: Final = 64  # bytes of a text that is still copied into a fixed-width column
-_MOST_COPIED: Final = 256  # texts of a coded piece that are copied into one
+_WIDEST: Final = 64  # bytes of a text that may be copied into a fixed-width column
+_MOST_COPIED: Final = 256  # texts of a coded piece that may be copied into a fixed-width column
 _MOST_PAIRS: Final = 1 << 18
 
 
 class Coded(NamedTuple):
-    """texts[codes[i]] is the text of sample i. A code means the same text in every batch; texts may only grow."""
+    """texts[codes[i]] is the text of sample i. A code has the same text in every batch; texts only grow."""
 
     codes: NDArray[Any]
     texts: Sequence[bytes]
 
 
-#: the same text for all; a text by code; a text each (a list, or bytes of equal width without NULs at the end)
+#: One text for all samples; texts by code; or a text for each sample (a list, or bytes of equal width without trailing NULs).
 Piece: TypeAlias = "bytes | Coded | list[bytes] | NDArray[np.bytes_]"
 
 
 class Flat(NamedTuple):
-    """parts: the texts of all samples, `stride` entries each."""
+    """The texts of all samples, `stride` entries each."""
 
     parts: list[bytes]
     stride: int
 
     def slice(self, begin: int, end: int) -> list[bytes]:
-        """The entries of some samples."""
+        """Return the entries of some samples."""
         return self.parts[begin * self.stride : end * self.stride]
 
     def lines(self) -> list[bytes]:
-        """One entry a sample."""
+        """Return one entry for each sample."""
         if self.stride == 1:
             return self.parts
         columns = [self.parts[i :: self.stride] for i in range(self.stride)]
@@ -58,7 +55,7 @@ class Flat(NamedTuple):
 
 
 class ValueTexts:
-    """The texts of numbers: made once a distinct number, as long as they repeat."""
+    """A cache of the texts of numbers."""
 
     def __init__(self, text: Callable[[int], bytes]) -> None:
         from perfpy.symbols.interning import IdTable
@@ -68,7 +65,7 @@ class ValueTexts:
         self._texts: list[bytes] = []
 
     def piece(self, values: NDArray[Any]) -> Piece:
-        """The piece of a column of integers."""
+        """Return the piece of a column of integers."""
         if len(self._texts) > _MOST_PAIRS:
             return list(map(self._text, values.tolist()))
         codes, new = self._table.ids_and_new(
@@ -79,14 +76,14 @@ class ValueTexts:
 
 
 class Joiner:
-    """Puts the pieces of one kind of line together, batch after batch; remembers the fused texts."""
+    """Joins the pieces of one kind of line, batch after batch; caches fused texts."""
 
     def __init__(self) -> None:
         self._pairs: dict[int, tuple[IdTable, list[bytes]]] = {}
 
     def join(self, pieces: Sequence[Piece], count: int) -> Flat:
-        """All pieces in order, for `count` samples."""
-        columns = self._fused(list(pieces), count)
+        """Join all pieces in order, for `count` samples."""
+        columns = self._fuse(list(pieces), count)
         stride = len(columns)
         if stride == 1:
             return Flat(_as_list(columns[0], count), 1)
@@ -95,8 +92,8 @@ class Joiner:
             parts[index::stride] = _as_list(column, count)
         return Flat(parts, stride)
 
-    def _fused(self, pieces: list[Piece], count: int) -> list[Piece]:
-        """Neighbours that go together, as one."""
+    def _fuse(self, pieces: list[Piece], count: int) -> list[Piece]:
+        """Fuse adjacent pieces where possible."""
         if not pieces:
             return [b""]
         done: list[Piece] = []
@@ -107,10 +104,10 @@ class Joiner:
                 done[-1] += piece
             else:
                 done.append(piece)
-        return self._paired(_packed(done, count))
+        return self._pair_coded(_pack_fixed(done, count))
 
-    def _paired(self, pieces: list[Piece]) -> list[Piece]:
-        """Coded pieces with constants or nothing between them become one, while there are few distinct pairs."""
+    def _pair_coded(self, pieces: list[Piece]) -> list[Piece]:
+        """Fuse coded pieces, and constants between them, while there are few distinct pairs."""
         index = step = 0
         while index < len(pieces) - 1:
             between = pieces[index + 1]
@@ -146,8 +143,8 @@ def _as_list(piece: Piece, count: int) -> list[bytes]:
     return piece if isinstance(piece, list) else piece.tolist()
 
 
-def _packed(pieces: list[Piece], count: int) -> list[Piece]:
-    """Fixed-width columns with their constant or equally wide neighbours as one column."""
+def _pack_fixed(pieces: list[Piece], count: int) -> list[Piece]:
+    """Fuse fixed-width columns with adjacent constants and columns."""
     packed: list[Piece] = []
     run: list[Piece] = []
     for piece in [*pieces, None]:
@@ -162,7 +159,7 @@ def _packed(pieces: list[Piece], count: int) -> list[Piece]:
 
 
 def _may_be_fixed(piece: Piece) -> bool:
-    """Whether the piece may go into a fixed-width column."""
+    """Whether the piece may become a fixed-width column."""
     if isinstance(piece, np.ndarray):
         return True
     if isinstance(piece, bytes):

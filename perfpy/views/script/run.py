@@ -1,7 +1,6 @@
-"""One `perf script` over a Recording: its options, and everything the lines need of the recording.
+"""One `perf script` over a recording: its options, and everything that the lines need from the recording.
 
-What enters: a Recording and ScriptOptions. What leaves: the text, on a binary
-stream (or, for --per-event-dump, in a file an event).
+The text goes to a binary stream, or with --per-event-dump to a file for each event.
 """
 
 from __future__ import annotations
@@ -35,22 +34,24 @@ if TYPE_CHECKING:
     from perfpy.views.script.source_code import SourceCode
     from perfpy.views.tracepoints.event_text import TraceSource
 
-# fields that say something of the samples before, or are found by other programs
+# fields that depend on earlier samples, or that other programs compute
 _NOT_DIVIDED: Final = frozenset(
     {"data_src", "metric", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
 )
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
-_TWO_SPACES: Final = ("s390", "sparc")  # where kernel and processes have the same addresses
+_TWO_SPACES: Final = ("s390", "sparc")  # kernel and processes share addresses there
 
 
 @dataclass(eq=False, repr=False)
 class ScriptOptions:
-    """What is printed, and how.
+    """What to print.
 
-    fields: what -F says, not yet fitted to a recording; shown: kinds of
-    side-band records (views.script.sideband.SHOWN); time: the text of --time;
-    switch_on, switch_off: event names.
+    Attributes:
+        fields: the -F options, before they are fitted to a recording
+        shown: kinds of side-band records (perfpy.views.script.side_band.SHOWN)
+        time: the text of --time
+        switch_on, switch_off: event names
     """
 
     fields: OutputFields = field(default_factory=OutputFields)
@@ -82,10 +83,10 @@ def _source_code(sources: SourceTexts) -> SourceCode:
 
 
 class ScriptRun:
-    """Prints a recording."""
+    """The listing of a recording."""
 
     def __init__(self, recording: Recorded, options: ScriptOptions) -> None:
-        """Raises UsageError when the options do not go with the recording."""
+        """Set recording and options. Raises UsageError if they do not fit."""
         self._recording = recording
         self._options = options
         features = recording.header
@@ -101,22 +102,22 @@ class ScriptRun:
         self._unwound: UserCallchains | None = None
 
     def write(self, out: BinaryIO, *, samples: bool = True) -> int:
-        """All lines, to one stream, and how many samples these are; without `samples` only those of side-band records."""
+        """Write all lines, and return the number of samples; with `samples=False` only side-band lines."""
         lines = self._lines(self.sample_filter())
         columns, side = lines.columns(), self._side_lines(lines.context)
         if not samples:
             return lines.write((), side, out)
-        unwound = self._unwinding(columns, apart=self._may_be_apart(lines.sample_filter))
+        unwound = self._unwinding(columns, apart=self._may_unwind_apart(lines.sample_filter))
         divided = DividedListing(self._recording, self._symbolizer, columns, unwound)
         jobs = divided.jobs(self._options.jobs) if self._may_be_divided(lines, side) else 1
         if jobs == 1:
             return lines.write(self._batches(columns, unwound), side, out)
-        if self._symbolizer.inliner is not None:  # it names calls after those before them
+        if self._symbolizer.inliner is not None:  # it names inlined calls after those before them
             return lines.write(divided.batches(jobs), side, out)
         return self._write_divided(divided, lines, out, jobs)
 
     def _write_divided(self, divided: DividedListing, lines: ScriptLines, out: BinaryIO, jobs: int) -> int:
-        """All lines, made by several processes, and written by them where that is possible."""
+        """Write all lines, which several processes format, and write where possible."""
         from perfpy.views.script.lines import write_texts
 
         makers = lines.makers()
@@ -139,35 +140,35 @@ class ScriptRun:
         asked = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
         return side == () and lines.relative is None and lines.sample_filter.switch is None and not asked & _NOT_DIVIDED
 
-    def _may_be_apart(self, sample_filter: SampleFilter) -> bool:
-        """Whether nobody but the lines asks for callchains."""
+    def _may_unwind_apart(self, sample_filter: SampleFilter) -> bool:
+        """Whether only the lines need callchains."""
         has_callstacks = self._recording.data.has(SampleType.BRANCH_STACK)
         folds = self._options.symbols is not None and self._options.symbols.fold_interpreters
         return "callchain" not in sample_filter.all_fields() and not has_callstacks and not folds
 
     def parts(self, columns: set[str]) -> Iterator[Batch]:
-        """The samples that would be printed, with these columns, some thousands at a time."""
+        """Yield the samples that would be printed, with these columns, some thousands at a time."""
         lines = self._lines(self.sample_filter())
         columns = columns | lines.columns()
         return lines.chosen_parts(self._batches(columns, self._unwinding(columns)))
 
     def context(self) -> LineContext:
-        """What the lines of all events share."""
+        """The state that the lines of all events share."""
         return self._context()
 
     @property
     def truncated(self) -> list[TruncatedStacks]:
-        """What copies of stacks were too short for, as far as was read."""
+        """Return the truncated stacks so far."""
         return self._unwound.truncated if self._unwound else []
 
     def dump_lines(self) -> tuple[DumpLines, str]:
-        """Script's lines for a dump of every record, and what the dump says of rounds."""
+        """Return script's lines for a dump of every record, and the dump's text for rounds."""
         from perfpy.views.script.lines import DumpLines
 
         lines = self._lines(self.sample_filter())
         columns = lines.columns()
         each = lines.each(self._batches(columns, self._unwinding(columns)), self._side_lines(lines.context))
-        # where nothing is put in order, perf has no use for rounds
+        # perf ignores rounds if it does not sort records
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
         shown = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
         return DumpLines(each, shown), rounds
@@ -178,24 +179,24 @@ class ScriptRun:
         return frozenset(int(kind) for name in self._options.shown for kind in SHOWN[name])
 
     def misordered(self) -> Iterator[tuple[int, int]]:
-        """(time before, its own time) of each sample that is delivered after a later one."""
+        """Yield (time before, its own time) of each sample that is delivered after a later one."""
         import numpy as np
 
         last = np.uint64(0)
         for batch in self._recording.batches(["time"]):
             times = batch.columns.get("time", ())
             if not len(times):
-                continue  # samples without times are in no order
+                continue  # samples without times have no order
             before = np.concatenate([[last], times[:-1]])
             for row in np.flatnonzero(times < before).tolist():
                 yield int(before[row]), int(times[row])
             last = times[-1]
 
     def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
-        """Every event's lines to a file of its own.
+        """Write each event's lines to its own file, and yield (path, samples printed).
 
-        name: event name -> path. Yields (path, samples printed), an event
-        after the other.
+        Args:
+            name: returns the path for an event's name
         """
         for event in self._recording.events:
             path = name(event.name)
@@ -206,7 +207,7 @@ class ScriptRun:
             yield path, printed
 
     def sample_filter(self) -> SampleFilter:
-        """Which samples are printed."""
+        """Return the filter of printed samples."""
         options = self._options
         return options.sample_filter._replace(times=self._times() if options.time else options.sample_filter.times, switch=self._switch())
 
@@ -253,7 +254,7 @@ class ScriptRun:
         )
 
     def _sources(self) -> SourceTexts | None:
-        """What words source lines, where a field asks for them."""
+        """Return the formatter of source lines if a field needs it."""
         if not any({"srcline", "srccode"} & one.fields for one in self._options.fields.sets.values()):
             return None
         from perfpy.analysis.samples.source_texts import SourceTexts
@@ -261,7 +262,7 @@ class ScriptRun:
         return SourceTexts(self._symbolizer, full_paths=self._options.full_source_path, as_addr2line=True)
 
     def _kernel_start(self) -> int | None:
-        """From where on addresses are the kernel's: half of the space, or where the kernel says; None: it has a space of its own."""
+        """Return the start of kernel addresses: half of the space, or the kernel's own start; None if it has its own space."""
         arch = self._recording.header.get("arch", "x86_64")
         if arch == "x86_64":
             return _KERNEL_HALF
@@ -285,11 +286,11 @@ class ScriptRun:
         return with_metrics(batches, events)
 
     def _unwinding(self, columns: set[str], *, apart: bool = False) -> UserCallchains | None:
-        """What makes the callers of user space, where callchains are printed; apart: see UserCallchains."""
+        """Return the unwinder of copied stacks if callchains are printed; `apart`: see UserCallchains."""
         data = self._recording.data
         if not self._use_callchain or "callchain" not in columns or not data.has(SampleType.STACK_USER):
             return None
-        from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no copies of stacks
+        from perfpy.analysis.samples.user_callchains import user_callchains  # most recordings have no stack copies
 
         self._unwound = user_callchains(data, self._symbolizer, self._options.max_stack, apart=apart)
         return self._unwound
@@ -305,7 +306,7 @@ class ScriptRun:
         return TraceSource(tracing.formats, runtime)
 
     def _kernel_function(self, address: int) -> tuple[str, int] | None:
-        """The kernel's function at an address: its name and start."""
+        """Return the kernel function at an address, and its start."""
         found = _kernel_symbol(self._symbolizer, address)
         return None if found is None else (one_line(found[0]), address - found[1])
 
@@ -326,7 +327,7 @@ class ScriptRun:
             endian=self._recording.data.endian,
             latency=self._options.latency,
         )
-        # the rounds come only when they are named
+        # rounds are included only by name
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.shown else None))
 
     def _switch(self) -> EventSwitch | None:
@@ -339,7 +340,7 @@ class ScriptRun:
 
 
 def _is_shared(out: BinaryIO) -> bool:
-    """Whether processes that are forked off this one write to the same place."""
+    """Whether forked processes write to the same file."""
     try:
         return out.fileno() >= 0
     except OSError:
@@ -347,7 +348,7 @@ def _is_shared(out: BinaryIO) -> bool:
 
 
 def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
-    """The rows of one event."""
+    """Yield the rows of one event."""
     import numpy as np
 
     from perfpy.views.script.lines import taken
@@ -357,7 +358,7 @@ def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
 
 
 def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | None:
-    """The symbol at a kernel address, and the offset in it, at the end of the recording."""
+    """Return the symbol at a kernel address, and the offset in it, at the end of the recording."""
     import numpy as np
 
     end = np.array([(1 << 64) - 1], np.uint64)
@@ -368,7 +369,7 @@ def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | No
 
 
 def _clock(clock: Any, *, ns: bool) -> Callable[[int], bytes]:
-    """The time of day of a time stamp, from the CLOCK_DATA feature."""
+    """Return a function that formats the time of day of a time stamp, by the CLOCK_DATA feature."""
     if clock is None:
         from perfpy.views.script.line_context import no_clock
 

@@ -1,8 +1,6 @@
-"""Side-band records as lines among the samples: `perf script --show-task-events` and its kin.
+"""Side-band records as lines among the samples: `perf script --show-task-events` and related options.
 
-What enters: side-band records in order of delivery. What leaves: for each
-record to be shown its key, its offset in the file and its line. The line begins
-like that of a sample of the event that the record belongs to.
+A line begins like that of a sample of the event that the record belongs to.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.records.side_band import SideRecord
 
-#: what each --show option shows
+#: the record types of each --show option
 SHOWN: Final = {
     "task": (RecordType.COMM, RecordType.FORK, RecordType.EXIT),
     "mmap": (RecordType.MMAP, RecordType.MMAP2),
@@ -44,7 +42,7 @@ _ROUND_LINE: Final = b"PERF_RECORD_FINISHED_ROUND\n"
 _ERROR_NAMES: Final = {1: "instruction trace"}  # by type
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
 _WITHOUT_EVENTS: Final = {"comm", "tid", "cpu", "time"}
-#: records that name the task themselves; all others are about the task of their sample_id
+#: records that name their task; others belong to the task in their sample_id
 _OWN_TASK: Final = (records.Comm, records.Fork, records.Exit, records.Mmap, records.Mmap2, records.Namespaces)
 
 
@@ -56,7 +54,7 @@ class _Who(NamedTuple):
 
 
 class SideBandLines:
-    """Makes the lines of the records to be shown."""
+    """The formatter of side-band records."""
 
     def __init__(
         self,
@@ -71,9 +69,14 @@ class SideBandLines:
         endian: str = "<",
         latency: bool = False,
     ) -> None:
-        """shown: record types; clock: the time of day of a time stamp; cpus: only records of these (None: all); endian: of the file.
+        """Set what to show.
 
-        latency: in the form of -L.
+        Args:
+            shown: record types
+            clock: the time of day of a time stamp
+            cpus: CPUs whose records are shown (None: all)
+            endian: of the file
+            latency: use the short form of -L
         """
         self._events = events
         self._fields = fields
@@ -87,7 +90,7 @@ class SideBandLines:
         self._event_of = {ident: event for event in events for ident in event.ids}
 
     def lines(self, side_band: Iterable[SideRecord]) -> Iterator[SideLine]:
-        """The lines, in order of delivery."""
+        """Yield the lines, in order of delivery."""
         names = TaskNames()
         rounds = StatRounds(self._events)
         for side in side_band:
@@ -138,7 +141,7 @@ class SideBandLines:
         return SideLine(side.key, side.offset, kind, who.time, start, text, "time" in fields)
 
     def _event(self, record: Any) -> FileEvent | None:
-        """The event that a record belongs to; None when its id is nobody's."""
+        """Return the event that a record belongs to; None for an unknown id."""
         first = self._events[0] if self._events else None
         sample_id = record.sample_id
         if first is None or len(self._events) == 1 or sample_id is None:
@@ -150,7 +153,7 @@ class SideBandLines:
 
 
 def _who(record: Any, event: FileEvent | None) -> _Who:
-    """Task, cpu and time of a record: of its sample_id; without one, what the record itself says."""
+    """Return task, cpu and time of a record: from its sample_id, otherwise from the record."""
     if event is None or not event.attr.sample_id_all:
         time = record.time if isinstance(record, (records.Fork, records.Exit)) else 0
         if isinstance(record, _OWN_TASK):
@@ -166,7 +169,7 @@ def _who(record: Any, event: FileEvent | None) -> _Who:
 
 
 def _trace_error(record: AuxtraceError) -> str:
-    """What the decoder of a hardware trace could not decode (noted by perf inject)."""
+    """Return the text of a hardware trace error that perf inject recorded."""
     time = f"{record.time // 10**9}.{record.time % 10**9:09d}" if record.fmt and record.time else "0"
     guest = f" machine_pid {record.machine_pid} vcpu {record.vcpu}" if record.fmt >= 2 and record.machine_pid else ""
     task = f"cpu {signed(record.cpu)} pid {signed(record.pid)} tid {signed(record.tid)}"

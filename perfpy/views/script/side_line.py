@@ -1,4 +1,4 @@
-"""The line of a side-band record, as it waits for its turn among the lines of samples."""
+"""The line of a side-band record, before it is placed among the lines of samples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from perfpy.views.script.time_text import time_text
 class SideLine(NamedTuple):
     """A line before the samples that are delivered after it.
 
-    key, offset, kind: of the record, which is of type `kind`; time: its time
-    stamp, for times relative to others; start and rest: its text before and
-    after the time field, which is left out here.
+    Attributes:
+        key, offset, kind: of the record; kind is its type
+        time: its time stamp, for relative times
+        start, rest: its text before and after the time field
     """
 
     key: int
@@ -24,5 +25,5 @@ class SideLine(NamedTuple):
 
 
 def whole(line: SideLine, shown_time: int, *, ns: bool) -> bytes:
-    """A line with its time field, if it has one."""
+    """Return the line with its time field, if it has one."""
     return line.start + (time_text(shown_time, ns=ns) if line.has_time else b"") + line.rest

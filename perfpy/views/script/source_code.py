@@ -1,7 +1,7 @@
-"""The source's own text below samples: perf script -F srccode.
+"""Source code below samples: perf script -F srccode.
 
-What enters: frames, and the threads that were there. What leaves: bytes, "|LINE TEXT", of each sample whose thread was not at
-that line before. Paths are what debug information says: only regular files are opened, a bounded number and size of them.
+A sample is followed by "|LINE TEXT" unless its thread was at that line before. Paths come from debug information: only regular files
+are opened, and their number and size are bounded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.source_texts import SourceTexts
 
 _FILE_BYTES: Final = 16 << 20
-_FILES_MOST: Final = 1 << 10  # kept at a time
+_FILES_MOST: Final = 1 << 10  # files cached
 
 
 class SourceCode:
-    """Finds lines of source files."""
+    """A reader of source lines."""
 
     def __init__(self, sources: SourceTexts) -> None:
         self._sources = sources
@@ -31,7 +31,7 @@ class SourceCode:
         self._known: dict[int, tuple[str, int] | None] = {}
 
     def pieces(self, frames: NDArray[np.int32], tids: NDArray[np.int64]) -> list[bytes]:
-        """What stands below each sample; nothing where the thread's last line was the same, or there is no such file."""
+        """Return the text below each sample; empty if the thread's last line was the same, or the file is missing."""
         new = [frame for frame in dict.fromkeys(frames.tolist()) if frame not in self._known]
         self._known.update(zip(new, self._sources.code(new), strict=True))
         return [self._piece(self._known[frame], tid) for frame, tid in zip(frames.tolist(), tids.tolist(), strict=True)]

@@ -1,8 +1,4 @@
-"""The counts of `perf stat record` as `perf script` prints them: every round's counts.
-
-What enters: perf's own records THREAD_MAP, CPU_MAP, STAT and STAT_ROUND, in
-order of delivery. What leaves: for a STAT_ROUND its lines.
-"""
+"""The counts of `perf stat record` as `perf script` prints them: the counts of every round."""
 
 from __future__ import annotations
 
@@ -23,24 +19,24 @@ _HEAD = f"{'CPU':>3} {'THREAD':>8} {'VAL':>15} {'ENA':>15} {'RUN':>15} {'TIME':>
 
 
 class StatRounds:
-    """Follows the counts of a file."""
+    """The counts of a file, from its THREAD_MAP, CPU_MAP, STAT and STAT_ROUND records in order of delivery."""
 
     def __init__(self, events: Sequence[FileEvent]) -> None:
         self._events = events
         self._event_of = {ident: event.index for event in events for ident in event.ids}
         self._threads: tuple[int, ...] = ()
         self._cpus: tuple[int, ...] = ()
-        self._counts: dict[tuple[int, int, int], user_records.Stat] = {}  # by event, cpu, number of the thread
-        self._before: dict[tuple[int, int, int], user_records.Stat] = {}  # those of the round before
+        self._counts: dict[tuple[int, int, int], user_records.Stat] = {}  # by event, cpu, index of the thread
+        self._before: dict[tuple[int, int, int], user_records.Stat] = {}  # those of the previous round
         self._is_first = True
 
     def lines(self, record: Any) -> str:
-        """The lines that a record brings: those of a STAT_ROUND, none of all others."""
+        """Return the lines of a record: those of a STAT_ROUND, none for others."""
         counts = self.counts(record)
         return "".join(self._round(counts, record.time)) if isinstance(record, user_records.StatRound) else ""
 
     def counts(self, record: Any) -> list[_Counted]:
-        """What a record brings: of a STAT_ROUND each event's value, time enabled and time running per CPU and thread."""
+        """Return the counts of a STAT_ROUND: each event's value, time enabled and time running by CPU and thread."""
         if isinstance(record, user_records.ThreadMap):
             self._threads = tuple(signed(pid & 0xFFFFFFFF) for pid, _ in record.threads)
         elif isinstance(record, user_records.CpuMap):
@@ -64,12 +60,12 @@ class StatRounds:
         for event in self._events:
             for number, thread in enumerate(self._threads):
                 for index, cpu in enumerate(event.cpus or self._cpus):
-                    # a count is found by the CPU itself; where CPUs do not count, by its index
+                    # counts are keyed by CPU, or by its index if the CPU does not count
                     since = self._since((event.index, cpu, number)) or self._since((event.index, index, number))
                     yield event, cpu, thread, since or (0, 0, 0)
 
     def _since(self, key: tuple[int, int, int]) -> tuple[int, int, int] | None:
-        """How far a counter has gone since the round before: counts in the file are those since the start."""
+        """Return a counter's increase since the previous round; counts in the file are totals."""
         found, before = self._counts.get(key), self._before.get(key)
         if found is None or before is None:
             return found and (found.value, found.enabled, found.running)

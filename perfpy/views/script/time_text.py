@@ -1,8 +1,4 @@
-"""Time stamps as text, a column at a time.
-
-What enters: times in ns. What leaves: fixed-width pieces such as
-b" 4314.819916: ", right-aligned as perf has them.
-"""
+"""Time stamps as text, a column at a time: fixed-width pieces such as b" 4314.819916: ", right-aligned as in perf."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")
 
 
 def time_text(time: int, *, ns: bool) -> bytes:
-    """One time stamp as `perf script` prints it, colon and blank included."""
+    """Return a time stamp as `perf script` prints it, with colon and blank."""
     seconds, rest = divmod(time, _SECOND)
     if ns:
         return b"%5d.%09d: " % (seconds, rest)
@@ -28,7 +24,7 @@ def time_text(time: int, *, ns: bool) -> bytes:
 
 
 def time_piece(times: NDArray[np.uint64], *, ns: bool) -> Piece:
-    """The time stamps of samples."""
+    """Return the time stamps of samples."""
     if not len(times):
         return []
     seconds = times // np.uint64(_SECOND)
@@ -52,7 +48,7 @@ def time_piece(times: NDArray[np.uint64], *, ns: bool) -> Piece:
 
 
 def _distinct(seconds: NDArray[np.uint64]) -> tuple[list[int], NDArray[np.int64]]:
-    """(distinct seconds, which of them each is)."""
+    """Return the distinct seconds, and the index of each value among them."""
     low, high = int(seconds.min()), int(seconds.max())
     if high - low < 1 << 16:
         return list(range(low, high + 1)), (seconds - np.uint64(low)).astype(np.int64)
@@ -61,7 +57,7 @@ def _distinct(seconds: NDArray[np.uint64]) -> tuple[list[int], NDArray[np.int64]
 
 
 class RelativeTimes:
-    """--reltime and --deltatime: times since the first printed one, or since the one printed before."""
+    """Times of --reltime and --deltatime: since the first printed line, or since the previous one."""
 
     def __init__(self, *, delta: bool) -> None:
         self._delta = delta
@@ -69,7 +65,7 @@ class RelativeTimes:
         self._previous = 0
 
     def shown(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """What is shown for the next times, in the order in which they are printed."""
+        """Return the values to print for the next times, in printing order."""
         if not len(times):
             return times
         if not self._delta:
@@ -80,7 +76,7 @@ class RelativeTimes:
                 return times
             self._first = int(times[nonzero[0]])
             relative = times - np.uint64(self._first)
-            relative[: nonzero[0]] = 0  # nothing had a time before
+            relative[: nonzero[0]] = 0  # no previous time
             return relative
         before = np.concatenate([np.array([self._previous], np.uint64), times[:-1]])
         self._previous = int(times[-1])

@@ -1,5 +1,21 @@
-"""perf's scripts: programs in Python that are called for every sample, as perf script -s calls them (perf-script-python(1)).
+"""Python scripts of perf, which are called for every sample, as by perf script -s (perf-script-python(1)).
 
-What enters: a script, and the samples that perf script would print. What leaves: calls of the script's functions, with
-perf's values in perf's order; a script to begin with (-g). The script runs in this process, as its main module.
+A script runs in this process, as its main module, and gets perf's values in perf's order.
+
+Modules:
+
+program         the script: reads, runs and calls it, reports its failures
+run             a run over a recording: calls the script's functions for samples and records
+column_run      a run over columns (script --py)
+handlers        arguments of tracepoint handlers
+samples         dictionaries of samples
+frames          dictionaries of frames, and callchains
+branches        dictionaries of branch stacks
+other_records   functions for records other than samples
+tables          rows of database tables (perf_db_export_mode)
+known_tasks     threads and commands with their rows in tables
+context         the module perf_trace_context
+words           names of tracepoint flags and values (define_flag_field)
+starter         a generated script (-g)
+standins        modules that scripts import from perf: Core, Util, EventClass
 """

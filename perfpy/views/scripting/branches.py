@@ -1,7 +1,4 @@
-"""Branch stacks as scripts get them: brstack has addresses, files and flags; brstacksym symbols and letters.
-
-What enters: a batch with branch stacks. What leaves: two lists of dictionaries a sample.
-"""
+"""Branch stacks for scripts: brstack has addresses and flags, brstacksym has symbols and letters."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def branch_lists(batch: Batch, pid: NDArray[Any], context: LineContext, frames: FrameValues) -> tuple[Branches, Branches]:
-    """brstack and brstacksym of each sample."""
+    """Return brstack and brstacksym of each sample."""
     stacks = batch.columns["branch_stack"]
     counts = np.diff(stacks.offsets)
     sample = np.repeat(np.arange(len(batch)), counts)

@@ -1,7 +1,6 @@
-"""One run of a script over columns (script --py): thousands of samples a call instead of one.
+"""A run of a script over columns (script --py): each call gets thousands of samples.
 
-What enters: the samples wanted, as batches with names, and a ScriptProgram. What leaves: calls of its functions, all of which it
-may leave out: on_start(recording), on_sample(batch), on_record(record), on_end().
+The script may define on_start(recording), on_sample(batch), on_record(record) and on_end().
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class ColumnRun:
-    """Calls a script's functions for columns."""
+    """A run that calls a script's functions with columns."""
 
     def __init__(self, recording: Any, batches: Iterable[SampleBatch], records: Iterable[SideRecord]) -> None:
-        """recording: what on_start gets; records: those that are no samples, in order of delivery."""
+        """Set what on_start gets, the batches, and the records other than samples, in order of delivery."""
         self._recording = recording
         self._batches = batches
         self._records = records
         self._stopped = False
 
     def stop(self) -> None:
-        """Read no further: the script is told the end. May be called by a signal."""
+        """Stop reading; the script's end is still called. Safe in signal handlers."""
         self._stopped = True
 
     def go(self, program: ScriptProgram) -> None:
-        """The whole run. Raises ScriptFailedError where one of its functions does, PerfError where it has none of them."""
+        """Run the script. Raises ScriptFailedError if one of its functions fails, PerfError if it defines none."""
         program.start()
         if not any(map(program.function, ("on_start", "on_sample", "on_record", "on_end"))):
             raise PerfError(f"{program.path}: no function on_sample(batch) or on_record(record); a script in perf's form is run by -s")

@@ -1,7 +1,6 @@
-"""The module perf_trace_context: what handlers ask about the sample that they were called for.
+"""The module perf_trace_context: functions by which handlers query the current sample.
 
-What enters: the sample, as an object that each handler gets as `context`. What leaves: numbers of the tracepoint's
-common fields, source lines, as perf-script-python(1) describes them.
+Handlers pass their argument `context`. The functions return the tracepoint's common fields and source lines (perf-script-python(1)).
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
 
-#: function -> the common field that it tells
+#: function -> the common field that it returns
 _FIELDS: Final = {"common_pc": "common_preempt_count", "common_flags": "common_flags", "common_lock_depth": "common_lock_depth"}
 
 
 class SampleContext:
-    """The sample that a handler was called for: a row of a batch."""
+    """The current sample: a row of a batch."""
 
     def __init__(self, tracing: Tracing | None, source_line: Callable[[Batch, int], tuple[str, int] | None]) -> None:
         self._tracing = tracing
@@ -31,7 +30,7 @@ class SampleContext:
         self.row = 0
 
     def common(self, name: str) -> int:
-        """A common field of the tracepoint; 0 for other samples."""
+        """Return a common field of the tracepoint; 0 for other samples."""
         raw = self.batch.columns.get("raw") if self.batch is not None else None
         if raw is None or self._tracing is None:
             return 0
@@ -42,12 +41,12 @@ class SampleContext:
         return 0 if field is None else as_number(data[field.offset : field.offset + field.size], endian)
 
     def source_line(self) -> tuple[str, int] | None:
-        """File and line of the sampled address."""
+        """Return file and line of the sampled address."""
         return self._source_line(self.batch, self.row) if self.batch is not None else None
 
 
 def context_module(context: SampleContext) -> ModuleType:
-    """The module, as `import perf_trace_context` finds it."""
+    """Return the module that `import perf_trace_context` finds."""
     module = ModuleType("perf_trace_context", "What handlers ask about the sample that they were called for.")
 
     def asked(name: str) -> Callable[[Any], int]:
@@ -62,7 +61,7 @@ def context_module(context: SampleContext) -> ModuleType:
         perf_script_context=context,
         perf_sample_srcline=srcline,
         perf_sample_srccode=lambda context: (*srcline(context), None),
-        perf_sample_insn=lambda _context: None,  # only hardware traces carry instructions
+        perf_sample_insn=lambda _context: None,  # only hardware traces have instructions
         perf_set_itrace_options=lambda _context, _options: -1,
     )
     return module

@@ -1,7 +1,6 @@
-"""Frames, callchains and branches as scripts get them: dictionaries and lists.
+"""Frames and callchains for scripts, as dictionaries and lists.
 
-What enters: frame ids of a Symbolizer. What leaves: values, made once a distinct frame or chain. A list is each
-sample's own; the dictionaries in it are shared by all samples with that frame.
+Each distinct frame or callchain is converted once. Every sample has its own list, but shares the dictionaries.
 """
 
 from __future__ import annotations
@@ -22,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class FrameValues:
-    """What scripts get of each frame, by its id; grows with the symbolizer's table. shown: name -> the text that scripts get."""
+    """The dictionaries of frames, by frame id; grows with the symbolizer's table.
+
+    Args:
+        shown: converts a name to the text for scripts
+    """
 
     def __init__(self, symbolizer: Symbolizer, shown: Callable[[str], str]) -> None:
         self.symbolizer = symbolizer
@@ -32,14 +35,14 @@ class FrameValues:
         self._names: dict[int, str] = {}
 
     def locations(self) -> list[dict[str, Any]]:
-        """Of every frame: dso, dso_bid, dso_map_start, dso_map_end, symbol, symoff; what is not known is left out."""
-        return self._grown(self._locations, self._location)
+        """Return dso, dso_bid, dso_map_start, dso_map_end, symbol and symoff of every frame, without unknown values."""
+        return self._grow(self._locations, self._location)
 
     def calls(self) -> list[dict[str, Any]]:
-        """Of every frame, as an entry of a callchain: ip, sym, sym_off, dso."""
-        return self._grown(self._calls, self._call)
+        """Return ip, sym, sym_off and dso of every frame, as in a callchain."""
+        return self._grow(self._calls, self._call)
 
-    def _grown(self, made: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
+    def _grow(self, made: list[dict[str, Any]], make: Callable[[int, int, int, int], dict[str, Any]]) -> list[dict[str, Any]]:
         frames = self.symbolizer.resolve()
         done = len(made)
         if done < len(frames):
@@ -68,19 +71,24 @@ class FrameValues:
         return found
 
     def file(self, dso: int) -> str:
-        """The name of a file as scripts get it."""
+        """Return the name of a dso for scripts."""
         one = self.symbolizer.dsos[dso]
         return self.shown(one.short_name if one.kind is DsoKind.MODULE and not one.listed else one.name)
 
     def name(self, symbol: int) -> str:
-        """The name of a symbol as scripts get it."""
+        """Return the name of a symbol for scripts."""
         if symbol not in self._names:
             self._names[symbol] = self.shown(self.symbolizer.symbols.name(symbol))
         return self._names[symbol]
 
 
 def chain_lists(values: FrameValues, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> list[list[dict[str, Any]]]:
-    """The callchain of each sample. frames: ids, one chain after the other; counts: how many each has."""
+    """Return the callchain of each sample.
+
+    Args:
+        frames: frame ids, one callchain after the other
+        counts: the length of each callchain
+    """
     table = ChainTable()
     chains = table.add(frames, counts)
     ids, offsets = table.chains()

@@ -1,7 +1,4 @@
-"""Threads and their commands as rows of tables: each with a number, from when on it was called what, and whether exec said so.
-
-What enters: FORK, COMM and EXIT records in order of delivery. What leaves: the thread of a sample, and its commands.
-"""
+"""Threads and their commands for tables: row numbers, names over time, and whether exec set a name."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _SWAPPER: Final = "swapper"
 
 
 class ThreadName:
-    """What a thread was called from some time on."""
+    """A name of a thread, valid from a time on."""
 
     __slots__ = ("by_exec", "name", "row", "since")
 
@@ -26,11 +23,11 @@ class ThreadName:
         self.name = name
         self.since = since
         self.by_exec = by_exec
-        self.row = 0  #: its number in the table, 0 as long as it is in none
+        self.row = 0  #: the row in the table; 0 before it is inserted
 
 
 class Thread:
-    """One thread; its commands, the newest last."""
+    """A thread and its commands, newest last."""
 
     __slots__ = ("commands", "named", "pid", "row", "tid")
 
@@ -38,18 +35,18 @@ class Thread:
         self.pid = pid
         self.tid = tid
         self.commands = [ThreadName(f":{tid}" if tid else _SWAPPER, 0, by_exec=False)]
-        self.named = not tid  #: whether any record said what it is called
+        self.named = not tid  #: whether a record named it
         self.row = 0
 
     def call(self, name: str, since: int, *, by_exec: bool) -> None:
-        """It has another name from now on."""
+        """Set the name from a time on."""
         if not self.named:
             self.commands.clear()
         self.commands.append(ThreadName(name, since, by_exec=by_exec))
         self.named = True
 
     def program(self) -> ThreadName:
-        """What its last exec called it; without any the first name, which is its parent's where others were known at the start."""
+        """Return the name that the last exec set; without an exec the first name, which is the parent's if that was known at the start."""
         last_exec = next((command for command in reversed(self.commands) if command.by_exec), None)
         if last_exec is not None:
             return last_exec
@@ -58,14 +55,18 @@ class Thread:
 
 
 class KnownTasks:
-    """All threads, as they are while records go by. shown: name -> the text that scripts get."""
+    """All threads at the current record.
+
+    Args:
+        shown: converts a name to the text for scripts
+    """
 
     def __init__(self, shown: Callable[[str], str]) -> None:
         self._shown = shown
         self._threads: dict[int, Thread] = {}
 
     def see(self, record: Any) -> None:
-        """What a FORK, COMM or EXIT says."""
+        """Apply a FORK, COMM or EXIT record."""
         if isinstance(record, records.Fork):
             parent = self._threads.get(record.ptid)
             child = self._threads[record.tid] = Thread(record.pid, record.tid)
@@ -79,7 +80,7 @@ class KnownTasks:
             self._threads.pop(record.tid, None)
 
     def thread(self, pid: int, tid: int) -> Thread:
-        """The thread of a sample."""
+        """Return the thread of a sample."""
         found = self._threads.get(tid)
         if found is None:
             found = self._threads[tid] = Thread(pid, tid)

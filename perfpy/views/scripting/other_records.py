@@ -1,8 +1,7 @@
-"""What scripts are told between samples: throttling, context switches, counters of perf stat record, lost hardware traces.
+"""Calls of scripts for records other than samples: throttling, context switches, counts of perf stat record, lost hardware traces.
 
-What enters: the records, in order of delivery. What leaves: calls of throttle, unthrottle, context_switch, auxtrace_error,
-stat__EVENT and stat__interval, with perf's arguments; rows of tables
-about context switches, for scripts that fill tables.
+The functions are throttle, unthrottle, context_switch, auxtrace_error, stat__EVENT and stat__interval, with perf's arguments. Scripts that
+fill tables get rows for context switches.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _SWITCH_OUT: Final = 1 << 13
 _PREEMPTED: Final = 1 << 14
 _NOBODY: Final = -1
-#: the records that a function is for
+#: the record types of each function
 _TYPES: Final = {
     "throttle": (RecordType.THROTTLE,), "unthrottle": (RecordType.UNTHROTTLE,),
     "context_switch": (RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE), "auxtrace_error": (RecordType.AUXTRACE_ERROR,),
@@ -37,7 +36,7 @@ _STAT_TYPES: Final = (RecordType.THREAD_MAP, RecordType.CPU_MAP, RecordType.STAT
 
 
 class OtherRecords:
-    """Follows the records besides samples."""
+    """The records of a recording other than samples."""
 
     def __init__(self, recording: Recorded, program: ScriptProgram, tables: TableRows | None) -> None:
         self._program = program
@@ -52,7 +51,7 @@ class OtherRecords:
         self._next = next(self._side, None)
 
     def before(self, batch: Batch) -> list[tuple[int, Callable[[], None]]]:
-        """Those that come before the batch's last sample: before which row, and what to do."""
+        """Return (row, action) of each record before the batch's last sample; it precedes the sample in this row."""
         found: list[tuple[int, Callable[[], None]]] = []
         while self._next is not None and len(batch) and (self._next.key, self._next.offset) < (int(batch.key[-1]), int(batch.offset[-1])):
             side, self._next = self._next, next(self._side, None)
@@ -63,7 +62,7 @@ class OtherRecords:
         return found
 
     def rest(self) -> Iterator[SideRecord]:
-        """All others."""
+        """Return all remaining records."""
         while self._next is not None:
             yield self._next
             self._next = next(self._side, None)
@@ -76,12 +75,12 @@ class OtherRecords:
             sample_id = record.sample_id
             cpu, pid, tid = (sample_id.cpu, sample_id.pid, sample_id.tid) if sample_id else (None,) * 3
             name = "throttle" if isinstance(record, records.Throttle) else "unthrottle"
-            call(name, record.time, _or_nobody(cpu), _or_nobody(pid), _or_nobody(tid))
+            call(name, record.time, _or_minus_one(cpu), _or_minus_one(pid), _or_minus_one(tid))
         elif isinstance(record, (records.Switch, records.SwitchCpuWide)):
             if self._tables is not None:
                 _fill_switch(self._tables, record)
             else:
-                call("context_switch", *_switched(record))
+                call("context_switch", *_switch_arguments(record))
         elif isinstance(record, (records.Comm, records.Fork, records.Exit)):
             if self._tables is not None:
                 self._tables.tasks.see(record)
@@ -95,19 +94,19 @@ class OtherRecords:
                 call("stat__interval", record.time)
 
 
-def _switched(record: Any) -> tuple[Any, ...]:
+def _switch_arguments(record: Any) -> tuple[Any, ...]:
     sample_id = record.sample_id
     head = (sample_id.time, sample_id.cpu, sample_id.pid, sample_id.tid) if sample_id else (None,) * 4
     others = (record.next_prev_pid, record.next_prev_tid) if isinstance(record, records.SwitchCpuWide) else (_NOBODY, _NOBODY)
     out = bool(record.misc & _SWITCH_OUT)
-    return (*map(_or_nobody, head), *others, _NOBODY, out, out and bool(record.misc & _PREEMPTED), 0, _NOBODY)
+    return (*map(_or_minus_one, head), *others, _NOBODY, out, out and bool(record.misc & _PREEMPTED), 0, _NOBODY)
 
 
 def _fill_switch(tables: TableRows, record: records.Switch | records.SwitchCpuWide) -> None:
-    time, cpu, pid, tid, next_pid, next_tid, _, out, preempted, *_ = _switched(record)
+    time, cpu, pid, tid, next_pid, next_tid, _, out, preempted, *_ = _switch_arguments(record)
     other = (next_pid, next_tid) if isinstance(record, records.SwitchCpuWide) else None
     tables.switch(time, cpu, (pid, tid), other, out=out, preempted=preempted)
 
 
-def _or_nobody(number: int | None) -> int:
+def _or_minus_one(number: int | None) -> int:
     return _NOBODY if number is None else number

@@ -1,8 +1,7 @@
-"""A script as a program: its file read, run as the main module, its functions found, and its failures told.
+"""A script as a program: reads its file, runs it as the main module, finds its functions, and reports its failures.
 
-What enters: a path and arguments. What leaves: functions by name. A failure leaves as ScriptFailedError, with a
-traceback that begins at the script's own lines. What scripts import of perf's (Core, Util ...) comes from an installed
-perf, or else from perfpy.views.scripting.standins.
+A failure raises ScriptFailedError with a traceback that begins in the script. Modules that scripts import from perf (Core, Util) come from
+an installed perf, otherwise from perfpy.views.scripting.standins.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 _LIBRARY: Final = os.path.join("scripts", "python", "Perf-Trace-Util", "lib", "Perf", "Trace")
 _OURS: Final = os.path.dirname(__file__)
-_GIVEN: Final = ("perf_script_context",)  # what scripts need not import
+_GIVEN: Final = ("perf_script_context",)  # modules that scripts need not import
 _STANDINS: Final = os.path.join(os.path.dirname(__file__), "standins")
 
 
 class ScriptFailedError(PerfError):
-    """A function of a script raised an exception; traceback: where, in the script's lines."""
+    """A function of a script raised an exception; `traceback` shows where, in lines of the script."""
 
     def __init__(self, path: str, function: str, traceback: str) -> None:
         super().__init__(f"{path}: {function} failed: see the traceback above")
@@ -39,9 +38,13 @@ class ScriptProgram:
     """A script that runs in this process."""
 
     def __init__(self, path: str, args: Sequence[str], modules: Sequence[ModuleType], exec_path: str) -> None:
-        """modules: what it can import besides files; exec_path: where an installed perf has its scripts.
+        """Read a script.
 
-        Raises PerfError for a file that cannot be read or is no Python.
+        Args:
+            modules: modules that it can import besides files
+            exec_path: the folder of an installed perf's scripts
+
+        Raises PerfError for a file that cannot be read or compiled.
         """
         self.path = path
         self._module = ModuleType("__main__")
@@ -60,49 +63,49 @@ class ScriptProgram:
             raise PerfError(f"{path}{f', line {line}' if line else ''}: no program in Python 3: {getattr(error, 'msg', error)}") from None
 
     def start(self) -> None:
-        """Run the file itself. Raises ScriptFailedError, and PerfError for a script that wants what there is not."""
+        """Run the script's file. Raises ScriptFailedError; PerfError for a script that needs an unavailable module."""
         sys.argv = self._args
         sys.modules["__main__"] = self._module
         sys.modules.update((module.__name__, module) for module in self._modules)
         sys.path.insert(0, os.path.dirname(os.path.abspath(self.path)))
         library = os.path.join(self._exec_path, _LIBRARY)
         sys.path += [folder for folder in (library, _STANDINS) if folder not in sys.path]
-        os.environ["PERF_EXEC_PATH"] = self._exec_path  # scripts add its folders to sys.path, and die without it
+        os.environ["PERF_EXEC_PATH"] = self._exec_path  # scripts add its folders to sys.path and fail without it
         self.call("the script", exec, self._code, self._module.__dict__)
 
     def asks_for(self, name: str) -> bool:
-        """Whether a variable of the script's is set."""
+        """Whether the script sets a variable."""
         return bool(self._module.__dict__.get(name))
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        """A function of the script; None where it has none of that name."""
+        """Return a function of the script; None if it does not define it."""
         found = self._module.__dict__.get(name)
         return found if callable(found) else None
 
     def call_if_there(self, name: str, *args: Any) -> None:
-        """Call a function of the script that it need not have."""
+        """Call a function of the script if it defines it."""
         found = self.function(name)
         if found is not None:
             self.call(name, found, *args)
 
     def call(self, name: str, function: Callable[..., Any], *args: Any) -> None:
-        """Call something of the script's. Raises ScriptFailedError; SystemExit passes."""
+        """Call a function of the script. Raises ScriptFailedError; SystemExit passes through."""
         try:
             function(*args)
         except Exception as error:  # noqa: BLE001  # whatever a script raises is told with its own lines
             raise self.failure(name, error) from None
 
     def flush_files(self) -> None:
-        """Write out what the script's open files still hold, as the end of an interpreter does."""
+        """Flush the script's open files, as at the end of an interpreter."""
         for one in gc.get_objects():
             if isinstance(one, (io.TextIOWrapper, io.BufferedWriter)) and not one.closed:
                 with suppress(OSError, ValueError):
                     one.flush()
 
     def failure(self, name: str, error: Exception) -> ScriptFailedError:
-        """What to say of an exception that came out of a function of the script's."""
+        """Return the error for an exception from a function of the script."""
         if isinstance(error, BrokenPipeError):
-            raise error  # nobody reads what it prints: that is no failure of its own
+            raise error  # a closed output is not a failure of the script
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
             trace = trace.tb_next

@@ -1,8 +1,7 @@
-"""One run of a script over a recording: every sample that perf script would print, in order, to the script's functions.
+"""A run of a script over a recording: passes each sample that perf script would print to the script's functions, in order.
 
-What enters: a ScriptRun, which knows the recording and what filters leave, and a ScriptProgram. What leaves: calls of
-trace_begin, of SYSTEM__EVENT, trace_unhandled or process_event for each sample, of throttle, context_switch and the counters'
-functions for other records, and of trace_end.
+It calls trace_begin, then SYSTEM__EVENT, trace_unhandled or process_event for samples, throttle, context_switch and functions for counts
+for other records, and trace_end.
 """
 
 from __future__ import annotations
@@ -35,11 +34,15 @@ if TYPE_CHECKING:
 
     Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
-_ATTR_SIZE: Final = 136  # of struct perf_event_attr in perf 6.12, which scripts take apart
+_ATTR_SIZE: Final = 136  # size of struct perf_event_attr in perf 6.12; scripts decode it
 
 
 class ScriptedRun:
-    """Calls a script's functions. shown: text of the recording -> what the script gets."""
+    """A run that calls a script's functions.
+
+    Args:
+        shown: converts a text of the recording for scripts
+    """
 
     def __init__(self, recording: Recorded, run: ScriptRun, shown: Callable[[str], str]) -> None:
         self._recording = recording
@@ -51,14 +54,14 @@ class ScriptedRun:
         self.context = SampleContext(recording.data.tracing, self._source_line)
         self._makers: dict[int, _OfEvent] = {}
         self._stopped = False
-        self.tables: TableRows | None = None  #: where the script fills tables
+        self.tables: TableRows | None = None  #: set if the script fills tables
 
     def stop(self) -> None:
-        """Read no further: the script is told the end. May be called by a signal."""
+        """Stop reading; the script's end is still called. Safe in signal handlers."""
         self._stopped = True
 
     def go(self, program: ScriptProgram) -> None:
-        """The whole run. Raises ScriptFailedError where one of its functions does."""
+        """Run the script. Raises ScriptFailedError if one of its functions fails."""
         program.start()
         program.call_if_there("trace_begin")
         if program.asks_for("perf_db_export_mode"):
@@ -76,7 +79,7 @@ class ScriptedRun:
         program.call_if_there("trace_end")
 
     def _make(self, calls: list[Call | None], records: list[tuple[int, Callable[[], None]]], program: ScriptProgram) -> None:
-        """Call all, and what records among the samples are for."""
+        """Make all calls, and those for records among the samples."""
         context = self.context
         waiting = iter(records)
         position, record = next(waiting, (len(calls), _nothing))
@@ -98,7 +101,7 @@ class ScriptedRun:
             raise program.failure(name, error) from None
 
     def _calls(self, batch: Batch, program: ScriptProgram) -> list[Call | None]:
-        """What to call for each row of a batch."""
+        """Return the call for each row of a batch."""
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist() if len(batch) else []
         if len(present) == 1:
             return self._of(present[0], program).calls(batch)
@@ -121,22 +124,22 @@ class ScriptedRun:
         return self._makers[number]
 
     def _comms_of(self, batch: Batch) -> list[str]:
-        """The command of each sample."""
+        """Return the command of each sample."""
         timeline = self._line.timeline
         ids = timeline.comm_ids(batch.columns["tid"], batch.key) if "tid" in batch.columns else np.zeros(len(batch), np.int32)
         self._comms += map(self._shown, timeline.comms[len(self._comms) :])
         return [self._comms[number] for number in ids.tolist()]
 
     def shown(self, text: str) -> str:
-        """Text of the recording as the script gets it."""
+        """Return a text of the recording as scripts get it."""
         return self._shown(text)
 
     def comms(self, batch: Batch) -> list[str]:
-        """The command of each sample."""
+        """Return the command of each sample."""
         return self._comms_of(batch)
 
     def _source_line(self, batch: Batch, row: int) -> tuple[str, int] | None:
-        from perfpy.analysis.samples.source_texts import SourceTexts  # few scripts ask
+        from perfpy.analysis.samples.source_texts import SourceTexts  # few scripts need it
 
         one = taken(batch, np.array([row]))
         columns = one.columns
@@ -148,11 +151,11 @@ class ScriptedRun:
 
 
 def _nothing() -> None:
-    """What there is to do after the last record."""
+    """No-op: nothing follows the last record."""
 
 
 class _OfEvent:
-    """What a script's function for one event is called with."""
+    """The calls for one event."""
 
     def __init__(
         self, event: FileEvent, form: EventFormat | None, endian: str, samples: SampleValues, program: ScriptProgram, run: ScriptedRun
@@ -178,7 +181,7 @@ class _OfEvent:
             self._arguments = TracepointArguments(form, name, self._function, run.context, run.shown, by_name=unhandled)
 
     def calls(self, batch: Batch) -> list[Call | None]:
-        """For each row; None where the script has no function for the event."""
+        """Return the call for each row; None if the script has no function for the event."""
         function, name = self._function, self._name
         if function is None:
             return [None] * len(batch)

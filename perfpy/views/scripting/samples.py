@@ -1,6 +1,6 @@
-"""Samples as scripts get them: the dictionary of process_event, and the last argument of tracepoints' handlers.
+"""Samples for scripts: the dictionary of process_event, and the last argument of tracepoint handlers.
 
-What enters: the rows of a batch that are one event's. What leaves: a dictionary each, with perf's keys in perf's order.
+Keys and their order are perf's.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _NUMBERS: Final = {
     "time": ("time", 64), "period": ("period", 64), "phys_addr": ("phys_addr", 64), "addr": ("addr", 64), "values": ("", 0),
     "weight": ("weight", 64), "ins_lat": ("ins_lat", 16), "transaction": ("transaction", 64), "datasrc": ("data_src", 64),
 }  # fmt: skip
-#: column -> the bits of sample_type that bring it, and what stands in its place without (of data_src: nothing is available)
+#: column -> the bits of sample_type that provide it, and the value without them (data_src: nothing available)
 _ABSENT: Final = {
     "id": (SampleType.ID, -1),
     "stream_id": (SampleType.STREAM_ID, -1),
     "data_src": (SampleType.DATA_SRC, 0x1E05080021),
 }
 _NO_READING: Final = (0, 0, 0)
-#: what is asked of the recording
+#: the columns that are read
 COLUMNS: Final = frozenset(
     ("id", "stream_id", "identifier", "pid", "tid", "cpu", "ip", "time", "period", "phys_addr", "addr", "read", "weight", "ins_lat")
 ) | {"transaction", "data_src", "cpumode", "callchain", "raw", "branch_stack", "intr_regs", "intr_regs_abi", "user_regs", "user_regs_abi"}
 
 
 class SampleValues:
-    """Makes the dictionaries of one event's samples."""
+    """The dictionaries of one event's samples."""
 
     def __init__(self, event: FileEvent, attr: bytes, context: LineContext, frames: FrameValues, comms: Callable[[Batch], Values]) -> None:
-        """attr: its bytes in the file; comms: the command of each sample."""
+        """Set the event; `attr`: its bytes in the file; `comms`: returns the command of each sample."""
         self._event = event
         self._attr = attr
         self._context = context
@@ -66,10 +66,10 @@ class SampleValues:
         self._data_sources: dict[int, str] = {}
 
     def dictionaries(self, batch: Batch) -> list[dict[str, Any]]:
-        """What process_event gets, a row each."""
+        """Return the argument of process_event for each row."""
         samples, chains = self.samples(batch), self.callchains(batch)
         columns: tuple[Iterable[Any], ...] = (
-            samples, raw_bytes(batch), self._comms(batch), self._located(batch), chains, *self._branches(batch),
+            samples, raw_bytes(batch), self._comms(batch), self._locate(batch), chains, *self._branches(batch),
             self._registers(batch, "intr_regs", self._event.attr.sample_regs_intr),
             self._registers(batch, "user_regs", self._event.attr.sample_regs_user),
         )  # fmt: skip
@@ -81,7 +81,7 @@ class SampleValues:
         ]  # fmt: skip
 
     def samples(self, batch: Batch) -> list[dict[str, Any]]:
-        """The numbers of each sample."""
+        """Return the numbers of each sample."""
         made = {"values": self._readings, "id": self._ids}
         columns = [made[key](batch) if key in made else self._numbers(batch, *where) for key, where in _NUMBERS.items()]
         columns += [self._served_from(columns[-1]), batch.columns["cpumode"].tolist()]
@@ -94,12 +94,12 @@ class SampleValues:
         return found
 
     def callchains(self, batch: Batch) -> list[list[dict[str, Any]]]:
-        """The callchain of each sample, innermost first."""
+        """Return the callchain of each sample, innermost frame first."""
         found = self.chain_frames(batch)
         return [[] for _ in range(len(batch))] if found is None else chain_lists(self._frames, *found)
 
     def chain_frames(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-        """The frames of all callchains, and how many each has; None where samples have none."""
+        """Return the frames of all callchains, and the length of each; None if samples have none."""
         context, columns = self._context, batch.columns
         if not (context.use_callchain and has_callchain(self._event) and "callchain" in columns):
             return None
@@ -120,7 +120,7 @@ class SampleValues:
         return found
 
     def _ids(self, batch: Batch) -> Values:
-        """Which counter of the event it was: where samples carry readings, the one whose reading the row is."""
+        """Return the id of each sample's counter; for group readings, that of the row's reading."""
         reads, own = batch.columns.get("read"), frozenset(self._event.ids)
         kind = self._event.attr.sample_type
         ids = self._numbers(batch, "id" if kind & SampleType.ID else "identifier" if kind & SampleType.IDENTIFIER else "id", 64)
@@ -131,7 +131,7 @@ class SampleValues:
         return [next((one for one in read[begin:end] if one in own), ident) for ident, (begin, end) in zip(ids, bounds, strict=True)]
 
     def _readings(self, batch: Batch) -> Values:
-        """(id, value, lost) of each counter of a sample."""
+        """Return (id, value, lost) of each counter of a sample."""
         reads = batch.columns.get("read")
         if not isinstance(reads, Ragged) or not self._event.attr.sample_type & SampleType.READ:
             return [[_NO_READING]] * len(batch)
@@ -145,11 +145,11 @@ class SampleValues:
         return [known[word] for word in words]
 
     def frame_ids(self, batch: Batch) -> NDArray[np.int32]:
-        """The frame of each sample's address."""
+        """Return the frame of each sample's address."""
         pid, ip = (field_text.column(batch, self._event, name) for name in ("pid", "ip"))
         return self._context.symbolizer.frame_ids(pid, ip, batch.key, batch.columns["cpumode"])
 
-    def _located(self, batch: Batch) -> Values:
+    def _locate(self, batch: Batch) -> Values:
         ids = self.frame_ids(batch)
         return list(map(self._frames.locations().__getitem__, ids.tolist()))
 
@@ -158,7 +158,7 @@ class SampleValues:
         return bool(self._event.attr.sample_type & SampleType.ADDR) and names_data_address(self._event)
 
     def data_frame_ids(self, batch: Batch) -> NDArray[np.int32] | None:
-        """The frame of the address that each sample's access or jump was to; None where the event has none."""
+        """Return the frame of each sample's data address or jump target; None if the event has none."""
         if not self._has_data_address:
             return None
         pid, addresses = (field_text.column(batch, self._event, name) for name in ("pid", "addr"))
@@ -185,7 +185,7 @@ class SampleValues:
 
 
 def raw_bytes(batch: Batch) -> list[bytes]:
-    """The raw data of each sample."""
+    """Return the raw data of each sample."""
     raw = batch.columns.get("raw")
     if raw is None:
         return [b""] * len(batch)

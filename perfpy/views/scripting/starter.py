@@ -1,7 +1,4 @@
-"""A script to begin with: a function for each tracepoint of a recording, and one for all other events.
-
-What enters: a Recording. What leaves: the text of a program in Python, which runs as it is.
-"""
+"""A generated script (-g): a function for each tracepoint of a recording, and one for all other events."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ _COMMON: Final = "event_name, context, common_cpu, common_secs, common_nsecs, co
 
 
 def starter(recording: Recorded) -> str:
-    """The text of a script for this recording."""
+    """Return the text of a script for this recording. It runs unchanged."""
     tracing = recording.data.tracing
     known = tracing.formats if tracing else {}
     numbers = dict.fromkeys(event.attr.config for event in recording.events if event.tracepoint and event.attr.config in known)
@@ -69,7 +66,7 @@ def starter(recording: Recorded) -> str:
 
 
 def _function(form: EventFormat) -> Iterator[str]:
-    """The function for a tracepoint: nothing for one whose names are none in Python."""
+    """Yield the function for a tracepoint; nothing if its names are not valid in Python."""
     name, fields = f"{form.system}__{form.name}", [field.name for field in form.fields]
     if not name.isidentifier() or not all(map(str.isidentifier, fields)):
         return

@@ -1,9 +1,9 @@
-"""Tables for databases: what a script with perf_db_export_mode gets in place of process_event, a row a call.
+"""Rows of database tables, for scripts with perf_db_export_mode, which get these instead of process_event.
 
-What enters: the rows of a batch, and the records of tasks and of context switches. What leaves: calls of the script's
-evsel_table, machine_table, thread_table, comm_table, comm_thread_table, dso_table, symbol_table, branch_type_table,
-call_path_table, sample_table and context_switch_table, with perf's arguments; each row once, before the first one that names
-it by its number. Rows number from 1 on; 0 is "unknown". No call_return_table: only decoded hardware traces tell of returns.
+The script's functions are evsel_table, machine_table, thread_table, comm_table, comm_thread_table, dso_table, symbol_table,
+branch_type_table, call_path_table, sample_table and context_switch_table, with perf's arguments. Each row is written once, before the
+first row that refers to it. Row numbers start at 1; 0 is "unknown". There is no call_return_table, because only decoded hardware traces
+have returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HOST: Final = 1
 _HOST_PID: Final = -1
-#: flags of a branch, as hardware traces have them -> what it was
+#: branch flags of hardware traces -> the kind of branch
 _BRANCHES: Final = {
     0: "no branch", 3: "call", 5: "return", 9: "conditional jump", 1: "unconditional jump", 67: "software interrupt",
     69: "return from interrupt", 19: "system call", 21: "return from system call", 33: "asynchronous branch",
@@ -36,7 +36,7 @@ _ALONE: Final = ("trace begin", "trace end")
 
 
 class TableRows:
-    """Calls the script's functions for tables."""
+    """The script's functions for tables."""
 
     def __init__(self, program: ScriptProgram, frames: FrameValues) -> None:
         self._program = program
@@ -52,12 +52,18 @@ class TableRows:
         self._last = dict.fromkeys(("symbol", "thread", "comm", "comm_thread", "sample", "context_switch"), 0)
 
     def begin(self) -> None:
-        """The rows that do not depend on the recording."""
+        """Write the rows that do not depend on the recording."""
         for number, name in branch_types():
             self._row("branch_type", number, name)
 
     def sample(self, name: str, values: dict[str, Any], frame: int, data_frame: int | None, chain: list[int]) -> None:
-        """One sample. name: of its event; frame, data_frame: ids of its addresses' frames; chain: of its callchain, innermost first."""
+        """Write a sample.
+
+        Args:
+            name: of its event
+            frame, data_frame: ids of its addresses' frames
+            chain: of its callchain, innermost frame first
+        """
         event = self._events.get(name)
         if event is None:
             event = self._events[name] = len(self._events) + 1
@@ -66,18 +72,18 @@ class TableRows:
         thread = self.tasks.thread(_signed(values["pid"], 32), _signed(values["tid"], 32))
         program = self._know_task(thread)
         known = self._last["symbol"]
-        located = self._located(frame)
+        located = self._locate(frame)
         path = self._path(chain, frame) if chain else 0
-        data = (0, 0, 0) if data_frame is None else self._located(data_frame, again=data_frame == frame and located[1] > known)
+        data = (0, 0, 0) if data_frame is None else self._locate(data_frame, again=data_frame == frame and located[1] > known)
         address = 0 if data_frame is None else values["addr"]
         numbers = (values["ip"], values["time"], _signed(values["cpu"], 32), *data, address, values["period"])
         memory = (values["weight"], values["transaction"], values["datasrc"])
-        rest = (0, 0, path, 0, 0, 0, values["id"], values["stream_id"], values["ins_lat"])  # no branch: that is for hardware traces
+        rest = (0, 0, path, 0, 0, 0, values["id"], values["stream_id"], values["ins_lat"])  # no branch: only hardware traces have them
         row = (self._next("sample"), event, _HOST, thread.row, program.row if program else 0, *located, *numbers, *memory, *rest)
         self._row("sample", *map(_signed, row))
 
     def switch(self, time: int, cpu: int, task: tuple[int, int], other: tuple[int, int] | None, *, out: bool, preempted: bool) -> None:
-        """A context switch of a task, away to another one (out) or from it, where that is known."""
+        """Write a context switch of a task to another task (`out`) or from it, if that is known."""
         self._know_machine()
         mine, others = self._of_switch(*task), (0, 0) if other is None else self._of_switch(*other)
         ends = (*mine, *others) if out else (*others, *mine)
@@ -85,7 +91,7 @@ class TableRows:
 
     def _of_switch(self, pid: int, tid: int) -> tuple[int, int]:
         thread = self.tasks.thread(pid, tid)
-        if not thread.named:  # it has exited, and only its last switch comes
+        if not thread.named:  # it has exited, and only its last switch follows
             return 0, 0
         program = self._know_task(thread)
         return thread.row, program.row if program else 0
@@ -96,7 +102,7 @@ class TableRows:
             self._row("machine", _HOST, _HOST_PID, "")
 
     def _know_task(self, thread: Thread) -> ThreadName | None:
-        """The rows of a thread, of its process, and of what both are called; what the process is called."""
+        """Insert the thread, its process and their commands; return the process's command."""
         program = None
         main = thread if thread.pid == thread.tid else self.tasks.thread(thread.pid, thread.pid) if thread.pid >= 0 else None
         if main is not None:
@@ -122,10 +128,12 @@ class TableRows:
         command.row = self._next("comm")
         self._row("comm", command.row, command.name, thread.row, _signed(command.since), int(command.by_exec))
 
-    def _located(self, frame: int, *, caller: bool = False, again: bool = False) -> tuple[int, int, int]:
-        """The rows of a frame's file and symbol, and how far into the symbol it is. caller: a step of a callchain.
+    def _locate(self, frame: int, *, caller: bool = False, again: bool = False) -> tuple[int, int, int]:
+        """Return the rows of a frame's dso and symbol, and the offset in the symbol.
 
-        again: it became known with this sample, whose addresses perf looks up before it makes a symbol of one without.
+        Args:
+            caller: the frame is in a callchain
+            again: the frame is new with this sample, whose addresses perf resolves before it creates a symbol for an address without one
         """
         frames = self._frames.symbolizer.resolve()
         number = int(frames.dso[frame])
@@ -138,7 +146,7 @@ class TableRows:
             short, long = self._frames.shown(one.short_name), self._frames.shown(one.name)
             self._row("dso", dso, _HOST, short, long, one.build_id or "")
         symbol = int(frames.symbol[frame])
-        if symbol < 0:  # each address without one is a symbol of its own
+        if symbol < 0:  # each address without a symbol is a symbol of its own
             address = _signed(int(frames.ip[frame] if caller else frames.address[frame]))
             row = None if again else self._unnamed.get((dso, address))
             if row is None:
@@ -156,11 +164,11 @@ class TableRows:
         return row
 
     def _path(self, chain: list[int], sampled: int) -> int:
-        """The row of a whole callchain: a tree of calls, whose root is row 1."""
+        """Return the row of a whole callchain in the tree of calls, whose root is row 1."""
         if not self._chains:
             return 0
         frames = self._frames.symbolizer.resolve()
-        calls = [(self._located(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
+        calls = [(self._locate(frame, caller=frame != sampled)[1], int(frames.ip[frame])) for frame in reversed(chain)]
         path = self._known_path(0, 0, 0)
         for symbol, ip in calls:
             path = self._known_path(path, symbol, 0 if symbol else _signed(ip))
@@ -182,7 +190,7 @@ class TableRows:
 
 
 def sample_rows(samples: SampleValues, batch: Batch, name: str) -> list[SampleRow]:
-    """What TableRows.sample takes of each row of a batch of one event's."""
+    """Return the arguments of TableRows.sample for each row of a batch of one event."""
     frames, data, chains = samples.frame_ids(batch), samples.data_frame_ids(batch), samples.chain_frames(batch)
     ids: list[list[int]] = [[]] * len(batch)
     if chains is not None:
@@ -193,7 +201,7 @@ def sample_rows(samples: SampleValues, batch: Batch, name: str) -> list[SampleRo
 
 
 def branch_types() -> list[tuple[int, str]]:
-    """Number and name of each kind of branch; where a hardware trace begins and ends, too."""
+    """Return number and name of each kind of branch, including the begin and end of hardware traces."""
     plain = [(number, name) for number, name in _BRANCHES.items() if name not in _ALONE]
     both = [(_TRACE_BEGIN, "trace begin / no branch"), (_TRACE_END, "no branch / trace end")]
     for number, name in plain:
@@ -204,6 +212,6 @@ def branch_types() -> list[tuple[int, str]]:
 
 
 def _signed(number: int, bits: int = 64) -> int:
-    """As perf hands numbers to a script's functions for tables."""
+    """Return a number as perf passes it to table functions: signed."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number

@@ -1,7 +1,7 @@
-"""The words of a tracepoint's flags and numbers, as its print format has them, told to a script.
+"""Names of a tracepoint's flags and values, for a script.
 
-What enters: a format with __print_flags and __print_symbolic. What leaves: calls of define_flag_field, define_flag_value,
-define_symbolic_field and define_symbolic_value, which scripts import from Core.
+Calls define_flag_field, define_flag_value, define_symbolic_field and define_symbolic_value, which scripts import from Core, for each
+__print_flags and __print_symbolic of a print format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def define_words(form: EventFormat, name: str, program: ScriptProgram) -> None:
-    """Tell a script the words of a tracepoint's fields. name: SYSTEM__EVENT."""
+    """Define the names of a tracepoint's fields; `name`: SYSTEM__EVENT."""
     if program.function("define_flag_value") is None and program.function("define_symbolic_value") is None:
         return
     for tree, field in worded_fields(form):
@@ -34,7 +34,7 @@ def define_words(form: EventFormat, name: str, program: ScriptProgram) -> None:
 
 
 def worded_fields(form: EventFormat) -> list[tuple[Flags | Symbolic, str]]:
-    """The parts of a print format that give words to a field, and the field; nothing of a format that cannot be read."""
+    """Return the parts of a print format that name a field's values, with the field; nothing for an invalid format."""
     try:
         arguments = parse_print_fmt(form).arguments
     except PrintFormatError:
@@ -49,7 +49,7 @@ def worded_fields(form: EventFormat) -> list[tuple[Flags | Symbolic, str]]:
 
 
 def _parts(tree: Any) -> Iterator[Any]:
-    """A tree and all in it, without recursion: a format may be nested deeply."""
+    """Yield a tree and all its nodes, without recursion, because formats may be deeply nested."""
     work = [tree]
     while work:
         one = work.pop()
@@ -59,7 +59,7 @@ def _parts(tree: Any) -> Iterator[Any]:
 
 
 def _number(text: str) -> int | None:
-    """A number as C has it; None for an expression."""
+    """Return a number in C syntax; None for an expression."""
     digits = text.strip().strip("()").rstrip("uUlL")
     try:
         return int(digits, 8 if digits.isdigit() and digits.startswith("0") else 0)

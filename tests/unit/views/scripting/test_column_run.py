@@ -98,7 +98,7 @@ def test_to_pandas_has_names(runs: Runs) -> None:
         ("def process_event(sample): pass\n", [], 255, "no function on_sample(batch) or on_record(record); a script in perf's form"),
         ("def on_sample(batch) print\n", [], 255, "line 1: no program in Python 3"),
         ("import sys\ndef on_end(): sys.exit(3)\n", [], 3, ""),
-        ("", ["-s", "x.py"], 129, "choose one"),
+        ("", ["-s", "x.py"], 129, "exclude each other"),
     ],
 )
 def test_what_goes_wrong_is_told(text: str, options: list[str], status: int, said: str, runs: Runs) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
 _SUFFIX = ".tar.bz2"
+_MOST_WARNINGS = 20
 _SAID = "Now please run:\n\n$ perf archive --unpack\n\nor unpack the tar manually wherever you need to run 'perf report' on."
 
 
@@ -99,6 +100,7 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
     import tarfile
 
     from perfpy.symbols.files.build_id_archive import unpack
+    from perfpy.untrusted.expansion import ExpansionError
     from perfpy.untrusted.files import open_regular
     from perfpy.untrusted.folders import ForeignFolderError
 
@@ -107,10 +109,12 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
             count, refused = unpack(cache, file)
     except ForeignFolderError:
         raise
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, ExpansionError) as error:
         raise BadPerfDataError(name, str(error) or "truncated archive", remedy="create it again with perfpy archive perf.data") from None
-    for note in refused:
+    for note in refused[:_MOST_WARNINGS]:
         print(one_line(f"Warning: {name}: {note}: skipped"), file=sys.stderr)
+    if len(refused) > _MOST_WARNINGS:
+        print(one_line(f"Warning: {name}: {len(refused) - _MOST_WARNINGS} more files: skipped"), file=sys.stderr)
     print(f"unpacked {count} files into {cache.folder}")
     return 0
 

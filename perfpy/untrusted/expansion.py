@@ -1,6 +1,6 @@
 """Compressed bytes of others -> what is inside, never more of it than was allowed for.
 
-What enters: data compressed by zlib, gzip, xz or zstd, and how many bytes it
+What enters: data compressed by zlib, gzip, bzip2, xz or zstd, and how many bytes it
 may become. What leaves: those bytes; ExpansionError where the data are damaged
 or would become more. What a header says of the size inside is not believed:
 the data are expanded step by step, and the first byte too many ends it.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Final, Protocol
+    from typing import Any, BinaryIO, Final, Protocol
 
     class _Decompressor(Protocol):
         """What the decompressors of lzma, zstd and (wrapped) zlib have in common."""
@@ -43,6 +43,10 @@ _ZSTD_WINDOW_LOG: Final = 23, 27
 # compressors that work in parallel write a part for some hundred KB; files of empty parts would take for ever
 _PARTS: Final = 4096
 _PIECE: Final = 1 << 18
+
+
+# what files begin with; bzip2 and xz differ after that, by their level or not at all
+_MAGICS: Final = {b"BZh": "bzip2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class ExpansionError(ValueError):
@@ -85,6 +89,47 @@ def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
     raise ExpansionError(f"{kind} data of more than {_PARTS} parts")
 
 
+def stream_allowance(size: int) -> int:
+    """How many bytes a compressed stream of that size may become, which is never in memory as a whole."""
+    return max(size * _RATIO, _MOST)
+
+
+def expand_stream(file: BinaryIO, limit: int) -> Iterator[bytes]:
+    """Yield what a file holds, in pieces: expanded if its first bytes are those of gzip, bzip2, xz or zstd, else as it is.
+
+    Raises ExpansionError for damaged data, and for data that become more than `limit` bytes.
+    """
+    data = file.read(_PIECE)
+    kind = next((name for magic, name in _MAGICS.items() if data.startswith(magic)), "")
+    if not kind:
+        while data:
+            yield data
+            data = file.read(_PIECE)
+        return
+    room = limit
+    for _ in range(_PARTS):
+        decompressor, damage = _decompressor(kind, limit)
+        expanded = b""
+        while not decompressor.eof:
+            if not data and getattr(decompressor, "needs_input", not expanded):
+                data = file.read(_PIECE)
+                if not data:
+                    raise ExpansionError(f"{kind} data end too early")
+            try:
+                expanded = decompressor.decompress(data, _PIECE)
+            except damage as error:
+                raise ExpansionError(f"damaged {kind} data: {error}") from error
+            data = getattr(decompressor, "unconsumed_tail", b"")  # the others keep it themselves
+            room -= len(expanded)
+            if room < 0:
+                raise ExpansionError(f"the {kind} data become more than {limit} bytes")
+            yield expanded
+        data = decompressor.unused_data or file.read(_PIECE)
+        if not any(data):
+            return
+    raise ExpansionError(f"{kind} data of more than {_PARTS} parts")
+
+
 def zstd_library() -> Any:
     """The standard library's zstd, or before Python 3.14 its backport. Raises ExpansionError where that is not installed."""
     try:
@@ -103,6 +148,10 @@ def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]
         import zlib
 
         return zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "gzip" else 0)), zlib.error
+    if kind == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor(), OSError
     if kind == "xz":
         import lzma
 

@@ -11,16 +11,15 @@ import os
 import tarfile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from perfpy.untrusted import paths
+from perfpy.untrusted import expansion, paths, tar_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
 #: the files that a build may have
 KINDS: Final = ("elf", "debug", "vdso", "kallsyms", "probes")
-_PIECE: Final = 1 << 20
 
 
 def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
@@ -45,33 +44,29 @@ def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
 
 
 def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
-    """Keep what an archive has: how many files, and the names of those that are not what they are said to be.
+    """Keep the files of an archive; return how many, and the names of those that are not what they are said to be.
 
-    Raises tarfile.TarError, EOFError and OSError, ForeignFolderError among them.
+    Raises tarfile.TarError, ExpansionError and OSError, ForeignFolderError among them.
     """
     count, refused = 0, []
-    with tarfile.open(fileobj=file, mode="r|*") as archive:
-        for member in archive:
-            if not member.isreg():
-                continue
-            try:
-                _keep(cache, archive, member)
-                count += 1
-            except (paths.UnsafeNameError, FileNotFoundError):
-                refused.append(member.name)
+    if not os.fstat(file.fileno()).st_size:
+        raise tarfile.ReadError("empty file")
+    limit = expansion.stream_allowance(os.fstat(file.fileno()).st_size)
+    for member in tar_stream.read_members(expansion.expand_stream(file, limit)):
+        if member.size > limit:
+            raise tarfile.ReadError(f"a file of {member.size} bytes: more than the {limit} that an archive of this size may hold")
+        try:
+            _keep(cache, member)
+            count += 1
+        except (paths.UnsafeNameError, FileNotFoundError):
+            refused.append(member.name)
     return count, refused
 
 
-def _keep(cache: BuildIdCache, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+def _keep(cache: BuildIdCache, member: tar_stream.TarMember) -> None:
     """One file. Raises UnsafeNameError where its name is not PATH/BUILD-ID/KIND."""
     above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
     if kind not in KINDS:
         raise paths.UnsafeNameError(member.name, "it is none of " + ", ".join(KINDS))
     name = above if above.startswith("[") else f"/{above}"
-    cache.put(name, paths.build_id_hex(build_id), kind, _pieces(archive, member))
-
-
-def _pieces(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
-    stream = archive.extractfile(member)
-    while stream and (piece := stream.read(_PIECE)):
-        yield piece
+    cache.put(name, paths.build_id_hex(build_id), kind, member.pieces)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import tarfile
-from typing import TYPE_CHECKING
+import time
+import tracemalloc
+import zlib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +19,12 @@ from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.sample_id import SampleId
 from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.untrusted import expansion
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 ID, OTHER = "ab" * 20, "cd" * 20
@@ -126,6 +134,95 @@ def test_a_cut_archive_is_said_in_a_line(recorded: Path, capsys: pytest.CaptureF
     recorded.write_bytes(recorded.read_bytes()[:-50])
     assert cli.run(["archive", "--unpack"]) == 255
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+PACKERS: dict[str, Callable[[], Any]] = {
+    "bz2": bz2.BZ2Compressor,
+    "gz": lambda: zlib.compressobj(wbits=31),
+    "xz": lambda: lzma.LZMACompressor(preset=0),
+    "zst": lambda: expansion.zstd_library().ZstdCompressor(),
+}
+
+
+def bomb(pack: Callable[[], Any], sizes: Iterable[int], kind: str = "kallsyms") -> bytes:
+    """An archive of files of zeros."""
+    packer, zeros, packed = pack(), bytes(1 << 20), []
+    for number, size in enumerate(sizes):
+        member = tarfile.TarInfo(f"[kernel.kallsyms]/{number:040x}/{kind}")
+        member.size = size
+        packed.append(packer.compress(member.tobuf()))
+        packed += [packer.compress(zeros) for _ in range(size >> 20)]
+    return b"".join([*packed, packer.flush()])
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("sizes", [[40 << 20], [1 << 20] * 40], ids=["one file", "many files"])
+def test_an_archive_that_expands_without_end_is_refused(
+    packer: str, sizes: list[int], recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expansion, "_MOST", 32 << 20)  # 256 MB take seconds to pack
+    recorded.write_bytes(bomb(PACKERS[packer], sizes))
+    size = recorded.stat().st_size
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        assert cli.run(["archive", "--unpack", str(recorded)]) == 255
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert f"{max(32 << 20, 32 * size)}" in told[0]
+    assert peak < 16 << 20
+    assert time.process_time() - start < 10
+    if len(sizes) == 1:
+        assert not BuildIdCache(str(recorded.parent / "here")).entries()
+
+
+@pytest.mark.parametrize("header", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_an_extended_header_has_a_limit(header: bytes, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = header, 100 << 20
+    recorded.write_bytes(bz2.compress(member.tobuf() + bytes(100 << 20)))
+    tracemalloc.start()
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 255
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    assert "extended header of 104857600 bytes" in capsys.readouterr().err
+
+
+def test_an_archive_of_very_many_files_is_refused(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded.write_bytes(bomb(PACKERS["gz"], [0] * 66_000, "nothing"))
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 255
+    assert "more than 65536 members" in capsys.readouterr().err
+
+
+def test_of_many_skipped_files_some_are_named(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded.write_bytes(bomb(PACKERS["gz"], [0] * 100, "nothing") + gzip.compress(bytes(1024)))
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 21
+    assert "80 more files" in told[-1]
+
+
+@pytest.mark.parametrize("name_of_format", ["USTAR_FORMAT", "GNU_FORMAT", "PAX_FORMAT"])
+@pytest.mark.parametrize("packer", ["", *PACKERS])
+def test_archives_of_any_tar_are_unpacked(packer: str, name_of_format: str, recorded: Path) -> None:
+    """Long names have other headers in each format."""
+    folder = "a" * 90 + "/" + "b" * (90 if name_of_format != "USTAR_FORMAT" else 4)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=getattr(tarfile, name_of_format)) as archive:
+        member = tarfile.TarInfo(f"{folder}/{ID}/elf")
+        member.size = len(image(ID))
+        archive.addfile(member, io.BytesIO(image(ID)))
+    data = out.getvalue()
+    if packer:
+        stream = PACKERS[packer]()
+        data = stream.compress(data) + stream.flush()
+    recorded.write_bytes(data)
+    assert cli.run(["archive", "--unpack", str(recorded)]) == 0
+    assert BuildIdCache(str(recorded.parent / "here")).entries() == [(ID, f"/{folder}")]
 
 
 @pytest.mark.parametrize(("line", "status"), [("one two", 129), ("--all", 129), ("nothing.data", 255)])

@@ -1,1 +1,13 @@
-"""Columns and readings to numbers: histograms, call trees, sums and ratios. Knows no text."""
+"""Compute histograms, call trees, stacks, shares and differences from columns of samples. Formats no text.
+
+Modules:
+
+sample_batch     batches of samples with names, for programs
+sample_names     columns of names: comm, dso, symbol, srcline, stack
+named_samples    all samples as columns, names included
+recorded_counts  the counts of a `stat record` file as tallies
+counterparts     the same program under two names
+
+Packages: aggregate (fold samples), filters (select samples), samples (columns of samples), sortkeys (sort keys of reports),
+report (tables and call trees), stacks (whole stacks), annotation (shares within functions).
+"""

@@ -1,8 +1,4 @@
-"""Counts of a file that `stat record` wrote -> tallies, as if they were counted now.
-
-What enters: a source with STAT records. What leaves: the events, and round
-by round their cells, summed in any way; the topology is the recorded machine's.
-"""
+"""The counts of a `stat record` file as tallies, summed like live counts, with the recorded machine's topology."""
 
 from __future__ import annotations
 
@@ -31,11 +27,14 @@ _Cells = dict[CountedEvent, list[CounterCell]]
 
 
 class RecordedCounts:
-    """The counts of one file.
+    """The counts of one file. Raises BadPerfDataError for a file without counts.
 
-    events: in the file's order; command: what was measured; cpus, threads:
-    the maps that the counters were opened on. Raises BadPerfDataError for a file
-    without counts.
+    Attributes:
+        events: in the file's order.
+        cpus, threads: that the counters were opened on.
+        mode: the recorded aggregation.
+        interval_ms: the interval, 0 without.
+        scale: whether counts are scaled.
     """
 
     def __init__(self, data: SampleSource) -> None:
@@ -52,13 +51,13 @@ class RecordedCounts:
         self.scale = True
         self._rounds = list(self._read())
         if not self._rounds:
-            raise BadPerfDataError(data.path, "there are no counts in it", remedy="perfpy stat record writes such files")
-        # one that the machine did not have has no counters
+            raise BadPerfDataError(data.path, "no counts in the file", remedy="perfpy stat record writes counts")
+        # an event that the machine does not support has no counters
         self._states = {event: CountState(supported=any(cells[event] for _, cells in self._rounds)) for event in self.events}
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line of the recording; ("pipe",) of a pipe, or where the file does not say."""
+        """The command line of the recording; ("pipe",) for a pipe, or a file without one."""
         return ("pipe",) if self._data.is_pipe else tuple(self._data.features.get("cmdline") or ("pipe",))
 
     def _read(self) -> Iterator[tuple[StatRound, _Cells]]:
@@ -66,29 +65,29 @@ class RecordedCounts:
         for side in self._data.side_band():
             record = side.record
             if isinstance(record, Stat):
-                self._see_count(record, cells)
+                self._add_count(record, cells)
             elif isinstance(record, StatRound):
                 yield record, cells
                 cells = {event: [] for event in self.events}
             elif isinstance(record, StatConfig | EventUpdate | ThreadMap | CpuMap):
-                self._see_setting(record)
+                self._apply_setting(record)
 
-    def _see_count(self, record: Stat, cells: _Cells) -> None:
+    def _add_count(self, record: Stat, cells: _Cells) -> None:
         event = self._by_id.get(record.id)
         if event is None:
-            raise BadPerfDataError(self._data.path, f"a count of the unknown event id {record.id}")
+            raise BadPerfDataError(self._data.path, f"count of unknown event id {record.id}")
         cpu = record.cpu - (1 << 32) if record.cpu >> 31 else record.cpu
         cells[event].append(CounterCell(cpu, record.thread, record.value, record.enabled, record.running))
 
-    def _see_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
+    def _apply_setting(self, record: StatConfig | EventUpdate | ThreadMap | CpuMap) -> None:
         if isinstance(record, ThreadMap):
             self.threads = tuple((_signed(pid), comm) for pid, comm in record.threads)
         elif isinstance(record, CpuMap):
             self.cpus = tuple(record.cpus)
         elif isinstance(record, StatConfig):
             terms = dict(record.terms)
-            known = {mode.value: mode for mode in Aggregation}
-            self.mode = known.get(terms.get(_TERM_AGGREGATION, 1), Aggregation.GLOBAL)
+            modes = {mode.value: mode for mode in Aggregation}
+            self.mode = modes.get(terms.get(_TERM_AGGREGATION, 1), Aggregation.GLOBAL)
             self.interval_ms = terms.get(_TERM_INTERVAL, 0)
             self.scale = bool(terms.get(_TERM_SCALE, 1))
         else:
@@ -108,7 +107,7 @@ class RecordedCounts:
     # -- results ---------------------------------------------------------------
 
     def grouping(self, mode: Aggregation | None, cache_level: int | None = None) -> Grouping:
-        """How to sum: as asked for, or as the recording did. Raises UsageError where the file has no CPUs to tell apart."""
+        """Return the requested grouping, or else the recorded one. Raises UsageError if the file has no counts per CPU."""
         mode = mode or self.mode
         if mode is Aggregation.GLOBAL:
             return Grouping.everything()
@@ -116,20 +115,20 @@ class RecordedCounts:
             self._require_listed("thread", range(len(self.threads)))
             return Grouping.by_thread([(comm, pid) for pid, comm in self.threads])
         if self.cpus == (_ANY,) and mode is Aggregation.NONE:
-            return Grouping.everything()  # as perf
+            return Grouping.everything()  # as perf does
         if self.cpus == (_ANY,):
-            raise UsageError("the recording followed tasks, not CPUs: record with -a or -C to tell CPUs apart")
+            raise UsageError("the recording counted tasks, not CPUs; record with -a or -C for counts per CPU")
         self._require_listed("cpu", self.cpus)
         if mode is Aggregation.NONE:
             return Grouping.by_cpu(self.cpus)
         return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
 
     def _require_listed(self, what: str, listed: Iterable[int]) -> None:
-        """What counts are told apart by, the file must list. what: a field of CounterCell. Raises BadPerfDataError."""
+        """Raise BadPerfDataError if counts have a CPU or thread that the file does not list. what: a field of CounterCell."""
         counted = {getattr(cell, what) for _, cells in self._rounds for its_cells in cells.values() for cell in its_cells}
         if strange := counted.difference(listed):
             reason = f"counts of {what} {min(strange)}, which the file does not list"
-            raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and their like need such a list")
+            raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and similar options need that list")
 
     def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
         if mode is Aggregation.NODE:
@@ -146,15 +145,15 @@ class RecordedCounts:
         return (socket, die or 0, *more)
 
     def _cache(self, cpu: int, level: int | None) -> tuple[int, int]:
-        found = (level or 0, -1)
+        level_and_cpu = (level or 0, -1)
         for cache in self._data.features.get("cache") or ():
             shared = _cpus(cache.map)
-            if cpu in shared and (cache.level == level or (level is None and cache.level > found[0])):
-                found = (cache.level, min(shared))
-        return found
+            if cpu in shared and (cache.level == level or (level is None and cache.level > level_and_cpu[0])):
+                level_and_cpu = (cache.level, min(shared))
+        return level_and_cpu
 
     def tallies(self, grouping: Grouping) -> Iterator[Tally]:
-        """A tally a round: each interval, and each result."""
+        """Yield a tally per round: each interval, and each result."""
         before: dict[CountedEvent, dict[tuple[int, int], CounterCell]] = {event: {} for event in self.events}
         for record, cells in self._rounds:
             final = record.type == _ROUND_FINAL
@@ -167,7 +166,7 @@ class RecordedCounts:
                 times=RunTimes((record.time,)) if final else None,
                 timestamp=None if final else record.time,
                 summary=final and bool(self.interval_ms),
-                default_set=True,  # names are as the file has them
+                default_set=True,  # names are those of the file
             )
 
     def _rows(self, cells: _Cells, grouping: Grouping) -> dict[CountedEvent, list[CountRow]]:
@@ -176,7 +175,7 @@ class RecordedCounts:
         }
 
     def runs(self, name: str) -> Runs:
-        """Each result of the file as one run, for a comparison; of intervals alone the last, whose counts are since the start."""
+        """Return each result of the file as one run, for a comparison; with intervals only, the last, whose counts are since the start."""
         runs = Runs(name)
         everything = Grouping.everything()
         results = [(record, cells) for record, cells in self._rounds if record.type == _ROUND_FINAL]
@@ -187,22 +186,22 @@ class RecordedCounts:
 
 
 def _signed(pid: int) -> int:
-    """A pid of the file, -1 where all tasks were counted."""
+    """Return a pid of the file, -1 if all tasks were counted."""
     return pid - (1 << 64) if pid >> 63 else pid
 
 
 def _since(before: dict[CountedEvent, dict[tuple[int, int], CounterCell]], cells: _Cells) -> _Cells:
-    """Counts since the round before."""
-    found = {}
+    """Return the counts since the round before."""
+    differences = {}
     for event, its_cells in cells.items():
         last = before[event]
-        found[event] = [cell.since(last[cell.cpu, cell.thread]) if (cell.cpu, cell.thread) in last else cell for cell in its_cells]
+        differences[event] = [cell.since(last[cell.cpu, cell.thread]) if (cell.cpu, cell.thread) in last else cell for cell in its_cells]
         before[event] = {(cell.cpu, cell.thread): cell for cell in its_cells}
-    return found
+    return differences
 
 
 def _cpus(text: str) -> tuple[int, ...]:
-    """The CPUs of a list such as 0-3,8; none where it is no list."""
+    """Return the CPUs of a list such as 0-3,8; none if it is malformed."""
     try:
         return parse_cpu_list(text)
     except ValueError:

@@ -1,7 +1,4 @@
-"""Some thousands of samples as columns, names included, for who goes through a recording that is larger than memory.
-
-What enters: a SampleView. What leaves: a SampleBatch, whose names are looked up when they are asked for.
-"""
+"""Batches of samples as columns, names included, for recordings that are larger than memory."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class SampleBatch:
-    """Some samples, in order of delivery: batch["ip"] is a column of them, batch["symbol"] one of names, as Recording.samples has them.
+    """A batch of samples, in order of delivery: batch["ip"] is a column, batch["symbol"] one of names, like those of Recording.samples.
 
-    len(batch) says how many samples there are, keys() which fields, names which columns of names.
+    len(batch) is the number of samples, keys() are the fields, `names` the columns of names, which are resolved on first use.
     batch["event"] indexes `events`, the events of the recording.
     """
 
     def __init__(self, view: SampleView, events: Sequence[FileEvent], naming: Naming, whole_chains: Callable[[], SampleView]) -> None:
-        """whole_chains: the same samples with whole callchains, where stacks were copied."""
+        """Wrap a view; whole_chains: returns the same samples with whole callchains, if stacks were copied."""
         self._view = view
         self._naming = naming
         self._whole_chains = whole_chains
@@ -37,18 +34,18 @@ class SampleBatch:
 
     @property
     def first_key(self) -> int:
-        """Where in the order of delivery these samples begin."""
+        """The position of these samples in the order of delivery."""
         return int(self._view.key[0])
 
     def keys(self) -> list[str]:
-        """The columns of the kernel's fields that these samples have."""
+        """Return the names of the kernel's fields."""
         return ["event", *self._view.columns]
 
     @property
     def names(self) -> list[str]:
-        """The columns of names that there are: "comm", "dso", "symbol", "srcline", "stack"."""
-        there = set(self.keys())
-        return [name for name, fields in MADE_OF.items() if not set(fields) - there]
+        """The available columns of names: "comm", "dso", "symbol", "srcline", "stack"."""
+        available = set(self.keys())
+        return [name for name, fields in MADE_OF.items() if not set(fields) - available]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -69,14 +66,14 @@ class SampleBatch:
         return self._columns[name]
 
     def add(self, name: str, column: Any) -> None:
-        """One column more, a value for each sample."""
+        """Add a column, with a value for each sample."""
         self._columns[name] = column
 
     def to_pandas(self, columns: Collection[str] | None = None) -> Any:
-        """These columns as a pandas.DataFrame, names included (None: all of keys()). Needs pandas."""
+        """Return these columns as a pandas.DataFrame, names included (None: all of keys()). Needs pandas."""
         import pandas
 
         from perfpy.abi.columns import Ragged
 
-        found = {name: self[name] for name in (self.keys() if columns is None else columns)}
-        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in found.items()})
+        arrays = {name: self[name] for name in (self.keys() if columns is None else columns)}
+        return pandas.DataFrame({name: list(column) if isinstance(column, Ragged) else column for name, column in arrays.items()})

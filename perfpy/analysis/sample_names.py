@@ -1,7 +1,6 @@
-"""Names of samples as columns: the command, the file, the function, the line, the stack.
+"""Names of samples as columns: comm, dso, symbol, source line, stack.
 
-What enters: SampleViews, and what names their tasks and addresses. What leaves: arrays of texts, and of tuples of them. Addresses become
-names all together, after the samples were seen, each different one once.
+Addresses are resolved together after all samples were seen, each distinct one once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-#: the columns of names, and the kernel's fields that they are made of
+#: the columns of names, and the kernel's fields that they need
 MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     "comm": ("tid",),
     "dso": ("pid", "ip", "cpumode"),
@@ -34,24 +33,24 @@ UNKNOWN: Final = "[unknown]"
 
 
 class Naming(NamedTuple):
-    """What gives names: the tasks of a recording, and a Symbolizer of it."""
+    """The source of names: the tasks of a recording, and its Symbolizer."""
 
     timeline: TaskTimeline
     symbolizer: Symbolizer
 
 
 class NameMaker(Protocol):
-    """Makes columns of names."""
+    """A builder of columns of names."""
 
     def see(self, view: SampleView) -> None:
-        """Some more samples."""
+        """Add samples."""
 
     def columns(self) -> dict[str, Any]:
-        """The columns of all samples seen."""
+        """Return the columns of all samples added."""
 
 
 def name_makers(naming: Naming, names: Collection[str]) -> list[NameMaker]:
-    """What makes these columns of names."""
+    """Return the builders of these columns of names."""
     makers: list[NameMaker] = []
     if "comm" in names:
         makers.append(_Comms(naming))
@@ -63,7 +62,7 @@ def name_makers(naming: Naming, names: Collection[str]) -> list[NameMaker]:
 
 
 class _Comms:
-    """The command of each sample's thread."""
+    """The comm of each sample's thread."""
 
     def __init__(self, naming: Naming) -> None:
         self._timeline = naming.timeline
@@ -77,7 +76,7 @@ class _Comms:
 
 
 class _AtAddress:
-    """What is known of each sample's address."""
+    """The dso, symbol and source line of each sample's address."""
 
     def __init__(self, naming: Naming, names: Collection[str]) -> None:
         self._symbolizer = naming.symbolizer
@@ -89,9 +88,9 @@ class _AtAddress:
 
     def columns(self) -> dict[str, Any]:
         frames = np.concatenate(self._frames)
-        different, which = np.unique(frames, return_inverse=True)
-        made = {"dso": self._dsos, "symbol": self._symbols, "srcline": self._lines}
-        return {name: _objects(made[name](different))[which.ravel()] for name in self._names}
+        different, inverse = np.unique(frames, return_inverse=True)
+        methods = {"dso": self._dsos, "symbol": self._symbols, "srcline": self._lines}
+        return {name: _objects(methods[name](different))[inverse.ravel()] for name in self._names}
 
     def _dsos(self, frames: NDArray[np.int32]) -> list[str]:
         table, dsos = self._symbolizer.resolve(), self._symbolizer.dsos
@@ -108,7 +107,7 @@ class _AtAddress:
 
 
 class _Stacks:
-    """The functions of each sample's callchain; of a sample without one, none."""
+    """The functions of each sample's callchain; empty without one."""
 
     def __init__(self, naming: Naming) -> None:
         self._symbolizer = naming.symbolizer
@@ -122,23 +121,23 @@ class _Stacks:
     def columns(self) -> dict[str, Any]:
         frames, offsets = self._chains.chains()
         frames, counts = self._symbolizer.expanded(frames, np.diff(offsets))
-        different, which = np.unique(frames, return_inverse=True)
+        different, inverse = np.unique(frames, return_inverse=True)
         names = function_names(self._symbolizer, different)
-        named = [names[number] for number in which.ravel().tolist()]
+        named = [names[number] for number in inverse.ravel().tolist()]
         ends = np.cumsum(counts).tolist()
         stacks = [tuple(named[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)]
         return {"stack": _objects(stacks)[np.concatenate(self._ids)]}
 
 
 def function_names(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> list[str]:
-    """The function of each frame."""
+    """Return the function of each frame."""
     table, symbols = symbolizer.resolve(), symbolizer.symbols
     return [symbols.name(number) if number >= 0 else UNKNOWN for number in table.symbol[frames].tolist()]
 
 
 def _objects(values: Collection[Any]) -> NDArray[np.object_]:
-    """An array of Python's own objects, tuples among them."""
-    found = np.empty(len(values), object)
-    for number, value in enumerate(values):  # at once, tuples would become further dimensions
-        found[number] = value
-    return found
+    """Return an array of Python objects, including tuples."""
+    array = np.empty(len(values), object)
+    for number, value in enumerate(values):  # one by one: numpy would turn tuples into further dimensions
+        array[number] = value
+    return array

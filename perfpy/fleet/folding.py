@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.aggregate.profile import LATENCY, Recipe
+from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.plan import plan_report
@@ -186,20 +186,20 @@ def _rows(
     """Return the profile of a report's rows."""
     data = recording.data
     plan = plan_report(data, asked)
-    recipe = plan.recipe
+    folding = plan.folding
     if asked.chains.call_graph is not None or asked.chains.children:
         # recordings without callchains get the same rows
-        plan = plan._replace(recipe=recipe._replace(dimensions=tuple(dict.fromkeys([*recipe.dimensions, "frame"]))))
+        plan = plan._replace(folding=folding._replace(dimensions=tuple(dict.fromkeys([*folding.dimensions, "frame"]))))
     scan, machine = planned_scan(plan, data, timeline, symbolizer)
     profile = scan.profile()
     shown: list[tuple[ShownText, ...]] = []
-    if "raw" in recipe.dimensions:
+    if "raw" in folding.dimensions:
         texts = TraceData(profile.raw.payloads, recording.payload_texts(symbols))
         shown = shown_texts(plan.layout, texts, symbolizer, key_style(plan.options))
     words = OwnWords(timeline.last_comm, machine, formats_of(recording.events, data.tracing), shown)
     infos = lines_of(symbolizer, as_addr2line=plan.options.names.as_addr2line) if plan.needs_sources else None
     parts = recording_text(data), recording.events, profile, symbolizer, timeline, words
-    result = portable(*parts, by_function=recipe.by_function, infos=infos)._replace(truncated=scan.truncated)
+    result = portable(*parts, by_function=folding.by_function, infos=infos)._replace(truncated=scan.truncated)
     return _with_dimension(result, "raw", [()]) if _TRACE_FIELDS in f"{asked.wanted.sort},{asked.wanted.fields}" else result
 
 
@@ -207,9 +207,9 @@ def _stacks(recording: Recording, asked: StackOptions, timeline: TaskTimeline, s
     """Return the profile of whole stacks."""
     data, events = recording.data, recording.events
     dimensions = ("comm", "frame", "state") if has_off_cpu(events) else ("comm", "frame")
-    recipe = Recipe(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
+    folding = FoldingPlan(dimensions, asked.sample_filter, (LATENCY,) if asked.latency else (), chains=True, by_function=not asked.sites)
     follows = asked.latency or asked.sample_filter.parallelism is not None
-    scan = SampleScan(data, timeline, symbolizer, recipe, more=[Parallelism.of(data)] if follows else [])
+    scan = SampleScan(data, timeline, symbolizer, folding, more=[Parallelism.of(data)] if follows else [])
     profile: FoldedSamples = scan.profile()
     if asked.sites:
         profile = WithSingleFrames(profile)

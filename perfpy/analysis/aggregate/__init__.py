@@ -1,1 +1,13 @@
-"""From batches to sums: the scan of a recording, partial sums that can be merged, the first delivery of each row."""
+"""Fold samples to distinct rows with their totals, in one process or in several.
+
+Modules, in the order of the data:
+
+scan            read a recording and fold it
+profile         the distinct rows
+tuple_table     ids of tuples of numbers
+exact_sums      exact sums by group
+first_delivery  the first delivered sample of each row
+partial         rows of another process
+overflow        arrays beyond the memory limit, in temporary files
+runs            merge rows that were written to temporary files
+"""

@@ -9,18 +9,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# float64, in which bincount adds, holds every integer up to here
+# float64, which bincount adds in, is exact up to here
 _EXACT = 1 << 53
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF_BITS = np.uint64(32)
 
 
 def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """Sum `values` (integers) by `groups` (ids below `size`): int64[size], exact; what does not fit into 64 bits overflows."""
+    """Sum integers by group (ids below `size`): int64[size], exact; sums beyond 64 bits overflow."""
     if not len(values):
         return np.zeros(size, np.int64)
     highest, lowest = int(values.max()), int(values.min())
-    if highest == lowest and 0 <= highest < _EXACT:  # as the periods of samples are that a clock took
+    if highest == lowest and 0 <= highest < _EXACT:  # as the periods of a clock's samples are
         return count_by(groups, size) * highest
     if highest * len(values) < _EXACT and lowest >= 0:
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
@@ -31,29 +31,29 @@ def sum_by(groups: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[np.
 
 
 def count_by(groups: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """How many times each id below `size` occurs."""
+    """Count how often each id below `size` occurs."""
     return np.bincount(groups, minlength=size).astype(np.int64, copy=False)
 
 
-# a batch is added in place when there are this many times more groups than it has values
+# a batch is added in place if there are four times more groups than values
 _SPARSE = 4
 
 
 class GroupSums:
-    """Running sums for groups whose number grows: add batches, read the totals."""
+    """Running sums for a growing number of groups."""
 
     def __init__(self) -> None:
         self._totals = np.zeros(0, np.int64)
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory used, in bytes."""
         return self._totals.nbytes
 
     def add(self, groups: NDArray[Any], values: NDArray[Any] | None, size: int) -> None:
-        """Add one batch; `values` None counts. `size` is the number of groups known by now."""
+        """Add one batch; `values` None counts. `size` is the current number of groups."""
         if size > len(self._totals):
-            totals = np.zeros(max(size, 2 * len(self._totals)), np.int64)  # what is not used yet takes no memory
+            totals = np.zeros(max(size, 2 * len(self._totals)), np.int64)  # unused pages take no memory
             totals[: len(self._totals)] = self._totals
             self._totals = totals
         if size > _SPARSE * len(groups):
@@ -62,6 +62,6 @@ class GroupSums:
             self._totals[:size] += count_by(groups, size) if values is None else sum_by(groups, values, size)
 
     def totals(self, size: int) -> NDArray[np.int64]:
-        """The sums of all groups, `size` of them."""
+        """Return the sums of all groups, `size` of them."""
         short = size - len(self._totals)
         return np.concatenate([self._totals, np.zeros(short, np.int64)]) if short > 0 else self._totals[:size]

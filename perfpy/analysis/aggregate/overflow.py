@@ -1,8 +1,6 @@
-"""Arrays that do not fit into memory, in a file that has no name and ends with the process.
+"""Keep arrays beyond the memory limit in an unnamed temporary file, mapped on use.
 
-What enters: arrays, one after the other. What leaves: the same arrays, mapped
-from the file where they are large. How much memory there is for what grows with
-the number of distinct samples says PERFPY_MEMORY, or else the machine.
+PERFPY_MEMORY is the limit for data that grow with the number of distinct samples; the default depends on the machine.
 """
 
 from __future__ import annotations
@@ -24,38 +22,38 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: how much memory what is distinct in recordings may take: 500M, 2G
+#: the limit of memory for distinct samples: 500M, 2G
 VARIABLE: Final = "PERFPY_MEMORY"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SHARE: Final = 4  # of the memory that is available: one part of so many
+_SHARE: Final = 4  # a quarter of the available memory
 _LEAST: Final = 64 << 20
-_MOST: Final = 512 << 20  # merging what is in files takes no longer than looking for it in large tables
+_MOST: Final = 512 << 20  # above it, merging from files is as fast as searching large tables
 _MANY_SAMPLES: Final = 100_000
 _LITTLE: Final = 32 << 20  # bytes
-_UNKNOWN: Final = 4 << 30  # where the system does not say
+_UNKNOWN: Final = 4 << 30  # if the system does not report it
 _CGROUP: Final = ("memory.max", "memory.current")
 
 
 def memory_limit() -> int:
-    """In bytes. Raises UsageError when the variable does not say a size."""
+    """Return the limit in bytes. Raises UsageError if the variable is not a size."""
     text = os.environ.get(VARIABLE, "")
     if not text:
         return min(max(_LEAST, _available() // _SHARE), _MOST)
-    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    if match is None or not int(match[1]):
         raise UsageError(f"{VARIABLE}={text}: not a size; write 500M or 2G")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def memory_for(samples: int) -> int | None:
-    """In bytes, for folding so many samples; None where they fit into any."""
+    """Return the limit in bytes for folding this number of samples; None if they fit anyway."""
     return memory_limit() if samples >= _MANY_SAMPLES or VARIABLE in os.environ else None
 
 
 def _available() -> int:
-    """The memory that may be used: of the machine, of this cgroup, of this process."""
-    found = re.search(r"MemAvailable:\s+(\d+) kB", _read("/proc/meminfo"))
-    limits = [int(found[1]) << 10] if found else []
+    """Return the available memory: of the machine, of this cgroup, of this process."""
+    match = re.search(r"MemAvailable:\s+(\d+) kB", _read("/proc/meminfo"))
+    limits = [int(match[1]) << 10] if match else []
     cgroup = re.search(r"^0::(/.*)$", _read("/proc/self/cgroup"), re.MULTILINE)
     if cgroup:
         most, used = (_read(f"/sys/fs/cgroup{cgroup[1]}/{name}").strip() for name in _CGROUP)
@@ -76,7 +74,7 @@ def _read(path: str) -> str:
 
 
 class Stored(NamedTuple):
-    """Where an array is in the file: the offset in bytes, what it is of, how many."""
+    """The position of an array in the file: offset in bytes, type, number of elements."""
 
     offset: int
     dtype: np.dtype[Any]
@@ -84,24 +82,24 @@ class Stored(NamedTuple):
 
 
 class ScratchFile:
-    """Holds arrays. It is in TMPDIR, or else in /var/tmp, which is a disk where /tmp is memory."""
+    """A temporary file of arrays, in TMPDIR, or else in /var/tmp, which is on disk even if /tmp is in memory."""
 
     def __init__(self) -> None:
         import tempfile  # only when something does not fit
 
         self.folder = os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir())
         try:
-            self._file: FileIO = tempfile.TemporaryFile(prefix="perfpy-", dir=self.folder, buffering=0)  # noqa: SIM115  # as long as this
+            self._file: FileIO = tempfile.TemporaryFile(prefix="perfpy-", dir=self.folder, buffering=0)  # noqa: SIM115  # open as long as this object
         except OSError as error:
             raise self._failed(error) from None
         self._end = 0
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
-            self._file.close()  # what is mapped of it stays
+            self._file.close()  # mapped arrays stay valid
 
     def write(self, values: NDArray[Any]) -> Stored:
-        """Put an array behind the others. Raises OutputFailedError when the disk is full."""
+        """Append an array. Raises OutputFailedError if the disk is full."""
         stored = Stored(self._end, values.dtype, len(values))
         self._write(np.ascontiguousarray(values).data.cast("B") if len(values) else b"")
         return stored
@@ -117,11 +115,11 @@ class ScratchFile:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> OutputFailedError:
-        remedy = f"set TMPDIR to a folder with more room, or {VARIABLE} to more memory"
-        return OutputFailedError(self.folder, f"{error.strerror}, and what was read does not fit into memory", remedy=remedy)
+        remedy = f"set TMPDIR to a folder with more space, or raise {VARIABLE}"
+        return OutputFailedError(self.folder, f"{error.strerror}; the distinct samples do not fit into memory", remedy=remedy)
 
     def read(self, stored: Stored, begin: int, end: int) -> NDArray[Any]:
-        """Some of an array, in memory."""
+        """Return a range of an array, in memory."""
         size = stored.dtype.itemsize
         return np.frombuffer(self._bytes(stored.offset + begin * size, (end - begin) * size), stored.dtype)
 
@@ -131,18 +129,18 @@ class ScratchFile:
         while done < size:
             count = os.preadv(self._file.fileno(), [view[done:]], offset + done)
             if not count:
-                raise OutputFailedError(self.folder, "a file for what does not fit into memory has become shorter")
+                raise OutputFailedError(self.folder, "a temporary file was truncated")
             done += count
         return data
 
     def mapped(self, stored: Stored) -> NDArray[Any]:
-        """An array, which the system reads when it is looked at."""
+        """Return an array as a memory mapping."""
         if not stored.size:
             return np.zeros(0, stored.dtype)
         return np.asarray(np.memmap(self._file, stored.dtype, "r", stored.offset, (stored.size,)))
 
     def append(self, parts: Iterable[NDArray[Any]], dtype: Any) -> Stored:
-        """Put one array there of several; nothing else is to be written meanwhile."""
+        """Append one array made of several; nothing else may be written meanwhile."""
         begin, count = self._end, 0
         for part in parts:
             self._end = begin + count * part.itemsize  # without a gap
@@ -151,30 +149,30 @@ class ScratchFile:
         return Stored(begin, np.dtype(dtype), count)
 
     def joined(self, parts: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-        """The same, as `mapped`."""
+        """Append one array made of several, and return it as a memory mapping."""
         return self.mapped(self.append(parts, dtype))
 
     def keep(self, value: object) -> tuple[int, int]:
-        """Put anything there; `kept` gives it back in this process or one that was forked off it, or off which it was."""
+        """Append any object, for `kept` in this process, its parent or a forked child."""
         data = pickle.dumps(value, protocol=5)
         span = self._end, len(data)
         self._write(data)
         return span
 
     def kept(self, span: tuple[int, int]) -> Any:
-        """What `keep` was given: by this program alone, as nobody else can open the file."""
+        """Return an object that `keep` wrote: only this program can open the file."""
         return pickle.loads(self._bytes(*span))
 
 
 class Overflow:
-    """Keeps arrays in memory while there is room for them, and beyond that in a file."""
+    """Storage for arrays: in memory up to the limit, then in a file."""
 
     def __init__(self) -> None:
-        self._kept, self._room = 0, -1  # bytes; -1: not asked for yet
+        self._kept, self._room = 0, -1  # bytes; -1: not yet determined
         self._file: ScratchFile | None = None
 
     def _fits(self, size: int) -> bool:
-        """Whether there is room for so many bytes more, which is taken then."""
+        """Reserve memory; return whether it was available."""
         if self._room < 0:
             if self._kept + size < _LITTLE and VARIABLE not in os.environ:
                 self._kept += size
@@ -190,18 +188,18 @@ class Overflow:
         return self._file
 
     def keep(self, values: NDArray[Any]) -> NDArray[Any]:
-        """An array."""
+        """Store an array."""
         if self._fits(values.nbytes):
             return values
         file = self._scratch()
         return file.mapped(file.write(values))
 
     def joined(self, parts: Iterable[NDArray[Any]], count: int, dtype: Any) -> NDArray[Any]:
-        """One array of several, which have so many elements together."""
+        """Store one array made of several with `count` elements in all."""
         if not self._fits(count * np.dtype(dtype).itemsize):
             return self._scratch().joined(parts, dtype)
-        whole, done = np.empty(count, dtype), 0
+        result, done = np.empty(count, dtype), 0
         for part in parts:
-            whole[done : done + len(part)] = part
+            result[done : done + len(part)] = part
             done += len(part)
-        return whole
+        return result

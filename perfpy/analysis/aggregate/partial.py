@@ -1,9 +1,6 @@
-"""A part of a recording, folded in a process of its own, and put to what another process folded of the part before.
+"""Rows that another process folded, in numbers that any process with the same recording can interpret.
 
-What enters: a Profile of some of the samples. What leaves: PartialProfile, a
-value of numbers and names that means the same to any process that has the
-same recording open; taken in by the Profile of the samples before, it leaves that
-as if it had folded all of them itself: same rows, same numbers, same order.
+Merged into the Profile of the samples before, they leave it as if it had folded all samples itself: same rows, same numbers, same order.
 """
 
 from __future__ import annotations
@@ -24,11 +21,16 @@ if TYPE_CHECKING:
 
 
 class PartialProfile(NamedTuple):
-    """What was folded of a part of a recording.
+    """The folded rows of a part of a recording.
 
-    columns: what its rows are told apart by, in the order of the Profile; chain_frames, chain_lengths: its distinct chains;
-    payloads: the distinct raw data; names: what was met beyond what the recording's side-band says; when, tid: of the first
-    sample of each row; period, samples, measures: sums; warnings: of what could not be read.
+    Attributes:
+        columns: the rows' identity, in the order of the Profile.
+        chain_frames, chain_lengths: the distinct callchains.
+        payloads: the distinct raw data.
+        names: frames and comms beyond those of the recording's side-band.
+        when, tid: of the first sample of each row.
+        period, samples, measures: sums.
+        warnings: one line for each skipped part.
     """
 
     columns: list[NDArray[np.int64]]
@@ -45,7 +47,7 @@ class PartialProfile(NamedTuple):
 
 
 class LearntNames(NamedTuple):
-    """Frames and comms that a process met, after those that were known when it began: frames_known, comms_known of them."""
+    """The frames and comms that a process added to the frames_known and comms_known that existed when it began."""
 
     frames_known: int
     frames: FrameOrigins
@@ -54,39 +56,39 @@ class LearntNames(NamedTuple):
 
 
 class NameMaps(NamedTuple):
-    """The frames and comms of another process -> those here."""
+    """Maps from the numbers of frames and comms of another process to those of this one."""
 
     frame: NDArray[np.int32]
     comm: NDArray[np.int32]
 
-    def here(self, dimension: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """The numbers of a dimension, as they are here."""
+    def translate(self, dimension: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Translate the numbers of a dimension."""
         table = DIMENSIONS[dimension].table
         return numbers if not table else (self.frame if table == "frame" else self.comm)[numbers]
 
 
 class KnownNames:
-    """How many frames and comms were known before a part was folded."""
+    """The number of frames and comms before a part is folded."""
 
     def __init__(self, symbolizer: Symbolizer, timeline: TaskTimeline) -> None:
         self._symbolizer, self._timeline = symbolizer, timeline
         self._frames, self._comms = len(symbolizer.frames), len(timeline.comms)
 
     def none(self) -> LearntNames:
-        """As if none was met: what comes later names them."""
+        """Return no new names; a later call returns them all."""
         return LearntNames(self._frames, self._symbolizer.learnt(len(self._symbolizer.frames)), self._comms, [])
 
     def learnt(self) -> LearntNames:
-        """Those that were met since."""
+        """Return the frames and comms added since."""
         comms = self._timeline.comms[self._comms :]
         return LearntNames(self._frames, self._symbolizer.learnt(self._frames), self._comms, comms)
 
 
 def name_maps(names: LearntNames, symbolizer: Symbolizer, timeline: TaskTimeline) -> NameMaps:
-    """What another process met is met here, too, in the same order."""
+    """Add the frames and comms of another process to this one's, in the same order."""
     frames = symbolizer.learn(names.frames)
-    comms = [timeline.comm_number(comm) for comm in names.comms]
+    comm_numbers = [timeline.comm_number(comm) for comm in names.comms]
     return NameMaps(
         np.concatenate([np.arange(names.frames_known, dtype=np.int32), frames]),
-        np.array([*range(names.comms_known), *comms], np.int32),
+        np.array([*range(names.comms_known), *comm_numbers], np.int32),
     )

@@ -1,9 +1,8 @@
-"""The samples of a recording, folded: distinct combinations of what the report asks for, with their totals.
+"""Fold samples to distinct combinations of the report's dimensions, with their totals.
 
-What enters: a recipe, and batches of samples in the order of the file. What
-leaves: `Folded`, one row for each distinct combination of event, dimensions,
-filter mark and callchain, in the order in which they were first delivered.
-Memory grows with what is distinct, not with the number of samples.
+`Folded` has one row for each distinct combination of event, dimensions,
+filter mark and callchain, in the order of first delivery.
+Memory grows with the distinct rows, not with the number of samples.
 """
 
 from __future__ import annotations
@@ -50,8 +49,14 @@ _WEIGHTS = {"weight1": "weight", "weight2": "ins_lat", "weight3": "retire_lat"}
 class Folded:
     """Rows of distinct combinations.
 
-    event, filtered, chain (-1: none wanted), tid (of the row's first sample),
-    period, count; dimensions: name -> number of each row; measures: further totals by name.
+    Attributes:
+        event: indexes of events.
+        filtered: whether a filter marks the row.
+        chain: indexes of callchains; -1 without.
+        tid: of the row's first sample.
+        period, count: totals.
+        dimensions: name -> the row's number.
+        measures: further totals by name.
     """
 
     event: NDArray[np.int64]
@@ -67,7 +72,7 @@ class Folded:
         return len(self.event)
 
     def take(self, rows: NDArray[Any]) -> Folded:
-        """Some of the rows."""
+        """Select rows."""
         return Folded(
             self.event[rows],
             self.filtered[rows],
@@ -80,31 +85,31 @@ class Folded:
         )
 
     def with_periods(self, period: NDArray[np.int64]) -> Folded:
-        """The same rows with other periods."""
+        """Return the same rows with other periods."""
         return replace(self, period=period)
 
     def with_chains(self, chain: NDArray[np.int64]) -> Folded:
-        """The same rows with other numbers of chains."""
+        """Return the same rows with other chain numbers."""
         return replace(self, chain=chain)
 
     def with_dimensions(self, dimensions: dict[str, NDArray[Any]]) -> Folded:
-        """The same rows with other numbers for some of the dimensions."""
+        """Return the same rows with other numbers for some dimensions."""
         return replace(self, dimensions={**self.dimensions, **dimensions})
 
     def filtering(self, rows: NDArray[np.bool_]) -> Folded:
-        """All rows; these are filtered, too."""
+        """Return all rows, with these marked as filtered, too."""
         return replace(self, filtered=self.filtered | rows)
 
 
 class ChainSource(Protocol):
-    """Distinct callchains."""
+    """A source of distinct callchains."""
 
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Frame ids one after the other, and offsets with one more entry than chains."""
+        """Return all frame ids, and the offset of each chain, with one more entry than chains."""
 
 
 class FoldedSamples(Protocol):
-    """Samples that were folded, of one recording or of many."""
+    """Folded samples, of one recording or of many."""
 
     @property
     def folded(self) -> Folded:
@@ -112,23 +117,25 @@ class FoldedSamples(Protocol):
 
     @property
     def chains(self) -> ChainSource | None:
-        """Their callchains."""
+        """The distinct callchains."""
 
     @property
     def raw(self) -> PayloadTable:
-        """Their raw data."""
+        """The distinct raw data."""
 
     def samples_of_frames(self) -> NDArray[np.int64]:
-        """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
+        """Return the number of samples, after filters, on each frame id; empty without the dimension of frames."""
 
 
-class Recipe(NamedTuple):
-    """What samples are folded by.
+class FoldingPlan(NamedTuple):
+    """The dimensions and measures that samples are folded by.
 
-    dimensions: names of DIMENSIONS, or "raw"; measures: names of further totals
-    (period_sys ..., weight1 ..., latency); chains: whether callchains are kept;
-    sample_filter: which samples are marked; by_function: whether the locations in one
-    function need not be told apart.
+    Attributes:
+        dimensions: names of DIMENSIONS, or "raw".
+        measures: names of further totals (period_sys ..., weight1 ..., latency).
+        chains: whether callchains are kept.
+        sample_filter: marks samples.
+        by_function: whether locations in one function are the same.
     """
 
     dimensions: tuple[str, ...]
@@ -139,7 +146,7 @@ class Recipe(NamedTuple):
 
     @property
     def fields(self) -> set[str]:
-        """The sample columns that are needed."""
+        """The sample columns that folding needs."""
         needed = {"tid", "period"} | self.sample_filter.fields()
         for name in self.dimensions:
             needed |= {"raw"} if name == "raw" else {*DIMENSIONS[name].fields}
@@ -149,7 +156,7 @@ class Recipe(NamedTuple):
 
     @property
     def fingerprints(self) -> list[str]:
-        """What tells samples apart (perfpy.analysis.samples.fingerprints)."""
+        """The columns that distinguish samples (perfpy.analysis.samples.fingerprints)."""
         found = self.sample_filter.mark_fingerprints
         for name in self.dimensions:
             found += ["raw"] if name == "raw" else DIMENSIONS[name].fingerprints
@@ -168,41 +175,43 @@ def _summand(name: str, samples: SampleView, period: NDArray[np.uint64]) -> NDAr
 
 
 class Profile:
-    """Folds batches into rows.
+    """A folding in progress.
 
-    Samples are told apart by their fingerprints first; commands, frames and chains
-    are looked up once for all that are alike in these.
+    Samples are grouped by their fingerprints first; comms, frames and chains
+    are looked up once for each group.
 
-    raw: the distinct payloads; chains: the distinct callchains, or None.
+    Attributes:
+        raw: the distinct payloads.
+        chains: the distinct callchains, or None.
     """
 
-    def __init__(self, recipe: Recipe, memory: int | None = None) -> None:
-        """memory: how many bytes it may take before it goes on in a file; None: any number."""
+    def __init__(self, folding: FoldingPlan, memory: int | None = None) -> None:
+        """Begin; memory: limit in bytes, beyond which rows are written to a file; None for no limit."""
         self.raw = PayloadTable()
-        self._recipe, self._memory = recipe, memory
-        self._functions = Functions() if recipe.by_function else None
+        self._recipe, self._memory = folding, memory
+        self._functions = Functions() if folding.by_function else None
         self._runs: FoldedRuns | None = None
         self._begin()
 
     def _begin(self) -> None:
-        """Know no rows and no chains."""
-        recipe = self._recipe
-        self._chains = ChainTable() if recipe.chains else None
+        """Start with no rows and no chains."""
+        folding = self._recipe
+        self._chains = ChainTable() if folding.chains else None
         self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
-        dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in recipe.dimensions), *([True] if recipe.chains else [])]
+        dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in folding.dimensions), *([True] if folding.chains else [])]
         self._rows = TupleTable(dense)
         self._first = FirstDelivery()
         self._period, self._count = GroupSums(), GroupSums()
-        self._measures = {name: GroupSums() for name in recipe.measures}
+        self._measures = {name: GroupSums() for name in folding.measures}
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes, but for raw data."""
+        """The memory used, in bytes, without raw data."""
         tables = (self._rows, self._first, self._period, self._count, *self._measures.values(), self._chains)
         return sum(table.nbytes for table in tables if table is not None)
 
     def _make_room(self) -> None:
-        """What was folded goes into a file, if it is too much."""
+        """Write the rows to a file if they exceed the limit."""
         if self._memory is not None and self.nbytes > self._memory:
             if self._runs is None:
                 from perfpy.analysis.aggregate.runs import FoldedRuns  # few recordings are so large
@@ -213,11 +222,11 @@ class Profile:
     def _to_file(self, runs: FoldedRuns) -> None:
         columns = self._rows.columns()
         chain = columns.pop() if self._chains is not None else None
-        runs.add_rows(columns, chain, self._chains, self._totals_of_rows(), *self._first.found(len(self._rows)))
+        runs.add_rows(columns, chain, self._chains, self._totals_of_rows(), *self._first.first_samples(len(self._rows)))
         self._begin()
 
     def add(self, samples: SampleView) -> NDArray[np.int32]:
-        """Fold one batch; returns the row of each sample, for `ranks`."""
+        """Fold one batch; return the row of each sample, for `ranks`."""
         rows = self._rows_of(samples)
         size = len(self._rows)
         period = samples.period()
@@ -240,35 +249,35 @@ class Profile:
         return rows
 
     def _numbers(self, samples: SampleView) -> list[NDArray[Any]]:
-        """What the rows of samples are made of, as a column each."""
+        """Return the columns that identify the rows of samples."""
         marked = self._recipe.sample_filter.mark(samples)
         mark = np.zeros(len(samples), np.int32) if marked is None else marked.astype(np.int32)
         numbers = [samples.event, mark, *(self._dimension(name, samples) for name in self._recipe.dimensions)]
         if self._chains is not None:
             frames, counts = frames_of(samples.chains().gathered(), samples.column("pid"), samples.key, samples.symbolizer)
-            numbers.append(self._chains.add(self._told_apart(frames, samples.symbolizer), counts))
+            numbers.append(self._chains.add(self._merged_by_function(frames, samples.symbolizer), counts))
         return numbers
 
     def _dimension(self, name: str, samples: SampleView) -> NDArray[Any]:
         if name == "raw":
             return self.raw.ids(samples.payloads())
         numbers = DIMENSIONS[name].read(samples)
-        return self._told_apart(numbers, samples.symbolizer) if name == "frame" else numbers
+        return self._merged_by_function(numbers, samples.symbolizer) if name == "frame" else numbers
 
-    def _told_apart(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
+    def _merged_by_function(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
         return frames if self._functions is None else self._functions.first_frames(frames, symbolizer)
 
     def partial(self, names: LearntNames, warnings: list[str]) -> PartialProfile:
-        """What was folded, for another process. names: what was met meanwhile; warnings: what was said."""
+        """Return the rows for another process. names: added meanwhile; warnings: of this part."""
         size = len(self._rows)
         frames, offsets = self._chains.chains() if self._chains is not None else (np.zeros(0, np.int32), np.zeros(1, np.int64))
-        when, tid = self._first.found(size)
+        when, tid = self._first.first_samples(size)
         measures = {name: measures.totals(size) for name, measures in self._measures.items()}
         totals = self._period.totals(size), self._count.totals(size), measures
         return PartialProfile(self._rows.columns(), frames, np.diff(offsets), self.raw.payloads, names, when, tid, *totals, warnings)
 
     def merge(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> None:
-        """Take in what another process folded of the samples that come next in the file. maps: what its numbers are here."""
+        """Merge the rows of the samples that come next in the file. maps: its numbers -> this profile's."""
         rows = self._rows.ids_and_new(self._columns_here(part, maps, symbolizer))[0]
         size = len(self._rows)
         self._first.add_moments(rows, size, part.when, part.tid)
@@ -279,7 +288,7 @@ class Profile:
         self._make_room()
 
     def _columns_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> list[NDArray[Any]]:
-        """What the rows of a part are told apart by, in numbers of this profile."""
+        """Return the columns that identify a part's rows, in numbers of this profile."""
         event, mark, *rest = part.columns
         chains = [] if self._chains is None else [self._chains_here(part, maps, symbolizer)[rest.pop()]]
         columns: list[NDArray[Any]] = [event, mark]
@@ -287,28 +296,28 @@ class Profile:
             if name == "raw":
                 columns.append(self.raw.ids_of(part.payloads)[numbers])
             elif name == "frame":
-                columns.append(self._told_apart(maps.frame[numbers], symbolizer))
+                columns.append(self._merged_by_function(maps.frame[numbers], symbolizer))
             else:
-                columns.append(maps.here(name, numbers))
+                columns.append(maps.translate(name, numbers))
         return columns + chains
 
     def _chains_here(self, part: PartialProfile, maps: NameMaps, symbolizer: Symbolizer) -> NDArray[np.int32]:
-        """The number that each chain of a part has here."""
+        """Return this profile's number of each chain of a part."""
         assert self._chains is not None
         lengths, found = part.chain_lengths, [np.zeros(0, np.int32)]
         ends = np.cumsum(lengths)
         for rows in _parts(np.arange(len(lengths)), lengths):
             begin, end = int(ends[rows[0]] - lengths[rows[0]]), int(ends[rows[-1]])
-            frames = self._told_apart(maps.frame[part.chain_frames[begin:end]], symbolizer)
+            frames = self._merged_by_function(maps.frame[part.chain_frames[begin:end]], symbolizer)
             found.append(self._chains.add(frames, lengths[rows]))
         return np.concatenate(found)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        return self._first.found(len(self._rows))[0].order()
+        return self._first.first_samples(len(self._rows))[0].order()
 
     def ranks(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Where in `folded` the rows that add() returned are."""
+        """Return the positions in `folded` of rows that add() returned."""
         positions = np.empty(len(self._order), np.int64)
         positions[self._order] = np.arange(len(positions))
         found: NDArray[np.int64] = positions[rows]
@@ -321,16 +330,16 @@ class Profile:
 
     @property
     def folded(self) -> Folded:
-        """The rows, in the order in which their first samples are delivered."""
+        """The rows, in the order of first delivery."""
         return self._here if self._runs is None else self._merged[0]
 
     @cached_property
     def _here(self) -> Folded:
-        """The rows that are all in memory."""
+        """The rows, all of them in memory."""
         size, columns = len(self._rows), self._rows.columns()
         chain = columns.pop() if self._chains is not None else np.full(size, -1, np.int64)
-        rows = self._folded_of(columns, chain, self._first.found(size)[1], self._totals_of_rows()).take(self._order)
-        chains = self._chains  # nothing is added any more: what finds rows again is as large as they are
+        rows = self._folded_of(columns, chain, self._first.first_samples(size)[1], self._totals_of_rows()).take(self._order)
+        chains = self._chains  # nothing is added any more: release the lookup tables, which are as large as the rows
         self._begin()
         self._chains = chains
         if chains is not None:
@@ -348,7 +357,7 @@ class Profile:
 
     @cached_property
     def _merged(self) -> tuple[Folded, ChainSource | None]:
-        """The rows and chains, of which most are in the file."""
+        """The rows and chains, most of them from the file."""
         assert self._runs is not None
         if len(self._rows):
             self._to_file(self._runs)
@@ -356,26 +365,26 @@ class Profile:
         return self._folded_of(keys, chain, tid, totals), chains
 
     def samples_of_frames(self) -> NDArray[np.int64]:
-        """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
+        """Return the number of samples, after filters, on each frame id; empty without the dimension of frames."""
         return samples_of_frames(self.folded)
 
 
 def samples_of_frames(folded: Folded) -> NDArray[np.int64]:
-    """How many samples that filters leave hit each frame, by frame id; empty where frames are not among the dimensions."""
+    """Return the number of samples, after filters, on each frame id; empty without the dimension of frames."""
     frames = folded.dimensions.get("frame")
     if frames is None or not len(frames):
         return np.zeros(0, np.int64)
     return sum_by(frames, np.where(folded.filtered, 0, folded.count), int(frames.max()) + 1)
 
 
-# so many kinds of samples are remembered: their rows are found again, but memory does not grow with the file
+# groups of samples to remember, so that memory does not grow with the file
 _KINDS_KEPT = 1 << 18
-# frames of callchains that are looked up at once
+# frames of callchains to resolve at once
 _FRAMES_AT_ONCE = 1 << 16
 
 
 def _parts(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The rows in some parts, none of which has very many frames; lengths: of the chains of all rows."""
+    """Split the rows into parts of a limited number of frames; lengths: of the chains of all rows."""
     if not len(rows):
         return
     reach = np.cumsum(lengths[rows])

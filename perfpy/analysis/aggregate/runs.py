@@ -1,13 +1,11 @@
-"""Distinct samples that did not fit into memory, put together again.
+"""Merge rows that were written to temporary files when memory was full.
 
-What enters: runs, each what was folded until memory was full: rows, told apart
-by a number of what they are made of, and their chains, told apart by their
-hashes. What leaves: every row once, with its totals and its first sample; every
-chain once, in the order in which chains were first met, as if all had been
-folded in memory.
+A run holds the rows and chains folded until then; rows are identified by a number of their columns, chains by their
+hashes. The merged result has every row once, with its totals and its first sample, and every
+chain once, in the order of its first occurrence, as if all had been folded in memory.
 
 A run is sorted by these numbers in the file; the runs are merged in ranges of
-numbers, of which each fits into memory.
+numbers, each of which fits into memory.
 """
 
 from __future__ import annotations
@@ -29,32 +27,36 @@ if TYPE_CHECKING:
     from perfpy.analysis.aggregate.overflow import Stored
     from perfpy.analysis.samples.callchains import ChainTable
 
-#: as many rows, or chains, are merged together
+#: rows, or chains, merged at once
 _AT_ONCE: Final = 1 << 19
-#: and as many frames of chains are copied
+#: frames of chains copied at once
 _FRAMES_AT_ONCE: Final = 1 << 20
 _MIX: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT, _RUN_BITS = np.uint64(31), 32
-#: what a row's first sample is known by, the first the most important
+#: the sort key of a row's first sample
 _MOMENT: Final = ("key", "time", "ordinal")
-_KEY, _SUM = "key ", "sum "  # columns of rows by their numbers
+_KEY, _SUM = "key ", "sum "  # prefixes of columns of rows
 
 
 class StoredChains(NamedTuple):
-    """Chains one after the other, and where each begins."""
+    """The frames of all chains, and the offset of each chain."""
 
     frames: NDArray[np.int32]
     offsets: NDArray[np.int64]
 
     def chains(self) -> StoredChains:
-        """As other sources of chains have them."""
+        """Return itself, as a ChainSource."""
         return self
 
 
 class Merged(NamedTuple):
-    """Everything that was folded: rows in the order in which their first samples are delivered.
+    """All merged rows, in the order of first delivery.
 
-    keys, totals: columns as of add_rows; chain: of each row, of those in chains; tid: of its first sample.
+    Attributes:
+        keys, totals: columns as of add_rows().
+        chain: of each row.
+        tid: of each row's first sample.
+        chains: the distinct chains.
     """
 
     keys: list[NDArray[np.int64]]
@@ -65,7 +67,7 @@ class Merged(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One of them in the file: its rows by name, sorted by "number"; its chains, sorted by "hash"."""
+    """One run in the file: rows by name, sorted by "number"; chains, sorted by "hash"."""
 
     rows: dict[str, Stored]
     chains: dict[str, Stored]
@@ -73,7 +75,7 @@ class _Run(NamedTuple):
 
 
 class FoldedRuns:
-    """Those of one recording."""
+    """The runs of one recording."""
 
     def __init__(self) -> None:
         self._file = ScratchFile()
@@ -88,13 +90,18 @@ class FoldedRuns:
         when: DeliveryOrder,
         tid: NDArray[np.int64],
     ) -> None:
-        """Take in what was folded since the last time. Raises OutputFailedError when the disk is full.
+        """Write the rows folded since the last call. Raises OutputFailedError if the disk is full.
 
-        keys: what rows are told apart by, but for chains; chain: of each row, of those in chains; when, tid: of their first samples.
+        Args:
+            keys: the columns that identify rows, without chains.
+            chain: of each row, in `chains`.
+            chains: the distinct chains.
+            totals: columns of sums.
+            when, tid: of each row's first sample.
         """
         hashes = np.zeros(len(tid), np.uint64) if chains is None else chains.hashes[chain]
         number = combined([*keys, hashes])
-        number = (number ^ number >> _SHIFT) * _MIX  # ranges of numbers are to have equally many
+        number = (number ^ number >> _SHIFT) * _MIX  # equalizes the ranges of numbers
         columns = {"number": number, "chain": hashes, "tid": tid, **when._asdict()}
         for kind, numbered in ((_KEY, keys), (_SUM, totals)):
             columns |= {f"{kind}{index}": values for index, values in enumerate(numbered)}
@@ -114,27 +121,27 @@ class FoldedRuns:
         return stored, self._file.append(parts, np.int32)
 
     def merged(self) -> Merged:
-        """All of it."""
+        """Return all rows and chains."""
         rows = self._rows()
         order = DeliveryOrder(*(rows.pop(name) for name in _MOMENT)).order()
         rows = {name: rows.pop(name)[order] for name in list(rows)}
         hashes, chains = rows.pop("chain"), None
         chain = np.full(len(order), -1, np.int64)
         if self._runs[0].frames is not None:
-            chains, known, of_known = self._chains()
-            chain = of_known[np.searchsorted(known, hashes)]
+            chains, sorted_hashes, of_known = self._chains()
+            chain = of_known[np.searchsorted(sorted_hashes, hashes)]
         keys, totals = ([rows.pop(name) for name in self._numbered(kind)] for kind in (_KEY, _SUM))
         return Merged(keys, totals, chain, rows.pop("tid"), chains)
 
     def _numbered(self, kind: str) -> list[str]:
-        """The columns of one kind, in their order."""
+        """Return the column names of one kind, in order."""
         return [name for name in self._runs[0].rows if name.startswith(kind)]
 
     def _chains(self) -> tuple[StoredChains, NDArray[np.uint64], NDArray[np.int64]]:
-        """Every chain once; then the hashes in ascending order, and the chain of each."""
-        found: list[tuple[NDArray[Any], ...]] = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        frames = self._file.joined(self._merged_chains(found), np.int32)
-        hashes, met, lengths = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        """Return every chain once, the hashes in ascending order, and the chain of each hash."""
+        distinct_chains: list[tuple[NDArray[Any], ...]] = [(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        frames = self._file.joined(self._merged_chains(distinct_chains), np.int32)
+        hashes, met, lengths = (np.concatenate(parts) for parts in zip(*distinct_chains, strict=True))
         starts = np.cumsum(lengths) - lengths
         order = np.argsort(met)
         of_hash = np.empty(len(order), np.int64)
@@ -145,7 +152,7 @@ class FoldedRuns:
         return StoredChains(ordered, offsets), hashes, of_hash
 
     def _merged_chains(self, found: list[tuple[NDArray[Any], ...]]) -> Iterator[NDArray[np.int32]]:
-        """The frames of all chains, by hash; found: gets their hashes, when they were met, their lengths."""
+        """Yield the frames of all chains, by hash; append their hashes, order of occurrence and lengths to `found`."""
         for parts in self._ranges([run.chains for run in self._runs], "hash"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in ("hash", "met", "length")}
             frames = []
@@ -160,19 +167,19 @@ class FoldedRuns:
             yield np.concatenate(frames)[slices_index(starts[first], columns["length"][first])[0]]
 
     def _rows(self) -> dict[str, NDArray[Any]]:
-        """Every row once, by column, in no order."""
-        found, totals = [], self._numbered(_SUM)
+        """Return every row once, by column, unsorted."""
+        merged_parts, totals = [], self._numbered(_SUM)
         for parts in self._ranges([run.rows for run in self._runs], "number"):
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             numbers = columns.pop("number")
             order = np.lexsort((*(columns[name] for name in reversed(_MOMENT)), numbers))
             begins = _beginnings(numbers[order])
             merged = {name: values[order[begins]] for name, values in columns.items() if name not in totals}
-            found.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in totals})
-        return {name: np.concatenate([part.pop(name) for part in found]) for name in list(found[0])}
+            merged_parts.append(merged | {name: np.add.reduceat(columns[name][order], begins) for name in totals})
+        return {name: np.concatenate([part.pop(name) for part in merged_parts]) for name in list(merged_parts[0])}
 
     def _ranges(self, tables: list[dict[str, Stored]], sorted_by: str) -> Iterator[list[dict[str, NDArray[Any]]]]:
-        """The columns of all tables, as far as they are in one range of numbers after the other; ranges without any are left out."""
+        """Yield the columns of all tables for each range of numbers that is not empty."""
         numbers = [self._file.mapped(table[sorted_by]) for table in tables]
         bits = max(sum(map(len, numbers)) // _AT_ONCE, 0).bit_length()
         lows = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)
@@ -187,5 +194,5 @@ class FoldedRuns:
 
 
 def _beginnings(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each number of an ascending column is first."""
+    """Return the first index of each number in an ascending column."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -1,8 +1,4 @@
-"""Dense ids for tuples of numbers.
-
-What enters: several columns of numbers. What leaves: an id for each row, the
-same for rows that are equal in all of them; and the numbers of every id.
-"""
+"""Dense ids for tuples of numbers: equal rows of several columns get the same id."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 class TupleTable:
-    """Dense ids for tuples of numbers: several columns to one, and back.
+    """A table between tuples of numbers and dense ids.
 
-    dense: which columns hold small ids already (32 bits, not negative); the
-    others are given ids of their own first.
+    dense: the columns with small ids already (32 bits, not negative); the
+    others get ids of their own first.
     """
 
     def __init__(self, dense: Sequence[bool]) -> None:
@@ -37,11 +33,11 @@ class TupleTable:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory used, in bytes."""
         return sum(table.nbytes for table in (*self._values, *self._pairs) if table is not None)
 
     def ids_and_new(self, columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The id of each row of `columns`, and the rows at which new ids were first seen, in order of these ids."""
+        """Return the id of each row, and the rows where new ids first occur, in order of these ids."""
         ids, new = np.zeros(len(columns[0]), np.int32), np.zeros(0, np.int64)
         first = True
         for values, pairs, column in zip(self._values, self._pairs, columns, strict=True):
@@ -58,9 +54,9 @@ class TupleTable:
         return ids, new
 
     def columns(self) -> list[NDArray[np.int64]]:
-        """The number of every column for every id."""
+        """Return the numbers of each column for every id."""
         numbers = np.arange(len(self))
-        found: list[NDArray[np.int64]] = []
+        columns: list[NDArray[np.int64]] = []
         for index in range(len(self._pairs) - 1, -1, -1):
             if index or len(self._pairs) == 1:
                 packed = self._pairs[index].keys[numbers]
@@ -68,5 +64,5 @@ class TupleTable:
             else:
                 small = numbers
             values = self._values[index]
-            found.append(small if values is None else values.keys.view(np.int64)[small])
-        return found[::-1]
+            columns.append(small if values is None else values.keys.view(np.int64)[small])
+        return columns[::-1]

@@ -1,7 +1,6 @@
-"""Functions with their code, and at every instruction what of the samples is there.
+"""The code of functions, with the samples of every instruction.
 
-What enters: a report's hot functions, and what reads their code. What leaves: AnnotatedFunction, or for those whose code is not
-to be had why not. Samples count for the instruction at or before their address.
+Samples count for the instruction at or before their address.
 """
 
 from __future__ import annotations
@@ -27,19 +26,24 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.symbolizer import Symbolizer
 
-#: percent of a function from which on an instruction is worth to know the source of
+#: percent of a function from which on the source line of an instruction is looked up
 WORTH_A_LINE: Final = 0.5
 
 
 class ShareOf(NamedTuple):
-    """What 100 % is: of the function or (whole) of the event; and whether samples count by their periods or (hits) by one each."""
+    """The meaning of 100 %.
+
+    Attributes:
+        whole: the event instead of the function.
+        hits: count samples instead of periods.
+    """
 
     whole: bool = False
     hits: bool = False
 
     @classmethod
     def named(cls, name: str) -> ShareOf:
-        """By the name that perf has for it: local-period, global-hits ..."""
+        """Parse perf's name: local-period, global-hits ..."""
         where, _, what = name.partition("-")
         return cls(where == "global", what == "hits")
 
@@ -48,7 +52,7 @@ class ShareOf(NamedTuple):
 
 
 class CodeRow(NamedTuple):
-    """An instruction. percent: its share of the function; source: the path and the line, where they are known."""
+    """An instruction; percent: its share of the function; source: path and line, if known."""
 
     address: int
     text: str
@@ -58,11 +62,17 @@ class CodeRow(NamedTuple):
 
 
 class AnnotatedFunction:
-    """The lines of a function's code.
+    """The code of a function.
 
-    name; dso: its file; path: of that, or what the code was read from; start: its address there, recorded_start: as perf counts
-    it, from the file's beginning. lines: its code; offsets: of those that are instructions; samples, period: of each event of
-    the group, at each instruction.
+    Attributes:
+        name: of the function.
+        dso: its file.
+        path: of the file, or of the memory that the code was read from.
+        start: its address in the file.
+        recorded_start: its start in perf's terms, from the file's beginning.
+        lines: its code.
+        offsets: of the lines that are instructions.
+        samples, period: of each event of the group, for each instruction.
     """
 
     def __init__(self, hot: HotFunction, function: Disassembly, symbolizer: Symbolizer, infos: Callable[[], DebugInfos]) -> None:
@@ -82,18 +92,18 @@ class AnnotatedFunction:
         self._infos = infos
 
     def shares(self, share_of: ShareOf) -> list[NDArray[np.float64]]:
-        """In percent, of each event of the group."""
-        found = []
+        """Return the shares in percent, for each event of the group."""
+        shares = []
         for hits, samples, period in zip(self.hot.hits, self.samples, self.period, strict=True):
             local = hits.total_samples if share_of.hits else hits.total_period
             whole = hits.of_all_samples if share_of.hits else hits.of_all_periods
             total = whole if share_of.whole else local
             values = samples if share_of.hits else period
-            found.append(100.0 * values / total if total else np.zeros(len(values)))
-        return found
+            shares.append(100.0 * values / total if total else np.zeros(len(values)))
+        return shares
 
     def rows(self, share_of: ShareOf = ShareOf()) -> Iterator[CodeRow]:  # noqa: B008 - a value
-        """The instructions, with what the first event has there."""
+        """Yield the instructions, with the first event's samples."""
         shares, samples = self.shares(share_of)[0].tolist(), self.samples[0].tolist()
         code = (line for line in self.lines if line.is_code)
         for line, percent, count, source in zip(code, shares, samples, self.sources, strict=True):
@@ -101,18 +111,18 @@ class AnnotatedFunction:
 
     @cached_property
     def sources(self) -> list[tuple[str, int] | None]:
-        """The path and the line of source of each instruction; None where it is not known."""
+        """The path and source line of each instruction; None if unknown."""
         info = self._infos().of(self._dso_number)
         if info is None:
             return [None] * len(self.offsets)
-        found = info.lines.find(info.addresses(self.offsets.astype(np.uint64) + np.uint64(self.recorded_start)))
-        pairs = zip(found.file.tolist(), found.line.tolist(), strict=True)
+        lines = info.lines.find(info.addresses(self.offsets.astype(np.uint64) + np.uint64(self.recorded_start)))
+        pairs = zip(lines.file.tolist(), lines.line.tolist(), strict=True)
         return [(info.lines.paths[file], line) if file >= 0 else None for file, line in pairs]
 
 
 def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeStyle) -> Iterator[AnnotatedFunction | NoCodeError]:
-    """The functions, in their order."""
-    wanted = list(hot)
+    """Yield the functions in order; NoCodeError for those whose code is not available."""
+    requested = list(hot)
 
     @cache
     def infos() -> DebugInfos:
@@ -120,8 +130,8 @@ def annotated(symbolizer: Symbolizer, hot: Iterable[HotFunction], style: CodeSty
 
         return DebugInfos(symbolizer)
 
-    functions = Disassembler(symbolizer, style).functions(function.symbol for function in wanted)
-    for one, function in zip(wanted, functions, strict=True):
+    functions = Disassembler(symbolizer, style).functions(function.symbol for function in requested)
+    for one, function in zip(requested, functions, strict=True):
         if isinstance(function, NoCodeError):
             yield function
         else:

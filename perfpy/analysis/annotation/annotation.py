@@ -1,8 +1,4 @@
-"""The code of a recording's functions, table by table.
-
-What enters: a Report by function and its symbolizer. What leaves: `Annotation`, which reads the code of functions when they are
-asked for.
-"""
+"""The code of a recording's functions, table by table, read on demand."""
 
 from __future__ import annotations
 
@@ -23,9 +19,11 @@ if TYPE_CHECKING:
 
 
 class Annotation:
-    """Where within its functions the samples of a recording are.
+    """The samples within the functions of a recording.
 
-    report: the same by function; without_code: why code was not to be had when it was asked for -> of which functions.
+    Attributes:
+        report: the samples by function.
+        without_code: reason -> functions whose code could not be read.
     """
 
     def __init__(self, report: Report, symbolizer: Symbolizer) -> None:
@@ -37,20 +35,20 @@ class Annotation:
         return next((one for one in self.report.histograms if one.leader.samples), None)
 
     def function(self, event: FileEvent | None = None, style: CodeStyle | None = None) -> AnnotatedFunction:
-        """The hottest function of an event (default: the first that has samples); raises NoCodeError where its code is not to be had."""
+        """Return the hottest function of an event (default: the first with samples). Raises NoCodeError if its code is not available."""
         of_event = (one for one in self.report.histograms if event is not None and one.leader.event.index == event.index)
-        found = next(self.functions(next(of_event, None), style), None)
-        if found is None:
+        hottest = next(self.functions(next(of_event, None), style), None)
+        if hottest is None:
             reason, names = next(iter(self.without_code.items()), ("there are no samples", ["a function"]))
             raise NoCodeError(names[0], reason)
-        return found
+        return hottest
 
     def functions(
         self, histogram: Histogram | None = None, style: CodeStyle | None = None, *, percent_limit: float = 0.0
     ) -> Iterator[AnnotatedFunction]:
-        """The functions of a table (default: the first that has samples) with their code, those with most samples first.
+        """Yield the functions of a table (default: the first with samples) with their code, sorted by samples.
 
-        percent_limit: only those that have so much of the event.
+        percent_limit: the least share of the event.
         """
         table = histogram or self._first_table()
         if table is None:

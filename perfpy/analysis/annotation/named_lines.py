@@ -1,8 +1,7 @@
-"""Functions that runtimes named with their source files -> the file, and the line where the function begins.
+"""Find the source lines of functions that runtimes name with their source files.
 
-What enters: names as perf maps have them: py::QUALIFIED.NAME:/FILE of CPython, and KIND:NAME FILE:LINE:COLUMN of V8. What leaves: the
-path and the line, of what has no name in the source that of the function around it; 0 where the file does not tell, as it is not
-here, or not as it was.
+The names are those of perf maps: py::QUALIFIED.NAME:/FILE of CPython, and KIND:NAME FILE:LINE:COLUMN of V8. A
+function without a name in the source gets the line of the one around it; the line is 0 if the file is missing or has changed.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ _NAMES_MOST: Final = 1 << 16  # functions of a file
 
 
 class NamedLines:
-    """Looks names up; each file is read once."""
+    """A lookup of names that reads each file once."""
 
     def __init__(self) -> None:
         self._beginnings: dict[str, dict[str, int]] = {}
 
     def of(self, name: str) -> tuple[str, int]:
-        """The path and the line; "" for other names."""
-        found = _PYTHON.fullmatch(name)
-        if found:
-            return found["path"], self._beginning(found["path"], found["name"])
-        found = _V8.fullmatch(name)
-        return (found["path"], int(found["line"])) if found else ("", 0)
+        """Return the path and the line; "" for other names."""
+        match = _PYTHON.fullmatch(name)
+        if match:
+            return match["path"], self._beginning(match["path"], match["name"])
+        match = _V8.fullmatch(name)
+        return (match["path"], int(match["line"])) if match else ("", 0)
 
     def _beginning(self, path: str, name: str) -> int:
-        """The line where a function begins; of what has no name of its own (<lambda>, <genexpr> ...) that of the function around it."""
+        """Return the line where a function begins; for <lambda>, <genexpr> ... that of the function around it."""
         lines = self._lines(path)
         while name not in lines and name.endswith(">"):
             if not (name := name.rpartition(".<locals>.")[0]):
@@ -51,19 +50,19 @@ class NamedLines:
 
 
 def beginnings(source: bytes) -> dict[str, int]:
-    """Qualified names of Python's functions and classes -> the line where each begins; the first of those that share a name."""
-    found: dict[str, int] = {}
-    outer: list[tuple[int, str]] = []  # how far it is indented, and what those in it begin with
+    """Map qualified names of Python's functions and classes to the lines where they begin; of equal names, the first."""
+    lines: dict[str, int] = {}
+    outer: list[tuple[int, str]] = []  # the indentation, and the prefix of names inside
     for number, line in enumerate(source.split(b"\n"), 1):
-        begins = _BEGINNING.match(line)
-        if begins is None:
+        match = _BEGINNING.match(line)
+        if match is None:
             continue
-        indent = len(begins[1].expandtabs())
+        indent = len(match[1].expandtabs())
         while outer and outer[-1][0] >= indent:
             outer.pop()
-        name = (outer[-1][1] if outer else "") + begins[2].decode("utf-8", "replace")
-        is_class = b"class" in line[: begins.start(2)]
+        name = (outer[-1][1] if outer else "") + match[2].decode("utf-8", "replace")
+        is_class = b"class" in line[: match.start(2)]
         outer.append((indent, f"{name}." if is_class else f"{name}.<locals>."))
-        if len(found) < _NAMES_MOST:
-            found.setdefault(name, number)
-    return found
+        if len(lines) < _NAMES_MOST:
+            lines.setdefault(name, number)
+    return lines

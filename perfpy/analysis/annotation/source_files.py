@@ -1,9 +1,9 @@
-"""Shares of the lines of source files: each line's own, and with what was inlined or called there.
+"""Shares of the lines of source files: each line's own, and with inlined code and calls.
 
-What enters: a recording's batches, its tasks and symbolizer. What leaves: SourceShares for each event: files, those with most
-first, and the files of code that say nothing of lines. Functions that a runtime named with the file they are in count at the
-line that runs, or where they begin if that is not known, with what the runtime itself did for them. Calls count for functions that
-a runtime named, where callchains have these.
+Functions that a runtime names with their source file count for the
+line that runs, or for the line where they begin if that is unknown,
+including the runtime's work for them. Calls count for functions
+named by a runtime, if the callchains contain them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.columns import slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
-from perfpy.analysis.aggregate.profile import Recipe
+from perfpy.analysis.aggregate.profile import FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.annotation.named_lines import NamedLines
 from perfpy.analysis.samples.locations import NOWHERE, Locations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class SourceLine(NamedTuple):
-    """A line. percent: its own share of the event; with_inlined: and what was inlined or called there; samples: its own."""
+    """A line; percent: its own share of the event; with_inlined: including inlined code and calls; samples: its own."""
 
     line: int
     percent: float
@@ -44,7 +44,7 @@ class SourceLine(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """A file: the share of its own lines, and with what was inlined into them or called there; its lines in their order."""
+    """A file: the share of its own lines, the share with inlined code and calls, and its lines in order."""
 
     path: str
     percent: float
@@ -53,9 +53,11 @@ class SourceFile(NamedTuple):
 
 
 class SourceShares(NamedTuple):
-    """The files of one event's samples; without_lines: files of code -> the share of samples there whose lines are not known.
+    """The files of one event's samples.
 
-    with_calls: whether shares with what was inlined have what was called, too.
+    Attributes:
+        without_lines: files of code -> the share of samples there without known lines.
+        with_calls: whether shares with inlined code also have calls.
     """
 
     event: str
@@ -66,40 +68,44 @@ class SourceShares(NamedTuple):
 
 
 class _LineRows(NamedTuple):
-    """Samples that were alike: the frame of each row, its percent of the event, how many samples; its callers' frames, rows repeated."""
+    """Rows of equal samples: frame, percentage of the event and number of samples of each row.
+
+    Attributes:
+        callers: frames of callers, and the row of each; None without callchains.
+    """
 
     frame: Int64
     percent: NDArray[np.float64]
     samples: Int64
-    calling: tuple[Int64, Int64] | None
+    callers: tuple[Int64, Int64] | None
 
 
 def make_source_shares(
     data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, sample_filter: SampleFilter
 ) -> list[SourceShares]:
-    """The lines of each event that has samples."""
+    """Return the shares of each event with samples."""
     made = any(dso.made_code for dso in timeline.dso_table.dsos)
     chains = made and any(event.attr.sample_type & SampleType.CALLCHAIN for event in data.events)
-    profile = SampleScan(data, timeline, symbolizer, Recipe(("frame",), sample_filter, chains=chains)).profile()
+    profile = SampleScan(data, timeline, symbolizer, FoldingPlan(("frame",), sample_filter, chains=chains)).profile()
     locations, folded = Locations(symbolizer), profile.folded
-    kept = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
+    unfiltered = ~folded.filtered & ~sample_filter.mark_frames(locations)[folded.dimensions["frame"]]
     frames = folded.dimensions["frame"]
     if profile.chains is not None:
         frames = _callers_of_runtimes(folded, profile.chains, locations)
-    found = []
+    shares = []
     for event in data.events:
         of_event = folded.event == event.index
         if of_event.any():
             total = int(folded.period[of_event].sum()) or 1
-            rows = np.flatnonzero(of_event & kept)
+            rows = np.flatnonzero(of_event & unfiltered)
             percent = (100.0 / total * folded.period[rows]).astype(np.float64)
-            calling = None if profile.chains is None else _callers(folded.chain[rows], profile.chains, locations)
-            found.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], calling), symbolizer))
-    return found
+            callers = None if profile.chains is None else _callers(folded.chain[rows], profile.chains, locations)
+            shares.append(_shares(event.name, _LineRows(frames[rows], percent, folded.count[rows], callers), symbolizer))
+    return shares
 
 
 def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[Int64, Int64]:
-    """Return the frames of some rows' callchains that a runtime named, and the row of each."""
+    """Return the frames named by a runtime in some rows' callchains, and the row of each."""
     frames, offsets = table.chains()
     index, starts = slices_index(offsets[chain], np.diff(offsets)[chain])
     row = np.repeat(np.arange(len(chain)), np.diff(starts))
@@ -109,36 +115,37 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations) -> tuple[In
 
 
 def _shares(name: str, rows: _LineRows, symbolizer: Symbolizer) -> SourceShares:
-    """Return the lines of some rows."""
+    """Return the shares of some rows."""
     count = len(rows.frame)
-    callers, row = rows.calling or (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    callers, row = rows.callers or (np.zeros(0, np.int64), np.zeros(0, np.int64))
     distinct, which = np.unique(np.concatenate([rows.frame, callers]), return_inverse=True)
     which = which.ravel()
     percent = np.bincount(which[:count], rows.percent, len(distinct)).astype(np.float64)
     lines = _Lines(symbolizer, distinct.astype(np.int32))
     within = np.concatenate([np.arange(count), row])
     files = lines.files(percent, sum_by(which[:count], rows.samples, len(distinct)), (within, which, rows.percent))
-    return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.calling is not None)
+    return SourceShares(name, int(rows.samples.sum()), files, lines.without_lines(percent), rows.callers is not None)
 
 
 def _callers_of_runtimes(folded: Folded, table: ChainSource, locations: Locations) -> Int64:
-    """The frame that each row counts for: where a runtime, the C library or the kernel was at work for a function that a runtime
-    named, it is that function.
+    """Return the frame that each row counts for.
+
+    Samples in a runtime, the C library or the kernel count for the function named by the runtime that they work for.
     """
     frames, offsets = table.chains()
     made = np.array([dso.made_code for dso in locations.dsos] + [False], np.bool_)
     serves = np.array([is_runtime(dso) or dso.kernel or is_c_library(dso) for dso in locations.dsos] + [False])
     position = np.append(np.where(made[locations.dso[frames]], np.arange(len(frames)), len(frames)), len(frames))
     first = np.minimum.reduceat(position, np.minimum(offsets[:-1], len(frames))) if len(offsets) > 1 else np.zeros(0, np.int64)
-    first = np.where(first < offsets[1:], first, len(frames))  # of empty chains, reduceat gives the next one's
+    first = np.where(first < offsets[1:], first, len(frames))  # for empty chains, reduceat gives the next one's
     named = np.append(frames, np.int32(NOWHERE))[first][folded.chain]
     own = folded.dimensions["frame"]
-    found: Int64 = np.where(serves[locations.dso[own]] & (named >= 0), named, own).astype(np.int64)
-    return found
+    callers: Int64 = np.where(serves[locations.dso[own]] & (named >= 0), named, own).astype(np.int64)
+    return callers
 
 
 class _Lines:
-    """The lines at some frames: of each the innermost one first."""
+    """The lines of some frames, innermost first."""
 
     def __init__(self, symbolizer: Symbolizer, frames: NDArray[np.int32]) -> None:
         self._symbolizer = symbolizer
@@ -146,9 +153,9 @@ class _Lines:
         chains, counts = symbolizer.expanded(frames, np.ones(len(frames), np.int64))
         symbolizer.resolve()
         infos, named = DebugInfos(symbolizer), NamedLines()
-        found = infos.code_lines(chains.astype(np.int64))
+        code_lines = infos.code_lines(chains.astype(np.int64))
         self._paths = infos.paths
-        file, line = found.file.copy(), found.line.copy()
+        file, line = code_lines.file.copy(), code_lines.line.copy()
         for position in np.flatnonzero(self._is_named(chains)).tolist():
             if line[position]:
                 continue
@@ -172,40 +179,43 @@ class _Lines:
         return self._paths.index(path)
 
     def files(self, percent: NDArray[np.float64], samples: Int64, within: tuple[Int64, Int64, NDArray[np.float64]]) -> list[SourceFile]:
-        """Return the files, those with most first.
+        """Return the files, sorted by share.
 
-        percent, samples: of each frame; within: rows, the frames that each is within, its own first, and the percent of each row.
+        Args:
+            percent: percentage of each frame.
+            samples: number of samples of each frame.
+            within: rows, the frames that contain each (its own first), and the percentage of each row.
         """
-        known = np.flatnonzero(self._file >= 0)
-        key = self._file[known] << 32 | self._line[known]
+        rows = np.flatnonzero(self._file >= 0)
+        key = self._file[rows] << 32 | self._line[rows]
         keys, number = np.unique(key, return_inverse=True)
         number = number.ravel()
         row, frame, percent_of_row = within
-        begin, end = (np.searchsorted(self._chain[known], frame, side) for side in ("left", "right"))
+        begin, end = (np.searchsorted(self._chain[rows], frame, side) for side in ("left", "right"))
         index, starts = slices_index(begin, end - begin)
         row = np.repeat(row, np.diff(starts))
-        # a line that a row meets twice counts once
+        # a line that occurs twice in a row counts once
         pairs = np.unique(row * len(keys) + number[index])
-        whole = np.bincount(pairs % max(len(keys), 1), percent_of_row[pairs // max(len(keys), 1)], len(keys))
-        innermost = self._first[self._chain[known]] == known
-        own = np.bincount(number[innermost], percent[self._chain[known][innermost]], len(keys))
-        counts = sum_by(number[innermost], samples[self._chain[known][innermost]], len(keys))
-        of_file = np.unique(row << 32 | self._file[known][index])
+        with_inlined = np.bincount(pairs % max(len(keys), 1), percent_of_row[pairs // max(len(keys), 1)], len(keys))
+        innermost = self._first[self._chain[rows]] == rows
+        own = np.bincount(number[innermost], percent[self._chain[rows][innermost]], len(keys))
+        counts = sum_by(number[innermost], samples[self._chain[rows][innermost]], len(keys))
+        of_file = np.unique(row << 32 | self._file[rows][index])
         inlined_there = np.bincount(of_file & 0xFFFFFFFF, percent_of_row[of_file >> 32], len(self._paths)).tolist()
         lines: dict[int, list[SourceLine]] = {}
         shares: dict[int, float] = {}
-        for key_, one, all_, count in zip(keys.tolist(), own.tolist(), whole.tolist(), counts.tolist(), strict=True):
+        for key_, one, all_, count in zip(keys.tolist(), own.tolist(), with_inlined.tolist(), counts.tolist(), strict=True):
             lines.setdefault(key_ >> 32, []).append(SourceLine(key_ & 0xFFFFFFFF, one, all_, count))
             shares[key_ >> 32] = shares.get(key_ >> 32, 0.0) + one
-        found = [SourceFile(self._paths[file], shares[file], inlined_there[file], its) for file, its in lines.items()]
-        return sorted(found, key=lambda file: (-file.with_inlined, -file.percent, file.path))
+        files = [SourceFile(self._paths[file], shares[file], inlined_there[file], its) for file, its in lines.items()]
+        return sorted(files, key=lambda file: (-file.with_inlined, -file.percent, file.path))
 
     def without_lines(self, percent: NDArray[np.float64]) -> dict[str, float]:
-        """The files of code whose lines are not known, those with most samples first."""
-        lost = self._file[self._first] < 0 if len(self._first) else np.zeros(0, np.bool_)
-        numbers = self._symbolizer.frames.dso[self._frames[lost]]
+        """Return the files of code without known lines, sorted by share."""
+        unknown = self._file[self._first] < 0 if len(self._first) else np.zeros(0, np.bool_)
+        numbers = self._symbolizer.frames.dso[self._frames[unknown]]
         names = [*(dso.short_name for dso in self._symbolizer.dsos), "[unknown]"]
-        found: dict[str, float] = {}
-        for number, share in zip(numbers.tolist(), percent[lost].tolist(), strict=True):
-            found[names[number]] = found.get(names[number], 0.0) + share
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+        shares: dict[str, float] = {}
+        for number, share in zip(numbers.tolist(), percent[unknown].tolist(), strict=True):
+            shares[names[number]] = shares.get(names[number], 0.0) + share
+        return dict(sorted(shares.items(), key=lambda pair: -pair[1]))

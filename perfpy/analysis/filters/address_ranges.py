@@ -1,7 +1,4 @@
-"""`-S 0xADDRESS` and `--addr-range`: which addresses are looked at.
-
-What enters: the words of the option. What leaves: AddressRanges.
-"""
+"""Ranges of addresses: `-S 0xADDRESS` and `--addr-range`."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ _HIGHEST: Final = (1 << 64) - 1
 
 
 class AddressRanges(NamedTuple):
-    """(first, last) pairs."""
+    """Ranges as (first, last) pairs."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, words: Iterable[str], length: int) -> AddressRanges | None:
-        """The ranges of so many bytes beyond each hexadecimal number; None where no word is one.
+        """Return the ranges of `length` bytes beyond each hexadecimal number; None if no word is one.
 
         >>> AddressRanges.of(["main", "0x10"], 15)
         AddressRanges(ranges=((16, 31),))
@@ -31,7 +28,7 @@ class AddressRanges(NamedTuple):
         return cls(tuple((start, min(start + length, _HIGHEST)) for start in starts)) if starts else None
 
     def mask(self, addresses: NDArray[Any]) -> NDArray[Any]:
-        """Which of the addresses are in."""
+        """Return a mask of the addresses inside of the ranges."""
         import numpy as np
 
         inside = np.zeros(len(addresses), bool)

@@ -1,8 +1,7 @@
-"""The conditions of Recording.where(): plain values of a caller's as a SampleFilter.
+"""Convert the arguments of Recording.where() to a SampleFilter.
 
-What enters: numbers, texts, or several of them; times in seconds from the
-first sample, or a text as `--time` takes it. What leaves: a SampleFilter, or a
-TypeError, ValueError or UsageError that says what may stand there.
+Arguments are numbers, texts, or several of them; times in seconds from the
+first sample, or a text as `--time` takes it. Errors (TypeError, ValueError, UsageError) name the valid values.
 """
 
 from __future__ import annotations
@@ -36,43 +35,49 @@ def conditions(
     time: str | tuple[Moment, Moment] | None = None,
     **sets: Any,
 ) -> SampleFilter:
-    """The filter. events, times: of the recording; sets: pid, tid, cpu (numbers), comm, dso, symbol (texts), None for any."""
-    found: dict[str, Any] = {f"{name}s": numbers(name, sets[name]) for name in ("pid", "tid", "cpu")}
-    found |= {f"{name}s": texts(name, sets[name]) for name in ("comm", "dso", "symbol")}
+    """Return the filter.
+
+    Args:
+        events, times: of the recording.
+        event, time: as of Recording.where().
+        sets: pid, tid, cpu (numbers), comm, dso, symbol (texts), None for any.
+    """
+    named_sets: dict[str, Any] = {f"{name}s": numbers(name, sets[name]) for name in ("pid", "tid", "cpu")}
+    named_sets |= {f"{name}s": texts(name, sets[name]) for name in ("comm", "dso", "symbol")}
     names = texts("event", event)
     return SampleFilter(
-        **found,
+        **named_sets,
         events=None if names is None else [number for name in sorted(names) for number in events_named(name, events)],
         times=None if time is None else _time_ranges(time, times()),
     )
 
 
 def numbers(name: str, value: Any) -> frozenset[int] | None:
-    """One number or several; None stays None. Raises TypeError."""
+    """Return a set of one number or several; None stays None. Raises TypeError."""
     if value is None:
         return None
-    found = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
-    if wrong := [one for one in found if not hasattr(one, "__index__")]:
+    values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
+    if wrong := [one for one in values if not hasattr(one, "__index__")]:
         raise TypeError(f"{name} takes a number, or several of them; not {wrong[0]!r}")
-    return frozenset(map(index, found))
+    return frozenset(map(index, values))
 
 
 def texts(name: str, value: Any) -> frozenset[str] | None:
-    """One text or several; None stays None. Raises TypeError."""
+    """Return a set of one text or several; None stays None. Raises TypeError."""
     if value is None:
         return None
-    found = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
-    if wrong := [one for one in found if not isinstance(one, str)]:
+    values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else [*value]
+    if wrong := [one for one in values if not isinstance(one, str)]:
         raise TypeError(f"{name} takes a text, or several of them; not {wrong[0]!r}")
-    return frozenset(found)
+    return frozenset(values)
 
 
 def events_named(name: str, events: Sequence[FileEvent]) -> list[int]:
-    """The events of a name, with its modifiers or without."""
-    found = [event.index for event in events if name in (event.name, event.name.rpartition(":")[0])]
-    if not found:
-        raise UsageError(f"no event {name!r} was recorded; there are {', '.join(event.name for event in events)}")
-    return found
+    """Return the indexes of events with this name, with modifiers or without."""
+    indexes = [event.index for event in events if name in (event.name, event.name.rpartition(":")[0])]
+    if not indexes:
+        raise UsageError(f"no event {name!r} in the recording; its events: {', '.join(event.name for event in events)}")
+    return indexes
 
 
 def _time_ranges(time: Any, recorded: RecordedTimes) -> TimeRanges:
@@ -81,7 +86,7 @@ def _time_ranges(time: Any, recorded: RecordedTimes) -> TimeRanges:
     if not isinstance(time, (tuple, list)) or len(time) != 2:
         raise TypeError(f"time takes a start and an end, such as ('1.5s', 2) or (None, '50%'), or a text as --time takes it; not {time!r}")
     if not recorded.last:
-        raise PerfError(f"{recorded.path}: its samples do not say when they were taken: leave time out, or record with --timestamp")
+        raise PerfError(f"{recorded.path}: the samples have no time; drop time, or record with --timestamp")
     start, end = (None if moment is None else _nanoseconds(moment, recorded) for moment in time)
     start, end = start or recorded.first, end or recorded.last
     if start > end:
@@ -90,7 +95,7 @@ def _time_ranges(time: Any, recorded: RecordedTimes) -> TimeRanges:
 
 
 def _nanoseconds(moment: float | str, recorded: RecordedTimes) -> int:
-    """When it is on the recording's clock."""
+    """Return the time on the recording's clock."""
     if isinstance(moment, str):
         match = _MOMENT.fullmatch(moment)
         if match is None:
@@ -105,7 +110,7 @@ def _nanoseconds(moment: float | str, recorded: RecordedTimes) -> int:
 
 
 def both(one: SampleFilter, other: SampleFilter) -> SampleFilter:
-    """The samples that pass both; of each only what conditions() makes."""
+    """Combine two filters made by conditions(): samples must pass both."""
     changed: dict[str, Any] = {name: _common(getattr(one, name), getattr(other, name)) for name in _SETS}
     return one._replace(**changed, times=_common_times(one.times, other.times))
 
@@ -122,5 +127,5 @@ def _common_times(one: TimeRanges | None, other: TimeRanges | None) -> TimeRange
     pairs = [(max(a[0], b[0]), min(a[1], b[1])) for a in one.bounded for b in other.bounded]
     inside = tuple(pair for pair in sorted(pairs) if pair[0] <= pair[1])
     if not inside:
-        raise ValueError("the two times have nothing in common")
+        raise ValueError("the two times do not overlap")
     return TimeRanges(inside)

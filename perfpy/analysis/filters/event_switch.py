@@ -1,7 +1,4 @@
-"""--switch-on and --switch-off: samples count from one event on, and up to another.
-
-What enters: the events of samples, in order of delivery. What leaves: a mask.
-"""
+"""`--switch-on` and `--switch-off`: samples count after one event, and up to another."""
 
 from __future__ import annotations
 
@@ -20,44 +17,45 @@ if TYPE_CHECKING:
 
 
 class EventSwitch:
-    """Follows the samples of a recording from the first to the last."""
+    """A switch that follows the samples of a recording from the first to the last."""
 
     def __init__(self, on: int | None, off: int | None, *, show: bool) -> None:
-        """on, off: indexes of events; show: the switching samples count themselves."""
+        """Set the switch; on, off: indexes of events; show: whether the switching samples count themselves."""
         self._on, self._off, self._show = on, off, show
         self.restart()
 
     @classmethod
     def between(cls, on: str, off: str, events: Sequence[FileEvent], *, show: bool) -> EventSwitch | None:
-        """The switch for two names of events ("" for none); None where neither is given.
+        """Return the switch for two names of events ("" for none); None if both are empty.
 
-        Raises UsageError when the recording has no such event.
+        Raises UsageError if the recording has no such event.
         """
         return cls(_index(on, events), _index(off, events), show=show) if on or off else None
 
     def restart(self) -> None:
-        """The next samples are the recording's first ones."""
+        """Start over with the recording's first samples."""
         self._is_off = self._on is not None
 
     def mask(self, events: NDArray[np.int32], among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-        """Which of the next samples count.
+        """Return a mask of the next samples that count.
 
-        events: the index of each one's event; among: which of them are there at
-        all (None: all); the others neither switch nor count.
+        Args:
+            events: the event index of each sample.
+            among: the samples to consider (None: all); others neither switch nor count.
         """
-        there = np.ones(len(events), np.bool_) if among is None else among
-        kept = np.empty(len(events), np.bool_)
+        considered = np.ones(len(events), np.bool_) if among is None else among
+        mask = np.empty(len(events), np.bool_)
         done = 0
         switching = [number for number in (self._on, self._off) if number is not None]
-        for row in np.flatnonzero(np.isin(events, switching) & there).tolist():
+        for row in np.flatnonzero(np.isin(events, switching) & considered).tolist():
             if events[row] != (self._on if self._is_off else self._off):
                 continue
-            kept[done:row] = not self._is_off
-            kept[row] = self._show
+            mask[done:row] = not self._is_off
+            mask[row] = self._show
             self._is_off = not self._is_off
             done = row + 1
-        kept[done:] = not self._is_off
-        return kept & there
+        mask[done:] = not self._is_off
+        return mask & considered
 
 
 def _index(name: str, events: Sequence[FileEvent]) -> int | None:
@@ -66,4 +64,4 @@ def _index(name: str, events: Sequence[FileEvent]) -> int | None:
     for event in events:
         if event.name == name:
             return event.index
-    raise UsageError(f"the recording has no event {name}; it has {', '.join(event.name for event in events)}")
+    raise UsageError(f"no event {name!r} in the recording; its events: {', '.join(event.name for event in events)}")

@@ -1,8 +1,7 @@
-"""Which samples a report, a script, stacks or a comparison are about: perf's filter options.
+"""perf's filter options, as masks over samples and frames.
 
-What enters: the options' values. What leaves: masks over samples and frames.
 A script prints the samples that pass all conditions (`kept`). In a report some
-conditions take samples out (`kept_rows`: CPUs, time, switches), and the others
+conditions remove samples (`kept_rows`: CPUs, time, switches), and the others
 mark them (`mark`, `mark_frames`), so that they still count in totals.
 """
 
@@ -30,32 +29,32 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 class NamedSymbols(Protocol):
-    """Numbers of symbols -> names."""
+    """Symbol numbers -> names."""
 
     def __len__(self) -> int: ...
 
     def name(self, number: int) -> str:
-        """The name of one."""
+        """Return a symbol's name."""
 
 
 class Frames(Protocol):
-    """Frames with their DSOs and symbols, by number; -1 for none. Locations are such."""
+    """Frames with the numbers of their dsos and symbols; -1 for none. Locations implement it."""
 
     @property
     def address(self) -> NDArray[np.uint64]:
-        """Where each is in its file."""
+        """The address of each frame in its file."""
 
     @property
     def dso(self) -> NDArray[np.int32]:
-        """The DSO of each."""
+        """The dso of each frame."""
 
     @property
     def symbol(self) -> NDArray[np.int32]:
-        """The symbol of each."""
+        """The symbol of each frame."""
 
     @property
     def dsos(self) -> Sequence[Dso]:
-        """All DSOs."""
+        """All dsos."""
 
     @property
     def symbols(self) -> NamedSymbols:
@@ -63,13 +62,18 @@ class Frames(Protocol):
 
 
 class SampleFilter(NamedTuple):
-    """What the user asked for; None: no condition.
+    """The conditions on samples; None for no condition.
 
-    comms, pids, tids, dsos, symbols, parallelism: only samples of these; addresses: of these locations, too, whatever
-    their symbol; symbol_part: a report shows rows only whose function's name has it. events: only samples of these (indexes);
-    cpus: only samples of these CPUs; unknown_cpu: and those that do not say where they were taken (perf's script keeps them,
-    its report does not);
-    times: only these; switch: none while it is off. within: another filter; what that does not keep is as if it had not been recorded.
+    Attributes:
+        comms, pids, tids, dsos, symbols, parallelism: values to include.
+        symbol_part: substring of the function names in the rows of a report.
+        cpus: to include.
+        times: to include.
+        switch: excludes samples while it is off.
+        addresses: locations to include, whatever their symbol.
+        unknown_cpu: include samples without CPU (perf script does, perf report does not).
+        events: indexes to include.
+        within: another filter, whose excluded samples count as not recorded.
     """
 
     comms: Collection[str] | None = None
@@ -89,29 +93,29 @@ class SampleFilter(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether every sample passes, but for the switch."""
+        """Whether every sample passes, apart from the switch."""
         if self.events is not None or self.within is not None:
             return False
         return self.times is None and self.cpus is None and not self.mark_fields and not self.by_location
 
     @property
     def marks(self) -> bool:
-        """Whether there are conditions that perf has for rows."""
+        """Whether conditions exist that perf applies to rows."""
         return self.by_task or self.by_location or self.parallelism is not None or self.symbol_part is not None
 
     @property
     def by_location(self) -> bool:
-        """Whether symbols are needed to decide."""
+        """Whether conditions need symbols."""
         return self.dsos is not None or self.symbols is not None or self.addresses is not None
 
     @property
     def by_task(self) -> bool:
-        """Whether samples' tasks are needed to decide."""
+        """Whether conditions need tasks."""
         return self.comms is not None or self.pids is not None or self.tids is not None
 
     @property
     def mark_fingerprints(self) -> list[str]:
-        """What mark() depends on (perfpy.analysis.samples.fingerprints)."""
+        """The fingerprints that mark() depends on (perfpy.analysis.samples.fingerprints)."""
         wanted = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
         return [name for name, values in wanted.items() if values is not None]
 
@@ -121,7 +125,7 @@ class SampleFilter(NamedTuple):
         return ({"pid", "tid"} if self.by_task else set()) | ({"parallelism"} if self.parallelism is not None else set())
 
     def fields(self) -> set[str]:
-        """The sample columns that mark() and kept_rows() need."""
+        """Return the sample columns that mark() and kept_rows() need."""
         needed = self.mark_fields
         if self.cpus is not None:
             needed.add("cpu")
@@ -130,29 +134,29 @@ class SampleFilter(NamedTuple):
         return needed if self.within is None else needed | self.within.all_fields()
 
     def all_fields(self) -> set[str]:
-        """The sample columns that kept() needs."""
+        """Return the sample columns that kept() needs."""
         return self.fields() | ({"pid", "ip", "cpumode"} if self.by_location else set())
 
     def begin(self) -> None:
-        """A pass over the samples begins: the first ones come next."""
+        """Start over with the first samples."""
         if self.switch is not None:
             self.switch.restart()
 
     def kept_rows(self, samples: SampleView) -> slice | NDArray[np.int64]:
-        """Which samples are in a report: of known events, on the CPUs and within the times wanted."""
+        """Return the samples of a report: of known events, on the selected CPUs and within the selected times."""
         kept = samples.event >= 0 if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
             kept = kept & self._in_time(samples)
         if self.switch is not None:
             kept = self.switch.mask(samples.event, kept)
-        if self.cpus is not None:  # last: what ran on other CPUs switches, too
+        if self.cpus is not None:  # last: samples on other CPUs switch, too
             kept = kept & self._on_cpus(samples)
         if self.within is not None:
             kept = kept & self.within.kept(samples)
         return slice(None) if kept.all() else np.flatnonzero(kept)
 
     def kept(self, samples: SampleView) -> NDArray[np.bool_]:
-        """Which samples pass all conditions, but for the switch."""
+        """Return a mask of the samples that pass all conditions except the switch."""
         kept = self.by_time_and_cpu(samples)
         marked = self.mark(samples)
         if marked is not None:
@@ -164,7 +168,7 @@ class SampleFilter(NamedTuple):
         return kept
 
     def by_time_and_cpu(self, samples: SampleView) -> NDArray[np.bool_]:
-        """Which samples pass as far as times and CPUs tell: of those perf looks up what they are of."""
+        """Return a mask of the samples that pass the conditions on times, CPUs and events; perf resolves symbols of these."""
         kept = np.ones(len(samples), np.bool_) if self.events is None else _among(samples.event, self.events)
         if self.times is not None:
             kept &= self._in_time(samples)
@@ -181,7 +185,7 @@ class SampleFilter(NamedTuple):
         return _among(samples.column("cpu"), [*self.cpus, _NO_CPU] if self.unknown_cpu else self.cpus)
 
     def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:
-        """Which samples their task, or the others that ran, exclude; None for none."""
+        """Return a mask of the samples that conditions on tasks or parallelism exclude; None for none."""
         if not self.by_task and self.parallelism is None:
             return None
         marked = np.zeros(len(samples), np.bool_)
@@ -198,17 +202,17 @@ class SampleFilter(NamedTuple):
         numbers = samples.frames_at("ip")
         symbolizer = samples.symbolizer
         table = symbolizer.resolve()
-        # of the frames of these samples only: a recording has many more
-        # addresses are those of the process, as script shows them: a file's would be another's, too
+        # Only frames of these samples: a recording has many more.
+        # Addresses are those of the process, as in script: addresses in a file would match other files, too.
         columns = (samples.column("ip"), table.dso[numbers], table.symbol[numbers])
         return ~self.mark_frames(_Frames(*columns, symbolizer.dsos, symbolizer.symbols))
 
     def mark_frames(self, frames: Frames) -> NDArray[np.bool_]:
-        """Which frames their DSO, symbol or address excludes."""
+        """Return a mask of the frames that conditions on dso, symbol or address exclude."""
         marked = np.zeros(len(frames.dso), np.bool_)
         if self.dsos is not None:
-            files = frozenset(self.dsos)
-            allowed = [number for number, dso in enumerate(frames.dsos) if not files.isdisjoint((dso.short_name, dso.long_name, dso.name))]
+            names = frozenset(self.dsos)
+            allowed = [number for number, dso in enumerate(frames.dsos) if not names.isdisjoint((dso.short_name, dso.long_name, dso.name))]
             marked |= ~_among(frames.dso, allowed)
         if self.symbols is not None or self.addresses is not None:
             marked |= ~(frames_named(frames, frozenset(self.symbols or ()).__contains__) | self._at_addresses(frames))
@@ -219,7 +223,7 @@ class SampleFilter(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """The frame of each of some samples."""
+    """The frame of each sample."""
 
     address: NDArray[np.uint64]
     dso: NDArray[np.int32]
@@ -229,12 +233,12 @@ class _Frames(NamedTuple):
 
 
 def _among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:
-    # of no number, or of greater ones, numpy would make an array of another kind
-    found: NDArray[np.bool_] = np.isin(values, np.array([number for number in wanted if abs(number) <= _LARGEST], np.int64))
-    return found
+    # for an empty list, or larger numbers, numpy would choose another type
+    mask: NDArray[np.bool_] = np.isin(values, np.array([number for number in wanted if abs(number) <= _LARGEST], np.int64))
+    return mask
 
 
 def frames_named(frames: Frames, test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Which frames have a symbol whose name passes."""
+    """Return a mask of the frames with a symbol whose name passes the test."""
     passing = np.array([test(frames.symbols.name(number)) for number in range(len(frames.symbols))] + [False], np.bool_)
     return passing[frames.symbol]

@@ -1,9 +1,8 @@
-"""`--time`: which times of a recording are looked at.
+"""Ranges of time: `--time`.
 
-What enters: the option's text and the times of the first and last sample.
-What leaves: TimeRanges. The language is perf-script(1)'s: `start,stop` in
-seconds, either may be missing; several, parted by blanks; `A%/N` for the Nth
-slice of A per cent; `A%-B%`; several of these, parted by commas; `A%`, alone,
+The language is perf-script(1)'s: `start,stop` in
+seconds, either may be missing; several, separated by blanks; `A%/N` for the Nth
+slice of A per cent; `A%-B%`; several of these, separated by commas; `A%`, alone,
 for the first A per cent.
 """
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 _SECOND: Final = 1_000_000_000
 _END_OF_TIME: Final = (1 << 63) - 1
-_TIMES: Final = "say START,STOP in seconds (one may be left out) or shares such as 10%-20% or 10%/2"
+_TIMES: Final = "use START,STOP in seconds (either may be empty) or shares such as 10%-20% or 10%/2"
 _STAMP: Final = r"\s*(\d+)(?:\.(\d*))?\s*\Z"
 _SLICE: Final = r"\s*(\d+(?:\.\d+)?)%/(\d+)\s*\Z"
 _SHARE: Final = r"[^,/-]*%\Z"
@@ -29,7 +28,7 @@ _SPAN: Final = r"\s*(\d+(?:\.\d+)?)%-(\d+(?:\.\d+)?)%\s*\Z"
 
 
 class RecordedTimes(NamedTuple):
-    """When the samples of a recording were taken: the first and the last, in ns; 0 where it is not known."""
+    """The times of the first and the last sample of a recording, in ns; 0 if unknown."""
 
     path: str
     first: int
@@ -37,18 +36,18 @@ class RecordedTimes(NamedTuple):
 
 
 class TimeRanges(NamedTuple):
-    """(start, end) pairs in ns; 0 stands for an open end of a single one. Samples without time are always in."""
+    """(start, end) pairs in ns; 0 is an open end of a single pair. Samples without time always pass."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @property
     def bounded(self) -> list[tuple[int, int]]:
-        """The pairs, without open ends."""
+        """The pairs, with open ends replaced by the latest time."""
         return [(start, end or _END_OF_TIME) for start, end in self.ranges]
 
     def mask(self, times: NDArray[Any]) -> NDArray[Any]:
-        """Which of the times are in."""
-        # numpy is loaded here only: the language is parsed before any file is read
+        """Return a mask of the times inside of the ranges."""
+        # loaded here because the language is parsed before any file is read
         import numpy as np
 
         if len(self.ranges) == 1:
@@ -64,10 +63,12 @@ class TimeRanges(NamedTuple):
 
 
 def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = False) -> TimeRanges:
-    """The ranges that an option asks for.
+    """Parse the option. Raises UsageError.
 
-    first, last: times of the first and the last sample (ns); relative: times
-    in the text count from the first sample (--reltime). Raises UsageError.
+    Args:
+        text: of the option.
+        first, last: times of the first and the last sample (ns).
+        relative: times in the text count from the first sample (--reltime).
     """
     try:
         if re.match(_SHARE, text):
@@ -88,12 +89,12 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
 
 
 def ranges_of(text: str, times: RecordedTimes, *, relative: bool = False) -> TimeRanges:
-    """The ranges that an option asks for of a recording: shares are of the time from its first sample to its last.
+    """Parse the option for a recording: shares are of the time from its first sample to its last.
 
-    Raises PerfError where these are not known.
+    Raises PerfError if these are unknown.
     """
     if ("%" in text or relative) and not times.last:
-        raise PerfError(f"{times.path}: its samples do not say when they were taken: leave --time out, or record with --timestamp")
+        raise PerfError(f"{times.path}: the samples have no time; drop --time, or record with --timestamp")
     return parse_time_ranges(text, times.first, times.last, relative=relative)
 
 
@@ -105,7 +106,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def _stamp(text: str) -> int:
-    """Seconds with a fraction, in ns; 0 for nothing."""
+    """Return seconds with a fraction as ns; 0 for an empty text."""
     if not text:
         return 0
     match = re.match(_STAMP, text)
@@ -127,7 +128,7 @@ def _percent(text: str, first: int, last: int) -> tuple[int, int]:
         raise ValueError(text)
     total = last - first
     start_time, end_time = first + _rounded(begin * total), first + _rounded(end * total)
-    # but for the last one, the slices do not share their ends
+    # Except for the last one, slices do not share their ends.
     return start_time, end_time - 1 if end_time > start_time and end_time != last else end_time
 
 

@@ -1,7 +1,6 @@
-"""Blocks of code between two branches, and how many cycles they took: report --total-cycles.
+"""Blocks of code between two branches, and their cycles: report --total-cycles.
 
-What enters: batches with branch stacks. What leaves: for each event its blocks: the longest one up to each branch, with the cycles of
-all that ended there.
+Each event has the longest block up to each branch, with the cycles of all blocks that end there.
 """
 
 from __future__ import annotations
@@ -27,14 +26,21 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-#: the sample columns that are needed
+#: the sample columns to read
 COLUMNS: Final = frozenset({"branch_stack", "ip", "pid", "tid", "time", "cpumode"})
 _CYCLES_SHIFT: Final = np.uint64(4)
 _CYCLES_MASK: Final = np.uint64(0xFFFF)
 
 
 class Block(NamedTuple):
-    """first, last: the frames where it begins and of the branch at its end; symbol: the function; start, end: offsets in it."""
+    """A block of code.
+
+    Attributes:
+        symbol: the function.
+        start, end: offsets in the function.
+        first, last: the frames of its first instruction and of the branch at its end.
+        cycles, times: of all executions.
+    """
 
     symbol: int
     start: int
@@ -46,12 +52,18 @@ class Block(NamedTuple):
 
     @property
     def mean(self) -> int:
-        """Cycles that it took, each time."""
+        """The mean cycles of an execution."""
         return self.cycles // self.times
 
 
 class BlockTable(NamedTuple):
-    """The blocks of an event, most cycles first. branches: how many; cycles: of all of them; means: what 100 % of means is."""
+    """The blocks of an event, sorted by cycles.
+
+    Attributes:
+        branches: their number.
+        cycles: of all blocks.
+        means: 100 % of the column of means.
+    """
 
     event: FileEvent
     branches: int
@@ -61,7 +73,7 @@ class BlockTable(NamedTuple):
 
 
 class _Ends:
-    """What ends at one branch: the longest block, and the cycles of all."""
+    """The blocks that end at one branch: the longest one, and the cycles of all."""
 
     __slots__ = ("cycles", "first", "last", "start", "times")
 
@@ -70,7 +82,7 @@ class _Ends:
 
 
 class BlockSums:
-    """Adds up the blocks of one event."""
+    """The running sums of one event's blocks."""
 
     def __init__(self, event: FileEvent, timeline: TaskTimeline, symbolizer: Symbolizer) -> None:
         self._event = event
@@ -80,11 +92,11 @@ class BlockSums:
         self._starts_known = not kind or bool(kind & BranchSample.ANY)
         self._ends: dict[tuple[int, int], _Ends] = {}
         self._entries: dict[int, int] = {}  # frame -> that of its function's first instruction
-        self._rows: set[tuple[int, ...]] = set()  # of perf's report: a block counts once for each that goes into its function
+        self._rows: set[tuple[int, ...]] = set()  # of perf's report: a block counts once for each row that goes into its function
         self.branches = self.cycles = 0
 
     def add(self, view: SampleView) -> None:
-        """Some samples of the event."""
+        """Add samples of the event."""
         lengths = view.ragged("branch_stack", BRANCH_DTYPE).lengths
         branches = branch_samples(view)
         self.branches += len(branches)
@@ -97,7 +109,7 @@ class BlockSums:
         counted = np.repeat(cycles[first[lengths > 0]] > 0, lengths[lengths > 0])
         self.cycles += int(cycles[counted].sum())
         self._note_rows(branches, frames, source, target, cycles)
-        before = np.append(target[1:], np.int32(-1))  # where the branch before, which stands after it, went to
+        before = np.append(target[1:], np.int32(-1))  # the target of the branch before, which is stored after it
         before[(first + lengths - 1)[lengths > 0]] = -1
         rows = np.flatnonzero(counted & (cycles > 0) & (frames.symbol[source] >= 0))
         self._enter(branches, source[rows], rows)
@@ -109,39 +121,39 @@ class BlockSums:
         comm = self._timeline.comm_ids(branches.column("tid"), branches.key)
         named = frames.symbol[source] >= 0
         origin = np.where(named, frames.symbol[source].astype(np.int64), -2 - source.astype(np.int64))
-        found = np.flatnonzero(frames.symbol[target] >= 0)
+        rows = np.flatnonzero(frames.symbol[target] >= 0)
         columns = (frames.symbol[target], comm, origin, cycles)
-        self._rows.update(zip(*(column[found].tolist() for column in columns), strict=True))
+        self._rows.update(zip(*(column[rows].tolist() for column in columns), strict=True))
 
     def _enter(self, branches: SampleView, source: NDArray[Any], rows: NDArray[Any]) -> None:
-        """Find the first instructions of the functions of some frames."""
+        """Resolve the first instructions of the functions of some frames."""
         frames, symbolizer = self._symbolizer.frames, self._symbolizer
         own, index = np.unique(source, return_index=True)
         chosen = rows[index]
         modes = np.where(frames.level[own] == ord("k"), MISC_KERNEL, MISC_USER).astype(np.uint8)
-        found = symbolizer.frame_ids(
+        entries = symbolizer.frame_ids(
             branches.column("pid")[chosen], frames.ip[own] - frames.symbol_offset[own], branches.key[chosen], modes
         )
-        self._entries.update(zip(own.tolist(), found.tolist(), strict=True))
+        self._entries.update(zip(own.tolist(), entries.tolist(), strict=True))
         symbolizer.resolve()
 
     def _account(self, last: int, first: int, cycles: int, times: int) -> None:
         frames, symbols = self._symbolizer.frames, self._symbolizer.symbols
         symbol, address = int(frames.symbol[last]), int(frames.address[last])
         begin = symbols.start(symbol)
-        known = self._ends.setdefault((symbol, address - begin), _Ends())
-        known.last = last
-        known.first = known.first if known.first >= 0 else self._entries[last]
-        known.cycles += cycles
-        known.times += times
+        block = self._ends.setdefault((symbol, address - begin), _Ends())
+        block.last = last
+        block.first = block.first if block.first >= 0 else self._entries[last]
+        block.cycles += cycles
+        block.times += times
         if not self._starts_known or first < 0 or int(frames.symbol[first]) != symbol or int(frames.address[first]) >= address:
             return
         start = int(frames.address[first]) - begin
-        if known.start < 0 or start < known.start:
-            known.start, known.first = start, first
+        if block.start < 0 or start < block.start:
+            block.start, block.first = start, first
 
     def table(self) -> BlockTable:
-        """The blocks of functions that branches go into."""
+        """Return the blocks of functions that branches enter."""
         rows = Counter(row[0] for row in self._rows)
         blocks = [
             Block(symbol, max(ends.start, 0), end, ends.first, ends.last, ends.cycles, ends.times)
@@ -158,7 +170,7 @@ class BlockSums:
 def block_tables(
     batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
 ) -> list[BlockTable]:
-    """The blocks of each event."""
+    """Return the blocks of each event."""
     adders = [BlockSums(event, timeline, symbolizer) for event in events]
     attrs = [event.attr for event in events]
     for batch in batches:

@@ -1,7 +1,6 @@
-"""What stands after the functions of call trees whose frames are told apart by where they are in a function.
+"""Texts after the functions of call trees whose frames are separated by position: addresses, offsets, source lines.
 
-What enters: the frames of callchains, and what words source lines. What leaves: a text for each frame, and (for -g srcline)
-its class: frames of one line are one, whatever their functions.
+With -g srcline, frames of one line share a class, whatever their functions.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CallNames:
-    """The texts of some frames; None for those of no mapping."""
+    """The texts of some frames; None for frames without mapping."""
 
     def __init__(self, frames: NDArray[np.int64], texts: list[str | None]) -> None:
         self._frames = frames
@@ -30,19 +29,19 @@ class CallNames:
 
     @classmethod
     def of(cls, texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:
-        """The texts of the frames of callchains, as a key of --call-graph has them."""
+        """Return the texts of the frames of callchains for a key of --call-graph."""
         used = distinct(frames).astype(np.int64)
         return cls(used, texts.source_texts.calls(used, offsets=key == "address"))
 
     def text(self, frame: int) -> str | None:
-        """What stands after the function of a frame."""
+        """Return the text after the function of a frame."""
         return self._of_frame[frame]
 
     def ranks(self, known: Locations) -> Int64:
-        """The class of every frame that has a text, of others by their address; smaller ones come first among equal siblings."""
-        there = np.array([text is not None for text in self._texts], np.bool_)
+        """Return the class of every frame: by its text, or by its address; smaller ones come first among equal siblings."""
+        has_text = np.array([text is not None for text in self._texts], np.bool_)
         of_text = name_ranks([text or "" for text in self._texts])
         address = known.ip[self._frames]
-        found = np.zeros(len(known.ip), np.int64)
-        found[self._frames] = ranks(there, np.where(there, -of_text, 0), np.where(there, np.uint64(0), ~address))
-        return found
+        classes = np.zeros(len(known.ip), np.int64)
+        classes[self._frames] = ranks(has_text, np.where(has_text, -of_text, 0), np.where(has_text, np.uint64(0), ~address))
+        return classes

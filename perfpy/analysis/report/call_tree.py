@@ -1,16 +1,16 @@
-"""Call trees: caller or callee trees of many histogram entries, grown together, level by level.
+"""Build caller or callee trees of many histogram entries together, level by level.
 
-What enters: walkers (perfpy.analysis.report.entries). A walker is one distinct chain under one root (a
-histogram entry): where its frames begin and end in one flat array of frame
-classes, in the order in which the tree is read, with its period and its
-number of samples. What leaves: a `CallForest`, from which the nodes of one
+A walker (perfpy.analysis.report.entries) is one distinct chain under one root (a
+histogram entry): the range of its frames in one flat array of frame
+classes, in the order of the tree, with its period and its
+number of samples. The result is a `CallForest`, from which the nodes of one
 root are read.
 
 A level is one group-by over (parent node, frame class) of all walkers at
 once; nodes below the threshold are dropped with everything under them before
-the next level, so that the work is in the part that will be shown. Sums that
-need the dropped nodes (what a node itself has, what its children have) are
-taken before they are dropped.
+the next level, so that the work is limited to the visible part. Sums that
+need the dropped nodes (a node's own period, its children's period) are
+computed before.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
     Int64 = NDArray[np.int64]
 
-_SPARSE: Final = 64  # a table with so many places for each key is still quicker than a search by hashes
+_SPARSE: Final = 64  # a table with this many places for each key is still faster than a hash table
 _SMALL: Final = 1 << 16
 _MOST_PERIOD: Final = float(1 << 62)
 
 
 class Pruning(NamedTuple):
-    """Which nodes a tree keeps.
+    """The threshold of nodes.
 
-    minimum: the least period of a node that is kept (per root, or one number
-    for all); relative: instead, the least share (0..1) of what all children
-    of the node's parent have.
+    Attributes:
+        minimum: the least period of a node (per root, or one number for all).
+        relative: instead, the least share (0..1) of the period of all siblings.
     """
 
     minimum: int = 0
     relative: float | None = None
 
     def least(self, parents: Int64, child_periods: Int64) -> Int64:
-        """The least period of each child, given its parent's node number and the parents' children's periods."""
+        """Return the least period of each child, given its parent's node number and the parents' children's periods."""
         if self.relative is None:
             return np.full(len(parents), self.minimum, np.int64)
         least: Int64 = np.ceil(child_periods * self.relative).astype(np.int64)
@@ -57,13 +57,13 @@ class Pruning(NamedTuple):
 
 
 class SiblingNames(NamedTuple):
-    """The order of siblings of which any was inlined: by name. rank, inlined: of each frame class."""
+    """The order of siblings if any of them is inlined: by name. rank, inlined: of each frame class."""
 
     rank: Int64
     inlined: NDArray[np.bool_]
 
     def order(self, owner: Int64, frame: Int64) -> Int64:
-        """A number for each node, by its parent and its class: smaller ones come first among equal siblings."""
+        """Return a number for each node, by its parent and its class: smaller ones come first among equal siblings."""
         by_name = np.zeros(int(owner.max()) + 1 if len(owner) else 0, np.bool_)
         by_name[owner[self.inlined[frame]]] = True
         return np.where(by_name[owner], self.rank[frame], frame)
@@ -71,26 +71,28 @@ class SiblingNames(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class _TreeLevel:
-    """The nodes of one depth, children of one parent side by side."""
+    """The nodes of one depth, children of one parent adjacent."""
 
     frame: Int64
-    example: Int64  # a position in the flat frames: the first chain that came here
+    example: Int64  # a position in the flat frames: of the first chain through the node
     period: Int64
     count: Int64
     child_period: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     child_count: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     # children of node i are the next level's nodes first_child[i] .. first_child[i + 1]
     first_child: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    # node i has one continuation only, and no chain ends in it: it and its child are one line of calls
+    # node i has one child only, and no chain ends in it: both are one line of calls
     continues: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
 class CallNode:
-    """A stretch of calls without a branch.
+    """A run of calls without a branch.
 
-    frames: positions of the frames in the flat array; period and count: of
-    everything that passes here; own_period and own_count: of the chains that
-    end here; child_period, child_count: the rest, shown or not.
+    Attributes:
+        frames: positions of the frames in the flat array.
+        period, count: of all chains through the node.
+        child_period, child_count: of all children, visible or not.
+        children: the visible ones.
     """
 
     __slots__ = ("child_count", "child_period", "children", "count", "frames", "period")
@@ -110,7 +112,7 @@ class CallNode:
 
     @property
     def own_count(self) -> int:
-        """How many samples' chains end here."""
+        """The number of samples whose chains end here."""
         return self.count - self.child_count
 
 
@@ -122,13 +124,13 @@ class CallForest:
         self._levels = levels
 
     def have_nodes(self, roots: Int64) -> NDArray[np.bool_]:
-        """Which of some roots have nodes."""
+        """Return a mask of the roots that have nodes."""
         first = self._roots.first_child
-        found: NDArray[np.bool_] = first[roots + 1] > first[roots]
-        return found
+        has_nodes: NDArray[np.bool_] = first[roots + 1] > first[roots]
+        return has_nodes
 
     def children_of_root(self, root: int) -> list[CallNode]:
-        """The top nodes of a root's tree, in the order in which they are shown."""
+        """Return the top nodes of a root's tree, in display order."""
         first, last = self._roots.first_child[root], self._roots.first_child[root + 1]
         return [self._node(0, index) for index in range(first, last)]
 
@@ -152,7 +154,7 @@ class CallForest:
         return top
 
     def _stretch(self, depth: int, index: int) -> tuple[CallNode, int, int, int]:
-        """The node that begins here, the range of its children, and their depth."""
+        """Return the node that begins here, the range of its children, and their depth."""
         frames = []
         while True:
             level = self._levels[depth]
@@ -174,7 +176,7 @@ class CallForest:
 
 
 class Forests:
-    """The trees of all roots, which were grown in several ranges of roots. first: of each range."""
+    """The trees of all roots, built in several ranges of roots; first: the first root of each range."""
 
     def __init__(self, first: list[int], forests: list[CallForest]) -> None:
         self._first, self._forests = first, forests
@@ -184,40 +186,40 @@ class Forests:
         return self._forests[number], root - self._first[number]
 
     def have_nodes(self, roots: Int64) -> NDArray[np.bool_]:
-        """Which of some roots have nodes."""
-        found = np.zeros(len(roots), np.bool_)
+        """Return a mask of the roots that have nodes."""
+        has_nodes = np.zeros(len(roots), np.bool_)
         borders = [*self._first[1:], None]
         for forest, first, end in zip(self._forests, self._first, borders, strict=True):
             here = np.flatnonzero((roots >= first) & (end is None or roots < end))
-            found[here] = forest.have_nodes(roots[here] - first)
-        return found
+            has_nodes[here] = forest.have_nodes(roots[here] - first)
+        return has_nodes
 
     def children_of_root(self, root: int) -> list[CallNode]:
-        """As CallForest has them."""
+        """Return the top nodes of a root's tree."""
         forest, number = self._of(root)
         return forest.children_of_root(number)
 
     def child_period(self, root: int) -> int:
-        """The period of all chains under a root, shown or not."""
+        """Return the period of all chains under a root, visible or not."""
         forest, number = self._of(root)
         return forest.child_period(number)
 
     def child_count(self, root: int) -> int:
-        """How many samples have chains under a root."""
+        """Return the number of samples with chains under a root."""
         forest, number = self._of(root)
         return forest.child_count(number)
 
 
 class ClassedFrames(NamedTuple):
-    """The chains that walkers go along. frames: one after the other; classes: of each frame, by its id."""
+    """The chains of walkers; frames: of all chains; classes: of each frame, by id."""
 
     frames: NDArray[np.int32]
     classes: Int64
 
     def classes_at(self, positions: Int64) -> Int64:
-        """The classes of the frames there."""
-        found: Int64 = self.classes[self.frames[positions]]
-        return found
+        """Return the classes of the frames at some positions."""
+        classes: Int64 = self.classes[self.frames[positions]]
+        return classes
 
 
 def grow(
@@ -229,11 +231,12 @@ def grow(
     by_period: bool = True,
     names: SiblingNames | None = None,
 ) -> CallForest:
-    """Grow the trees of all roots.
+    """Build the trees of all roots.
 
-    flat: a class with a smaller number comes first among siblings with equal periods. roots: how many there are. by_period:
-    siblings with more come first; else they come in order of their class. names:
-    another order of classes, for siblings of which some were inlined.
+    Args:
+        flat: frames of the walkers; smaller classes come first among siblings with equal periods.
+        by_period: sort siblings by period; otherwise by class.
+        names: another order of classes, for siblings of which some are inlined.
     """
     classes = int(flat.classes.max()) + 1 if len(flat.classes) else 1
     node, index, end = walkers.root.astype(np.int64), walkers.start.astype(np.int64), walkers.end.astype(np.int64)
@@ -242,32 +245,32 @@ def grow(
     root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
     levels: list[_TreeLevel] = []
     while True:
-        going = index < end
-        if not going.all():
-            node, index, end, period, count = node[going], index[going], end[going], period[going], count[going]
+        is_going = index < end
+        if not is_going.all():
+            node, index, end, period, count = node[is_going], index[is_going], end[is_going], period[is_going], count[is_going]
         keys, group = _group(node * classes + flat.classes_at(index), len(parents.period) * classes)
         owner = keys // classes
         level = _level(keys % classes, group, index, period, count)
         parents.child_period = sum_by(owner, level.period, len(parents.period))
         parents.child_count = sum_by(owner, level.count, len(parents.period))
-        rank, kept = _arrange(owner, level, pruning.least(owner, parents.child_period), names, by_period=by_period)
-        _link(parents, owner[kept], level)
-        if not len(kept):
+        rank, old_numbers = _arrange(owner, level, pruning.least(owner, parents.child_period), names, by_period=by_period)
+        _link(parents, owner[old_numbers], level)
+        if not len(old_numbers):
             return CallForest(root_level, levels)
         levels.append(level)
         node = rank[group]
-        going = node >= 0
-        node, index, end, period, count = node[going], index[going] + 1, end[going], period[going], count[going]
+        is_going = node >= 0
+        node, index, end, period, count = node[is_going], index[is_going] + 1, end[is_going], period[is_going], count[is_going]
         parents = level
 
 
 def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
-    """Distinct keys in ascending order, and for every key its number among them."""
+    """Return the distinct keys in ascending order, and the index of each key among them."""
     if domain <= _SPARSE * len(keys) + _SMALL:
         seen = np.zeros(domain, np.bool_)
         seen[keys] = True
         distinct = np.flatnonzero(seen)
-        number = np.empty(domain, np.int64)  # nothing is read of it but what is written here, and of memory only that is taken
+        number = np.empty(domain, np.int64)  # only the written entries are read, and take memory
         number[distinct] = np.arange(len(distinct))
         return distinct, number[keys]
     table = IdTable()
@@ -280,31 +283,28 @@ def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
 
 
 def _level(frame: Int64, group: Int64, index: Int64, period: Int64, count: Int64) -> _TreeLevel:
-    """The nodes that walkers come to. group: the node of each walker; index: where each is in the flat frames."""
+    """Return the nodes that walkers come to. group: the node of each walker; index: its position in the flat frames."""
     size = len(frame)
     level = _TreeLevel(frame, np.zeros(size, np.int64), sum_by(group, period, size), sum_by(group, count, size))
-    level.example[group[::-1]] = index[::-1]  # filled from the back, so that the first walker's position stays
+    level.example[group[::-1]] = index[::-1]  # backwards, so that the first walker's position stays
     return level
 
 
 def _arrange(owner: Int64, level: _TreeLevel, least: Int64, names: SiblingNames | None, *, by_period: bool) -> tuple[Int64, Int64]:
-    """Drop and sort the nodes of a level, in place.
-
-    Returns the new number of each node (-1: dropped), and the old numbers in the new order.
-    """
-    kept = np.flatnonzero(level.period >= least)
-    frame = level.frame[kept] if names is None else names.order(owner[kept], level.frame[kept])
-    keys = (frame, -level.period[kept], owner[kept]) if by_period else (frame, owner[kept])
-    kept = kept[np.lexsort(keys)]
+    """Drop and sort the nodes of a level, in place; return the new number of each node (-1: dropped), and the old numbers, sorted."""
+    old_numbers = np.flatnonzero(level.period >= least)
+    frame = level.frame[old_numbers] if names is None else names.order(owner[old_numbers], level.frame[old_numbers])
+    keys = (frame, -level.period[old_numbers], owner[old_numbers]) if by_period else (frame, owner[old_numbers])
+    old_numbers = old_numbers[np.lexsort(keys)]
     rank = np.full(len(level.period), -1, np.int64)
-    rank[kept] = np.arange(len(kept))
-    level.frame, level.example = level.frame[kept], level.example[kept]
-    level.period, level.count = level.period[kept], level.count[kept]
-    return rank, kept
+    rank[old_numbers] = np.arange(len(old_numbers))
+    level.frame, level.example = level.frame[old_numbers], level.example[old_numbers]
+    level.period, level.count = level.period[old_numbers], level.count[old_numbers]
+    return rank, old_numbers
 
 
 def _link(parents: _TreeLevel, owner: Int64, level: _TreeLevel) -> None:
-    """Tell parents where their children are, and which of them are mere continuations."""
+    """Set the child ranges of parents, and mark those with one child only."""
     size = len(parents.period)
     children = count_by(owner, size)
     parents.first_child = np.concatenate([[0], np.cumsum(children)]).astype(np.int64)
@@ -314,5 +314,5 @@ def _link(parents: _TreeLevel, owner: Int64, level: _TreeLevel) -> None:
 
 
 def minimum_period(total: int, percent: float) -> int:
-    """The least period of a node that has `percent` of `total`, as perf rounds it: down; a period in any case, whatever was asked for."""
+    """Return the least period of `percent` of `total`, rounded down like perf; always a valid period."""
     return math.floor(min(max(0.0, total * (percent / 100)), _MOST_PERIOD))

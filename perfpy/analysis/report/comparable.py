@@ -1,4 +1,4 @@
-"""What can be compared with another one of its kind: a recording, or a group of them. For type checkers: nothing runs here."""
+"""The type of recordings, and of groups of recordings, that perfpy.diff compares; for type checkers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files.debug_files import SymbolOptions
 
-#: what changed in one event
+#: the changes of one event
 Changes = TypeVar("Changes")
 
 
@@ -17,4 +17,4 @@ class Comparable(Protocol[Changes]):
     """A Recording, or Recordings."""
 
     def changes(self, after: Any, by: str | Sequence[str] = ..., *, symbols: SymbolOptions | None = ...) -> list[Changes]:
-        """What changed from it to another one, of each event that both have."""
+        """Return the changes to `after`, for each event that both have."""

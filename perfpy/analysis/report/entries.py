@@ -1,13 +1,9 @@
-"""From folded samples to the entries of histograms: who shares a row, and the callers' rows.
-
-What enters: folded rows, their chains and locations, the columns of the sort
-keys. What leaves: `Entries`, one per row of any table, with measures for each
-member of the table's event group; and the walkers from which call trees grow.
+"""Join folded rows to the entries of histograms, including entries of callers, and yield the walkers of call trees.
 
 An entry is a combination of table (event, or event group), the sample's own
 keys and the keys of its location. In a report with callers (perf's --children)
-every function of a chain makes an entry, once per chain however often it
-recurs: the first it is met as, the sample's own location before all.
+every function of a chain makes an entry, once per chain even if it
+recurs: for its first occurrence, starting with the sample's own location.
 """
 
 from __future__ import annotations
@@ -34,15 +30,17 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64
 
 _HALF = np.uint64(32)
-# so many that the tables in which repetitions are found stay in a CPU's cache
+# so many that the lookup tables of repetitions stay in a CPU's cache
 _FRAMES_AT_ONCE = 1 << 17
 
 
 class Chains(NamedTuple):
     """Distinct callchains in the order in which trees are read.
 
-    frames: ids; offsets: where each chain begins (and the last ends); roles:
-    of each entry (perfpy.analysis.samples.locations), OF_SAMPLE where the sample decides.
+    Attributes:
+        frames: ids.
+        offsets: of each chain, and the end of the last.
+        roles: of each frame (perfpy.analysis.samples.locations), OF_SAMPLE if the sample decides.
     """
 
     frames: NDArray[np.int32]
@@ -51,7 +49,7 @@ class Chains(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """How events share tables: the table of each event, and its location in the table's group; members: the most of any."""
+    """The table of each event, and its member number in the table's group; members: the size of the largest group."""
 
     table: Int64
     member: Int64
@@ -59,9 +57,12 @@ class Tables(NamedTuple):
 
 
 class Walkers(NamedTuple):
-    """What call trees grow from: distinct chains under roots.
+    """Distinct chains under roots, for call trees.
 
-    root: number; start, end: positions in the flat frames; samples: how many they stand for.
+    Attributes:
+        root: number of the root.
+        start, end: positions in the flat frames.
+        period, samples: of the chain.
     """
 
     root: Int64
@@ -72,19 +73,19 @@ class Walkers(NamedTuple):
 
 
 class WalkersOfRoots:
-    """All of them, to be had by ranges of roots: there are several for each chain, so that little is kept of each."""
+    """All walkers, accessed by ranges of roots. Each chain has several, so each takes little memory."""
 
     def __init__(self, folded: Folded, chains: Chains | None, roots: int) -> None:
-        """folded, chains: what the numbers of rows are of."""
+        """Begin without walkers; folded, chains: of the rows."""
         self._folded, self._chains = folded, chains
-        # columns of each block, its roots ascending: these, the rows, the starts
+        # columns of each block, roots ascending: roots, rows, starts
         self._blocks: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any]]] = []
         self._overflow = Overflow()
         self._counts = np.zeros(roots, np.int64)
         self._start_type = np.uint32 if chains is None or int(chains.offsets[-1]) < 1 << 32 else np.int64
 
     def add(self, root: Int64, row: Int64, start: Int64) -> None:
-        """Take in a block of some."""
+        """Add a block of walkers."""
         order = np.argsort(root, kind="stable")
         columns = root.astype(np.int32)[order], row.astype(np.int32)[order], start.astype(self._start_type)[order]
         keep = self._overflow.keep
@@ -92,11 +93,11 @@ class WalkersOfRoots:
         self._counts += np.bincount(root, minlength=len(self._counts))
 
     def ranges(self, most: int) -> list[tuple[int, int]]:
-        """Ranges of roots that have at most so many, or are one root."""
+        """Return ranges of roots with at most this number of walkers, or of one root."""
         return list(row_blocks(np.concatenate([[0], np.cumsum(self._counts)]), most))
 
     def of(self, begin: int, end: int) -> Walkers:
-        """Those of a range of roots, which are numbered from 0."""
+        """Return the walkers of a range of roots, which are renumbered from 0."""
         parts: list[list[NDArray[Any]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
         for columns in self._blocks:
             first, last = np.searchsorted(columns[0], [begin, end]).tolist()
@@ -112,9 +113,11 @@ class WalkersOfRoots:
 class Entries:
     """All entries of all tables.
 
-    table; row, location: of the sample that made the entry first; measures: name ->
-    int64[entries, members]: period, samples, children and what else was asked;
-    depth: the longest chain below each entry (with callers; of a group's first member).
+    Attributes:
+        table: of each entry.
+        row, location: of the first sample.
+        measures: name -> int64[entries, members]: period, samples, children and further sums.
+        depth: the longest chain below each entry (with callers; of a group's first member).
     """
 
     table: Int64
@@ -128,11 +131,16 @@ class Entries:
 
 
 class EntryBuilder:
-    """Joins folded rows to entries.
+    """The join of folded rows to entries.
 
-    locations: the location of each row's samples; sample_classes, location_class: the
-    keys as class ids, per row and per location; chains: None without callchains;
-    sample_roles: the role that each row's sample gives to unmapped entries.
+    Args:
+        folded: the rows.
+        tables: of the events.
+        locations: of each row's samples.
+        sample_classes, location_class: class ids of the keys, per row and per location.
+        chains: None without callchains.
+        sample_roles: the role that each row's sample gives to unmapped frames.
+        callers: add entries for callers.
     """
 
     def __init__(
@@ -148,7 +156,7 @@ class EntryBuilder:
         callers: bool,
     ) -> None:
         self._tables = tables
-        # entries are made by the first member of a group first: it is what they show
+        # the first member of a group makes entries first, because they show its texts
         self._order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else np.arange(len(folded))
         self._folded = folded.take(self._order) if tables.members > 1 else folded
         self._locations = locations[self._order]
@@ -173,7 +181,7 @@ class EntryBuilder:
         return ids
 
     def build(self) -> Entries:
-        """Make the entries and their measures."""
+        """Create the entries and their measures."""
         folded, members = self._folded, self._tables.members
         passing = {"children": folded.period} | {
             f"{name}_children": folded.measures[name] for name in (LATENCY,) if name in folded.measures
@@ -206,40 +214,40 @@ class EntryBuilder:
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self._ids)
 
     def outermost(self) -> NDArray[np.bool_]:
-        """Which entries are of a function that chains begin with, nobody's callee there. Only with callers."""
-        found = np.zeros(self.size, np.bool_)
+        """Return a mask of the entries of functions that chains begin with, without callers; only with callers."""
+        is_outermost = np.zeros(self.size, np.bool_)
         if self._callers:
             assert self._chains is not None
             first, end = self._chains.offsets[self._folded.chain], self._chains.offsets[self._folded.chain + 1]
             rows = np.flatnonzero(first < end)
-            found[self._entry_ids(rows, self._frame_locations(rows, first[rows]))] = True
-        return found
+            is_outermost[self._entry_ids(rows, self._frame_locations(rows, first[rows]))] = True
+        return is_outermost
 
     def _end(self, rows: Int64) -> Int64:
         assert self._chains is not None
         return self._chains.offsets[self._folded.chain[rows] + 1]
 
     def walkers(self, wanted: NDArray[np.bool_], tree_of: Int64, roots: int) -> WalkersOfRoots:
-        """The chains under the wanted entries (of a group: the first member's); tree_of: entry -> root number; roots: how many."""
+        """Return the chains under some entries (of a group: the first member's). tree_of: entry -> root; roots: their number."""
         folded, chains = self._folded, self._chains
-        found = WalkersOfRoots(folded, chains, roots)
+        walkers = WalkersOfRoots(folded, chains, roots)
         if chains is None:
-            return found
+            return walkers
         if self._callers:
             for visit in self._visits():
-                kept = wanted[visit.entry] & (self._member[visit.row] == 0)
-                found.add(tree_of[visit.entry[kept]], visit.row[kept], visit.start[kept])
+                selected = wanted[visit.entry] & (self._member[visit.row] == 0)
+                walkers.add(tree_of[visit.entry[selected]], visit.row[selected], visit.start[selected])
         else:
             rows = np.flatnonzero(wanted[self._own] & (self._member == 0))
-            found.add(tree_of[self._own[rows]], rows, chains.offsets[folded.chain[rows]])
-        return found
+            walkers.add(tree_of[self._own[rows]], rows, chains.offsets[folded.chain[rows]])
+        return walkers
 
     def _visits(self) -> Iterator[_Visits]:
-        """The entries of all rows' chains, each once per row, some thousand rows at a time."""
+        """Yield the entries of all rows' chains, each once per row, some thousand rows at a time."""
         assert self._chains is not None
         offsets = self._chains.offsets
         chain = self._folded.chain
@@ -250,7 +258,7 @@ class EntryBuilder:
 
     def _visits_of(self, rows: Int64, starts: Int64, lengths: Int64) -> _Visits:
         assert self._chains is not None
-        # a row's visits: its own location, which stands for the whole chain, and then every frame, for the chain from there on
+        # a row's visits: its own location, for the whole chain, then every frame, for the chain from there on
         index, bounds = slices_index(starts - 1, lengths + 1)
         row = np.repeat(rows, lengths + 1)
         own = bounds[:-1]
@@ -265,7 +273,7 @@ class EntryBuilder:
         return _Visits(entry[first], row[first], index[first])
 
     def _frame_locations(self, rows: Int64, positions: Int64) -> Int64:
-        """The locations of frames at some positions of the flat chains, each in a row's chain."""
+        """Return the locations of frames at some positions of the flat chains, each in a row's chain."""
         assert self._chains is not None
         roles = self._chains.roles[positions]
         undecided = np.flatnonzero(roles == OF_SAMPLE)
@@ -274,7 +282,7 @@ class EntryBuilder:
 
 
 class _Visits(NamedTuple):
-    """Entries that rows pass through; start: where the rest of the chain begins."""
+    """Entries that rows pass through; start: of the remaining chain."""
 
     entry: NDArray[np.int32]
     row: Int64

@@ -1,8 +1,4 @@
-"""Event groups: which events share a table.
-
-What enters: the groups as they were recorded. What leaves: for each event the
-leader of its group and its ordinal in it.
-"""
+"""Event groups: the events that share a table."""
 
 from __future__ import annotations
 
@@ -17,9 +13,12 @@ if TYPE_CHECKING:
 
 
 class EventGroups(NamedTuple):
-    """Which events share a table: for each event the index of its leader, and its ordinal in the group.
+    """The table of each event, by the index of its leader, and the event's ordinal in the group.
 
-    titles: of the groups, by leader; sizes: how many events were recorded as one group, by leader.
+    Attributes:
+        leader, member: of each event.
+        titles: of the groups, by leader.
+        sizes: the recorded number of members, by leader.
     """
 
     leader: tuple[int, ...]
@@ -29,11 +28,11 @@ class EventGroups(NamedTuple):
 
     @classmethod
     def of(cls, count: int, recorded: Sequence[EventGroup], wanted: bool | None) -> EventGroups:
-        """`count` events, grouped as recorded; not at all if wanted is False; all together if it is True and none is."""
+        """Group `count` events as recorded; not at all if wanted is False; all together if it is True and none are recorded."""
         leader, member, titles = list(range(count)), [0] * count, {}
         sizes = {group.leader: group.members for group in recorded}
         if wanted is not None and not recorded:
-            sizes = {0: count}  # to perf they are a group then, even if it is not to be shown
+            sizes = {0: count}  # perf treats them as a group then, even if it is not shown
         shared = [] if wanted is False else [(group.leader, group.members, group.name) for group in recorded]
         if wanted and not recorded:
             shared = [(0, count, "")]

@@ -1,7 +1,6 @@
-"""What changed between two groups of recordings, as values: of hosts before and hosts after.
+"""The changes between two groups of recordings, as values: hosts before and hosts after.
 
-What enters: what was compared of an event. What leaves: a GroupChanges, whose rows are GroupRows, those first whose shares
-changed most. What a change is more than is the spread between hosts, not that of samples
+Changes are measured against the spread between hosts, not that of samples
 (perfpy.analysis.report.host_differences).
 """
 
@@ -20,7 +19,13 @@ _UNNAMED: Final = "[unknown]"
 
 
 class GroupSide(NamedTuple):
-    """One of the groups. units: its hosts, or recordings, that have samples; recordings: how many; samples, period: of all."""
+    """One of the groups.
+
+    Attributes:
+        units: its hosts, or recordings, with samples.
+        recordings: their number.
+        samples, period: totals.
+    """
 
     units: list[str]
     recordings: int
@@ -29,12 +34,15 @@ class GroupSide(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """One row: its names, its share of all (1 is everything) before and after, each with its standard deviation between hosts.
-    A host that is in both groups counts the same before and after.
+    """One row of the comparison. A host in both groups has the same weight in both.
 
-    low, high: the interval that holds the true change of 95 of 100 such rows, None where there are too few hosts; chance: the
-    probability that hosts alone, unchanged, show as much in any row; None where that cannot be told. rose, fell: of the hosts that
-    are in both groups, in how many its share did.
+    Attributes:
+        names: for each key.
+        before, after: the shares, of 1.
+        deviation_before, deviation_after: standard deviations between hosts.
+        low, high: the 95 % confidence interval of the change; None with too few hosts.
+        chance: the probability that unchanged hosts show as much in any row; None if unknown.
+        rose, fell: the number of hosts in both groups whose share rose, or fell.
     """
 
     names: tuple[str | None, ...]
@@ -50,17 +58,17 @@ class GroupRow(NamedTuple):
 
     @property
     def change(self) -> float:
-        """By how much of everything its share changed (0.01: a point)."""
+        """The change of the share (0.01: a point)."""
         return self.after - self.before
 
     @property
     def has_changed(self) -> bool:
-        """Whether the spread between hosts does not explain it."""
+        """Whether the change exceeds the spread between hosts."""
         return self.chance is not None and self.chance < LEVEL
 
 
 class ComparedRows(NamedTuple):
-    """What was found: all rows; test, in_both, shares, rate: see GroupChanges."""
+    """The result of a comparison: all rows; test, in_both, shares, rate: see GroupChanges."""
 
     rows: list[GroupRow]
     test: str
@@ -70,13 +78,18 @@ class ComparedRows(NamedTuple):
 
 
 class GroupChanges:
-    """What changed in one event: a sequence of GroupRow, those first whose shares changed most.
+    """The changes of one event: a sequence of GroupRow, sorted by the change of shares.
 
-    event: its name; keys: what the rows' names are; before, after: the GroupSides; unit: "host" or "recording", what is one
-    observation; in_both: how many of these are in both groups, each compared with itself; test: how chances were found,
-    "permutation", or "student" where there are few hosts, "" where one group has a single one; shares: names of a row that changed ->
-    its share in each unit before, and after; rate: how much of the event a host has each second (of time: seconds, which is how
-    many CPUs it keeps busy), compared in the same way; None where that is not known, or not asked for (weights of samples, equal ones).
+    Attributes:
+        event: its name.
+        keys: of the rows' names.
+        before, after: the GroupSides.
+        unit: the unit of observation, "host" or "recording".
+        in_both: the number of units in both groups, each compared with itself.
+        test: "permutation", "student" with few hosts, or "" if a group has one only.
+        shares: names of a changed row -> its share in each unit, before and after.
+        rate: the event per second and host (for time: seconds, i.e. busy CPUs), compared in the same way; None if unknown, or if the
+            weight is not time.
 
     >>> import perfpy, shutil
     >>> after = shutil.copy("perf.data", "after.data")
@@ -85,10 +98,10 @@ class GroupChanges:
     ('cpu-clock:u', ['perf.data'], [(('busy',), 0.0, None)])
     """
 
-    def __init__(self, event: str, keys: Sequence[str], unit: str, sides: tuple[GroupSide, GroupSide], found: ComparedRows) -> None:
+    def __init__(self, event: str, keys: Sequence[str], unit: str, sides: tuple[GroupSide, GroupSide], compared: ComparedRows) -> None:
         self.event, self.keys, self.unit = event, list(keys), unit
         self.before, self.after = sides
-        self.rows, self.test, self.in_both, self.shares, self.rate = found
+        self.rows, self.test, self.in_both, self.shares, self.rate = compared
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,21 +117,21 @@ class GroupChanges:
         return self.rows[index]
 
     def above(self, by: float = 0.0) -> list[GroupRow]:
-        """The rows whose share rose, by more than hosts differ, and by more than a part of everything (0.02: two points)."""
+        """Return the rows whose share rose beyond the spread of hosts, and by more than `by` (0.02: two points)."""
         return [row for row in self.rows if row.has_changed and row.change > by]
 
     def name(self, row: GroupRow) -> str:
-        """What a row is called, in one text."""
+        """Return a row's names as one text."""
         return " ".join(name or _UNNAMED for name in row.names)
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The rows as columns: each key, the fields of GroupRow, "change" and "has_changed"."""
-        found: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
+        """Return the rows as columns: each key, the fields of GroupRow, "change" and "has_changed"."""
+        columns: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
         fields = [*(name for name in GroupRow._fields if name != "names"), "change", "has_changed"]
-        return found | {name: [getattr(row, name) for row in self.rows] for name in fields}
+        return columns | {name: [getattr(row, name) for row in self.rows] for name in fields}
 
     def to_pandas(self) -> Any:
-        """to_columns() as a pandas.DataFrame. Needs pandas."""
+        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.to_columns())

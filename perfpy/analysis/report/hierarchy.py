@@ -1,8 +1,7 @@
 """perf report -H: a level for each sort key.
 
-What enters: a histogram. What leaves: a `Hierarchy`: the same sums added up
-for every beginning of the list of sort keys, each node below the one of its
-shorter list, siblings in perf's order.
+The sums are added up for every prefix of the sort keys; each node is below the one of its
+shorter prefix, siblings in perf's order.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
 class Hierarchy:
     """The nodes of all levels.
 
-    nodes: a histogram whose entries are the nodes, in the order in which they
-    are shown, children after their parent; depth: of each node, from 0;
-    leaf: of the nodes of the last level, the entry they stand for (else -1);
-    source: the histogram they were made from.
+    Attributes:
+        nodes: a histogram whose entries are the nodes, in display order, children after their parent.
+        depth: of each node, from 0.
+        leaf: for nodes of the last level, the entry of `source` (else -1).
+        source: the original histogram.
     """
 
     nodes: Histogram
@@ -38,56 +38,56 @@ class Hierarchy:
 
 
 def make_hierarchy(histogram: Histogram) -> Hierarchy:
-    """Group a histogram's rows level by level; the levels are those of its layout."""
+    """Group a histogram's rows by the levels of its layout."""
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
-    shown = histogram.shown()
-    # perf builds each level from its tree of entries, whose order is that of the keys themselves
-    inserted = shown[np.lexsort([keys[key.name].same[shown] for key in layout.keys][::-1])]
+    visible = histogram.shown()
+    # perf builds each level from its tree of entries, which is in the order of the keys
+    inserted = visible[np.lexsort([keys[key.name].same[visible] for key in layout.keys][::-1])]
     parts: list[Int64] = []
     parent_of, depths, first_entry, leaf = [], [], [], []
     parent = np.full(len(inserted), -1, np.int64)
-    made = 0
+    count = 0
     for depth, level in enumerate(layout.levels):
         columns = [parent + 1, *(keys[key.name].same[inserted] for key in level)]
         ids, first = TupleTable([True] * len(columns)).ids_and_new(columns)
-        node = ids.astype(np.int64) + made
+        node = ids.astype(np.int64) + count
         parts.append(node)
         parent_of.append(parent[first])
         depths.append(np.full(len(first), depth))
         first_entry.append(inserted[first])
         last = depth == len(layout.levels) - 1
         leaf.append(inserted[first] if last else np.full(len(first), -1))
-        parent, made = node, made + len(first)
+        parent, count = node, count + len(first)
     example = np.concatenate(first_entry)
     nodes = Entries(
         entries.table[example],
         entries.row[example],
         entries.location[example],
-        {name: _summed(parts, values[inserted], made) for name, values in entries.measures.items()},
+        {name: _summed(parts, values[inserted], count) for name, values in entries.measures.items()},
         None,
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
-    ordered = sort_entries(nodes, np.arange(made), layout, numbers, None, histogram.tids[example], histogram.options.rows.sort_member)
+    ordered = sort_entries(nodes, np.arange(count), layout, numbers, None, histogram.tids[example], histogram.options.rows.sort_member)
     order = _below_parents(ordered, np.concatenate(parent_of))
     shown_nodes = histogram.of_nodes(nodes, numbers, order, histogram.tids[example])
     return Hierarchy(shown_nodes, np.concatenate(depths), np.concatenate(leaf), histogram)
 
 
 def _summed(parts: list[Int64], values: Int64, nodes: int) -> Int64:
-    """The sums of each node: every entry counts once on each level."""
+    """Return the sums of each node: every entry counts once on each level."""
     columns = [sum(sum_by(node, values[:, member], nodes) for node in parts) for member in range(values.shape[1])]
     return np.stack(columns, axis=1)
 
 
 def _below_parents(ordered: Int64, parent: Int64) -> Int64:
-    """Sorted nodes, each after its parent and the parent's earlier children's families."""
+    """Return sorted nodes with each node after its parent and the subtrees of its earlier siblings."""
     children: dict[int, list[int]] = {}
     for node in ordered.tolist():
         children.setdefault(int(parent[node]), []).append(node)
-    found: list[int] = []
+    ordered_nodes: list[int] = []
     stack = children.get(-1, [])[::-1]
     while stack:
         node = stack.pop()
-        found.append(node)
+        ordered_nodes.append(node)
         stack.extend(reversed(children.get(node, [])))
-    return np.array(found, np.int64)
+    return np.array(ordered_nodes, np.int64)

@@ -1,9 +1,4 @@
-"""Histograms: the tables of a report, one per event or event group, sorted as perf sorts them.
-
-What enters: folded samples, chains, locations, and what was asked for. What
-leaves: `Histogram` values: rows with their sums, the text of each key, and
-their call trees.
-"""
+"""The tables of a report, one per event or event group, sorted like perf's."""
 
 from __future__ import annotations
 
@@ -44,21 +39,24 @@ class KeyValues:
 
     @property
     def same(self) -> Int64:
-        """Equal for entries of one row."""
+        """Ranks that are equal for entries of one row."""
         return self.column.same[self.number]
 
     @property
     def order(self) -> Int64:
-        """Ascending in the order of rows."""
+        """Ranks in the order of rows."""
         return self.column.order[self.number]
 
 
 class EventTotals(NamedTuple):
-    """All samples of one event: how many, and their periods' sum.
+    """The totals of one event.
 
-    kept_period, kept_samples: of the samples that no filter excludes; shown_samples,
-    shown_period: of the rows that are shown, which a first sample decides.
-    latency, shown_latency: as period, of shares of the wall clock.
+    Attributes:
+        event: the event.
+        samples, period: of all samples.
+        shown_samples, shown_period: of the visible rows; a row's first sample decides whether it is visible.
+        kept_period, kept_samples: of the samples that pass the filters.
+        latency, shown_latency: like period, for shares of the wall clock.
     """
 
     event: FileEvent
@@ -75,9 +73,11 @@ class EventTotals(NamedTuple):
 class ReportRow(NamedTuple):
     """One line of a histogram.
 
-    entry: its number there; percent: its share of the table's period; values:
-    a sum's name -> the number of each member of the event group; texts: a
-    key's name -> text.
+    Attributes:
+        entry: its number.
+        percent: its share of the table's period.
+        values: a sum's name -> the value for each member of the event group.
+        texts: a key's name -> text.
     """
 
     entry: int
@@ -87,12 +87,12 @@ class ReportRow(NamedTuple):
 
     @property
     def period(self) -> int:
-        """How many events it stands for: of the event, or of the first of the group."""
+        """The period of the event, or of the first of the group."""
         return self.values["period"][0]
 
     @property
     def samples(self) -> int:
-        """How many samples it has."""
+        """The number of samples."""
         return self.values["samples"][0]
 
 
@@ -100,10 +100,13 @@ class ReportRow(NamedTuple):
 class Histogram:
     """One table.
 
-    events: totals of the event, or of each member of the group; order: entry
-    numbers in the order of rows; filtered: entries that are not shown;
-    locations, last_comm: what its entries' locations and threads are called;
-    group_title: of an event group; plural: whether it was recorded as one.
+    Attributes:
+        events: totals of the event, or of each member of the group.
+        order: entry numbers in the order of rows.
+        filtered: marks hidden entries.
+        locations, last_comm: names of the entries' locations and threads.
+        group_title: of an event group.
+        plural: whether the events were recorded as a group.
     """
 
     events: list[EventTotals]
@@ -124,12 +127,12 @@ class Histogram:
         return len(self.order)
 
     def of_nodes(self, entries: Entries, keys: dict[str, KeyValues], order: Int64, tids: Int64) -> Histogram:
-        """Other entries under the same totals, all shown, without call trees."""
+        """Return a table of other entries under the same totals, all visible, without call trees."""
         shown = np.zeros(len(entries), np.bool_)
         return replace(self, entries=entries, keys=keys, order=order, filtered=shown, tids=tids, trees=None)
 
     def with_totals(self, events: list[EventTotals], options: ReportOptions) -> Histogram:
-        """The same entries under other totals."""
+        """Return the same entries under other totals."""
         return replace(self, events=events, options=options)
 
     @property
@@ -138,18 +141,18 @@ class Histogram:
         return self.events[0]
 
     def total(self, member: int = 0, *, latency: bool = False) -> int:
-        """What 100 % is: of the period, or of the wall clock."""
+        """Return 100 %: of the period, or of the wall clock."""
         totals, shown = self.events[member], self.options.rows.relative_percentages
         if latency:
             return totals.shown_latency if shown else totals.latency
         return totals.shown_period if shown else totals.period
 
     def shown(self) -> Int64:
-        """Entry numbers of the rows that filters leave, in order."""
+        """Return the entry numbers of visible rows, in order."""
         return self.order[~self.filtered[self.order]]
 
     def by_own(self, entries: Int64) -> Int64:
-        """Entries sorted by what is their own, without their callees; equal ones stay in order."""
+        """Sort entries by their own period, without callees; the sort is stable."""
         return entries[np.argsort(-self.entries.measures["period"][entries, 0], kind="stable")]
 
     def sort_by(self, member: int) -> None:
@@ -157,15 +160,15 @@ class Histogram:
         self.order = sort_entries(self.entries, np.sort(self.order), self.layout, self.keys, None, self.tids, member)
 
     def value(self, metric: str, entry: int, member: int = 0) -> int:
-        """A sum of an entry."""
+        """Return a sum of an entry."""
         return int(self.entries.measures[metric][entry, member])
 
     def text(self, key: str, entry: int) -> str:
-        """The text of a key in an entry's row."""
+        """Return the text of a key in an entry's row."""
         return self.texts(key, np.array([entry]))[0]
 
     def texts(self, key: str, entries: Int64) -> list[str]:
-        """The text of a key in each of some entries' rows."""
+        """Return the text of a key in each entry's row."""
         values = self.keys[key]
         numbers, column = values.number[entries], values.column
         if column.per_sample is not None:
@@ -174,51 +177,51 @@ class Histogram:
         return column.texts_of(numbers)
 
     def percent(self, metric: str, entry: int, member: int = 0) -> float:
-        """A sum of an entry in percent of the total."""
+        """Return a sum of an entry in percent of the total."""
         return float(self.percents(metric, np.array([entry]), member)[0])
 
     def percents(self, metric: str, entries: Int64, member: int = 0) -> NDArray[np.float64]:
-        """A sum of each of some entries in percent of the total."""
+        """Return a sum of each entry in percent of the total."""
         total = self.total(member, latency=metric.startswith(LATENCY))
         return 100.0 * self.entries.measures[metric][entries, member] / total if total else np.zeros(len(entries))
 
     def share(self, period: int, member: int = 0) -> float:
-        """A period in percent of the total."""
+        """Return a period in percent of the total."""
         total = self.total(member)
         return 100.0 * period / total if total else 0.0
 
     def weight(self, entry: int) -> int:
-        """What an entry's call tree adds up to: with callers, its own and theirs."""
+        """Return the total of an entry's call tree: with callers, including callees."""
         return self.value("children" if "children" in self.entries.measures else "period", entry)
 
     def location(self, entry: int) -> int:
-        """The location of the sample that made the entry."""
+        """Return the location of an entry's first sample."""
         return int(self.entries.location[entry])
 
     def mean(self, metric: str, entry: int, member: int = 0) -> float:
-        """A sum of an entry per sample."""
+        """Return a sum of an entry per sample."""
         samples = self.value("samples", entry, member)
         return self.value(metric, entry, member) / samples if samples else 0.0
 
     def last_comms(self) -> set[str]:
-        """The final comms of the threads that made the rows shown."""
+        """Return the last comms of the threads of visible rows."""
         return {self.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
 
     def rows(self) -> Iterator[ReportRow]:
-        """All rows that are shown."""
+        """Yield the visible rows."""
         return map(self.row, self.shown().tolist())
 
     def row(self, entry: int) -> ReportRow:
-        """An entry's row."""
+        """Return an entry's row."""
         values = {name: totals[entry].tolist() for name, totals in self.entries.measures.items()}
         return ReportRow(entry, self.percent("period", entry), values, {name: self.text(name, entry) for name in self.keys})
 
     def top(self, count: int = 10) -> list[ReportRow]:
-        """The first rows."""
+        """Return the first rows."""
         return list(islice(self.rows(), count))
 
     def calls(self, entry: int, *, alone: bool = False) -> list[CallNode]:
-        """The top nodes of an entry's call tree; alone: those of few entries are asked for."""
+        """Return the top nodes of an entry's call tree; alone: only few entries will be requested."""
         if self.trees is None:
             return []
         return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
@@ -227,12 +230,12 @@ class Histogram:
 def sort_entries(
     entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int
 ) -> Int64:
-    """The chosen entries in perf's order: by the layout's columns, equal rows by perf's tree of entries.
+    """Sort entries like perf: by the layout's columns, equal rows by perf's tree of entries.
 
-    depth: a number for each entry by which perf puts callers above callees of
+    depth: a number for each entry by which perf sorts callers before callees of
     equal weight, smaller first; None without callers.
     """
-    # the columns after the callers' weight; those before it, with it
+    # the columns after the callers' weight; those before it, and the weight
     before: list[NDArray[Any]] = []
     after: list[NDArray[Any]] = []
     current = before
@@ -246,8 +249,8 @@ def sort_entries(
         totals = entries.measures.get(entry.value)
         if totals is None:
             continue
-        # sorted by another member, the first one does not count, by one that is not there nothing else does; callers' weights
-        # are the first one's only
+        # when sorting by another member, the first one does not count; an invalid member disables the others; callers' weights
+        # exist for the first one only
         alone = entry.value == "children" or not 0 <= sort_member < totals.shape[1]
         members = (0,) if alone else (sort_member, *range(1, totals.shape[1]))
         current.extend(-totals[chosen, member] for member in members)
@@ -262,12 +265,12 @@ def sort_entries(
     return chosen[_callers_first(order, weight, depth[chosen], tids[chosen], rest)]
 
 
-# beyond so many rows the exact order of perf's trees is not worth its time
+# above this number of rows the exact order of perf's trees is too slow
 _TREE_ROWS = 20_000
 
 
 def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> Int64:
-    """The order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
+    """Return the order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
     same = [keys[key.name].same[chosen] for key in layout.keys]
     if not same:
         return np.arange(len(chosen))
@@ -275,7 +278,7 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
         return np.lexsort(same[::-1])
     values = [keys[key.name] for key in layout.keys]
     columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
-    # most rows differ in the keys before the first one with a comparison of its own: these are compared at once
+    # most rows differ in the keys before the first one with its own comparison: these are compared at once
     plain = next((index for index, key in enumerate(values) if key.column.compare), len(values))
     lead = ranks(*same[:plain]).tolist() if plain else [0] * len(chosen)
     columns = columns[plain:]
@@ -295,10 +298,10 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
 
 
 def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> bool:
-    """Whether perf's comparison of the entries is no order.
+    """Whether perf's comparison of the entries is not transitive.
 
-    It is none with functions and bare addresses of several files side by
-    side, nor with addresses that are further apart than half of all.
+    This happens with functions and bare addresses of several files
+    together, and with addresses further apart than half of the address space.
     """
     names = [key.name for key in layout.keys]
     for index, name in enumerate(names):
@@ -319,9 +322,9 @@ def _wraps(values: KeyValues, entries: Int64) -> bool:
 
 
 def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest: Int64) -> Int64:
-    """Sort rows by weight; equal ones by depth within a thread and by the rest otherwise, as perf's tree has it.
+    """Sort rows by weight; equal ones by depth within a thread, otherwise by the remaining columns, like perf's tree.
 
-    order: the rows in the order in which perf puts them into its tree.
+    order: the order in which perf inserts rows into its tree.
     """
     mixed = _mixed(weight, tids)
     if not mixed.any() or len(order) > _TREE_ROWS:
@@ -341,7 +344,7 @@ def _callers_first(order: Int64, weight: Int64, depth: Int64, tids: Int64, rest:
 
 
 def _mixed(weight: Int64, tids: Int64) -> NDArray[np.bool_]:
-    """Which rows have the weight of a row of another thread."""
+    """Return a mask of the rows with the weight of a row of another thread."""
     if not len(weight):
         return np.zeros(0, np.bool_)
     size = int(weight.max()) + 1

@@ -1,18 +1,14 @@
-"""Has a row's share changed from one group of hosts to another, or is that how hosts differ anyway?
+"""Test whether a row's share differs between two groups of hosts by more than hosts differ anyway.
 
-What enters: what each row has in each unit (a host before or after; a recording, where there are no hosts to tell apart). What
-leaves: for each row both groups' shares, their difference with its interval, and the probability of such a difference if nothing
-had changed.
-
-What is random is not only where samples fall, but which hosts were looked at: their loads differ by far more than samples
-explain, and a test of all samples as one would mark most rows of two groups in which nothing changed. So a host is one
+Random is not only where samples fall, but which hosts were observed: their loads differ by far more than samples
+explain, and a test of all samples together would mark most rows of two groups without any change. So a host is one
 observation, however many samples it has. The statistic is the difference of the shares by its standard error: the sum of
-squares of what each host adds to the difference (the estimate that is robust to clusters; Liang and Zeger 1986), a host that is in both
-groups adding once. It is never less than what the number of samples leaves open. The probability is that of the greatest
-statistic of all rows as labels are dealt anew (Westfall and Young 1993, step-down maxT): before and after are swapped within a host that
-is in both groups, and dealt among the others. That assumes nothing of how hosts differ, and holds for a table as a whole: one in
-which nothing changed has a mark in at most 5 of 100 cases. Where there are so few hosts that no deal could be that rare, Student's
-distribution takes its place, with Holm's correction for the number of rows.
+squares of each host's contribution to the difference (the cluster-robust estimate; Liang and Zeger 1986), with one term for a
+host in both groups. It is at least the uncertainty due to the number of samples. The probability is that of the greatest
+statistic of all rows under permutation of the labels (Westfall and Young 1993, step-down maxT): before and after are swapped within a
+host in both groups, and permuted among the others. That assumes nothing about how hosts differ, and holds for a table as a whole: without
+any change, at most 5 of 100 tables have a mark. With too few hosts for a permutation of that rarity, Student's
+distribution is used, with Holm's correction for the number of rows.
 """
 
 from __future__ import annotations
@@ -34,21 +30,26 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: deals that are tried where there are more, of large tables fewer; the same ones each time
+#: the number of random permutations, fewer for large tables; the same ones each time
 _DEALS: Final = 1999
 _LEAST_DEALS: Final = 399
-#: rows times units times deals that take some seconds
+#: rows times units times permutations that take some seconds
 _MOST_STEPS: Final = 10_000_000_000
 _SEED: Final = 6
-#: rows that are dealt at once
+#: rows tested together
 _ROWS_AT_ONCE: Final = 512
-# statistics that differ by less are equal but for rounding
+# statistics that differ by less are equal except for rounding
 _SAME: Final = 1 - 1e-9
 
 
 class Units(NamedTuple):
-    """What is observed. weight: how much each counts; samples: how many each has; host: equal for two units of one host, one of
-    them after; after: which are of the second group.
+    """The units of observation: a host before or after, or a recording.
+
+    Attributes:
+        weight: of each.
+        samples: of each.
+        host: equal for the two units of one host.
+        after: marks units of the second group.
     """
 
     weight: Floats
@@ -58,9 +59,13 @@ class Units(NamedTuple):
 
 
 class ShareChanges(NamedTuple):
-    """A row each. before, after: shares, of 1; low, high: the interval of their difference that holds for 95 of 100 such rows;
-    chance: the probability that hosts alone show as much in any row. nan where there are too few hosts, chance also of rows not tested.
-    test: "permutation", "student", or "" where there are too few hosts.
+    """The changes, with an entry for each row.
+
+    Attributes:
+        before, after: shares, of 1.
+        low, high: the 95 % confidence interval of their difference; nan with too few hosts.
+        chance: the probability that hosts alone show as much in any row; nan also for rows that are not tested.
+        test: "permutation", "student", or "" with too few hosts.
     """
 
     before: Floats
@@ -72,15 +77,15 @@ class ShareChanges(NamedTuple):
 
 
 def share_changes(shares: Floats, units: Units, tested: NDArray[np.bool_]) -> ShareChanges:
-    """How each row changed. shares: of rows (first axis) in units; tested: rows that are looked at for a change."""
+    """Return the change of each row. shares: of rows (first axis) in units; tested: marks the rows to test."""
     design = Design(units)
     observed = _Deal(design, units.after.astype(np.float64)[:, None])
     before, after, error, statistic = (np.zeros(len(shares)) for _ in range(4))
     chance, freedom = np.full(len(shares), np.nan), np.ones(len(shares), np.int64)
     for rows in _blocks(len(shares)):
-        found = observed.of(shares[rows])
-        before[rows], after[rows], error[rows] = (column[:, 0] for column in (found.before, found.after, found.error))
-        statistic[rows], freedom[rows] = found.statistic[:, 0], design.freedom(found.parts[:, :, 0])
+        compared = observed.of(shares[rows])
+        before[rows], after[rows], error[rows] = (column[:, 0] for column in (compared.before, compared.after, compared.error))
+        statistic[rows], freedom[rows] = compared.statistic[:, 0], design.freedom(compared.parts[:, :, 0])
     reach = error * np.array([_reach(number) for number in freedom.tolist()])
     difference = after - before
     chosen = np.flatnonzero(tested)
@@ -95,7 +100,7 @@ def share_changes(shares: Floats, units: Units, tested: NDArray[np.bool_]) -> Sh
 
 
 def _is_enough(units: Units) -> bool:
-    """Whether there is a spread to be seen in both groups."""
+    """Whether both groups have a spread."""
     return min(int(units.after.sum()), int((~units.after).sum())) > 1
 
 
@@ -104,7 +109,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 class Design:
-    """Which labels can be dealt anew: those of hosts that are in both groups within each, the others among themselves."""
+    """The permutations of labels: within hosts in both groups, and among the other units."""
 
     def __init__(self, units: Units) -> None:
         self.units = units
@@ -115,27 +120,27 @@ class Design:
 
     @cached_property
     def size(self) -> int:
-        """How many deals there are."""
+        """The number of permutations."""
         return int(2 ** self.pairs.shape[1] * math.comb(len(self.alone), int(self.units.after[self.alone].sum())))
 
     @property
     def can_tell(self) -> bool:
-        """Whether the rarest deal is rare enough; swapping all labels gives the same statistic where that is a deal, too."""
+        """Whether the rarest permutation is rare enough; swapping all labels gives the same statistic, if that is a permutation, too."""
         mirrored = 2 * int(self.units.after[self.alone].sum()) == len(self.alone)
         return (1 + mirrored) / self.size <= LEVEL
 
     def freedom(self, parts: Floats) -> NDArray[np.int64]:
-        """Degrees of freedom of errors by their parts (Satterthwaite 1946)."""
+        """Return the degrees of freedom of errors by their parts (Satterthwaite 1946)."""
         after = int(self.units.after[self.alone].sum())
         counts = self.pairs.shape[1], len(self.alone) - after, after
         total = parts.sum(axis=0)
         spent = sum(part**2 / max(count - 1, 1) for part, count in zip(parts, counts, strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(total > 0, total**2 / spent, max(sum(max(count - 1, 0) for count in counts), 1))
-        return np.maximum(np.floor(found + 1e-9), 1).astype(np.int64)
+            degrees = np.where(total > 0, total**2 / spent, max(sum(max(count - 1, 0) for count in counts), 1))
+        return np.maximum(np.floor(degrees + 1e-9), 1).astype(np.int64)
 
     def deals(self, rows: int) -> Floats:
-        """Labels (1: after), a column a deal: all there are, or so many at random; the first is what was observed."""
+        """Return labels (1: after), a column per permutation: all, or random ones; the first column is the observed one."""
         most = min(_DEALS, max(_LEAST_DEALS, _MOST_STEPS // (rows * len(self.units.host))))
         return self._all() if self.size <= _DEALS + 1 else self._random(most)
 
@@ -166,7 +171,7 @@ class Design:
 
 
 class _Compared(NamedTuple):
-    """Of rows by deals. parts: the squares of the error as made up of hosts in both groups, only before, only after."""
+    """The comparison of rows under permutations; parts: squares of the error due to hosts in both groups, only before, only after."""
 
     before: Floats
     after: Floats
@@ -176,7 +181,7 @@ class _Compared(NamedTuple):
 
 
 class _Deal:
-    """Shares and their differences for some ways to label the units (columns of labels; 1: after)."""
+    """Shares and their differences for columns of labels (1: after)."""
 
     def __init__(self, design: Design, labels: Floats) -> None:
         units = design.units
@@ -188,7 +193,7 @@ class _Deal:
         self._open = (open_part @ (1 - labels)) / self._total_weights[0] ** 2 + (open_part @ labels) / self._total_weights[1] ** 2
 
     def of(self, shares: Floats) -> _Compared:
-        """For each row (first axis) and each deal."""
+        """Compare each row (first axis) under each permutation."""
         amounts = shares * self._weight
         after = amounts @ self._labels
         before = (amounts.sum(axis=1)[:, None] - after) / self._total_weights[0]
@@ -202,7 +207,7 @@ class _Deal:
         return _Compared(before, after, error, statistic, parts)
 
     def _of_others(self, amounts: Floats, before: Floats, after: Floats) -> tuple[Floats, Floats]:
-        """The sums of squares of (x - w S) / W over units of hosts that are in one group, those before and those after."""
+        """Return the sums of squares of (x - w S) / W over units of hosts in one group, before and after."""
         if not len(self._alone):
             return np.zeros_like(before), np.zeros_like(before)
         x, w, label = amounts[:, self._alone], self._weight[self._alone], self._labels[self._alone]
@@ -219,15 +224,15 @@ class _Deal:
         return first, second
 
     def _of_pairs(self, amounts: Floats, before: Floats, after: Floats) -> Floats:
-        """The sum of squares of (y - w S') / W' - (x - v S) / W over hosts that are in both groups; x, v before, y, w after."""
+        """Return the sum of squares of (y - w S') / W' - (x - v S) / W over hosts in both groups; x, v before, y, w after."""
         if not len(self._first):
             return np.zeros_like(before)
         x, y = amounts[:, self._first], amounts[:, self._second]
         v, w = self._weight[self._first], self._weight[self._second]
-        label = self._labels[self._second]  # 1: the second of the pair is after, as observed, or else before
+        label = self._labels[self._second]  # 1: the second of the pair is after, as observed; else before
 
         def dealt(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-            """The sums over pairs of one thing where they are labelled so, of another where they are swapped; and the reverse."""
+            """Return the sums over pairs of `first` if labelled so and of `second` if swapped; and the reverse."""
             moved = (first - second) @ label
             return moved + second.sum(axis=-1, keepdims=True), first.sum(axis=-1, keepdims=True) - moved
 
@@ -242,9 +247,9 @@ class _Deal:
 
 
 def _widened(count: Floats) -> Floats:
-    """n / (n - 1): the shares that units are compared with are made of them."""
-    found: Floats = count / np.maximum(count - 1, 0.5)
-    return found
+    """Return n / (n - 1): the mean that units are compared with is made of them."""
+    factors: Floats = count / np.maximum(count - 1, 0.5)
+    return factors
 
 
 @lru_cache(4096)
@@ -253,26 +258,26 @@ def _reach(freedom: int) -> float:
 
 
 def _by_deals(shares: Floats, chosen: NDArray[np.int64], statistic: Floats, design: Design) -> Floats:
-    """The part of deals in which the greatest statistic of the row and of all below it is at least as great."""
+    """Return the share of permutations in which the greatest statistic of the row and all below it is at least as great."""
     deal = _Deal(design, design.deals(len(chosen)))
     order = np.argsort(statistic, kind="stable")
     greatest: Floats = np.zeros(0)
     counted = np.empty(len(chosen))
     for rows in _blocks(len(order)):
-        found = deal.of(shares[chosen[order[rows]]]).statistic
+        statistics = deal.of(shares[chosen[order[rows]]]).statistic
         if len(greatest):
-            found[0] = np.maximum(found[0], greatest)
-        found = np.maximum.accumulate(found, axis=0)
-        greatest = found[-1]
-        counted[rows] = (found >= statistic[order[rows], None] * _SAME).mean(axis=1)
-    # a greater statistic is not less of a chance
+            statistics[0] = np.maximum(statistics[0], greatest)
+        statistics = np.maximum.accumulate(statistics, axis=0)
+        greatest = statistics[-1]
+        counted[rows] = (statistics >= statistic[order[rows], None] * _SAME).mean(axis=1)
+    # a greater statistic never has a greater probability
     result = np.empty(len(chosen))
     result[order] = np.maximum.accumulate(counted[::-1])[::-1]
     return result
 
 
 def _by_student(statistic: Floats, freedom: NDArray[np.int64]) -> Floats:
-    """Two-sided probabilities by Student's distribution, by Holm's correction those of any row."""
+    """Return two-sided probabilities by Student's distribution, with Holm's correction for the number of rows."""
     alone = np.array([2 * (1 - student_cdf(value, number)) for value, number in zip(statistic.tolist(), freedom.tolist(), strict=True)])
     order = np.argsort(alone, kind="stable")
     adjusted = np.minimum(np.maximum.accumulate(alone[order] * np.arange(len(order), 0, -1)), 1.0)

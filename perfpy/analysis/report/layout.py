@@ -1,8 +1,4 @@
-"""The columns of a report: from the texts of -s and -F to what is shown and what rows are sorted by.
-
-What enters: option texts in perf's syntax ("comm,dso", "+cpu", "{dso,sym}").
-What leaves: a `Layout`.
-"""
+"""Lay out the columns of a report from the texts of -s and -F in perf's syntax ("comm,dso", "+cpu", "{dso,sym}")."""
 
 from __future__ import annotations
 
@@ -20,14 +16,18 @@ if TYPE_CHECKING:
 Entry: TypeAlias = "SortKey | OutputField"
 Finder: TypeAlias = "Callable[[str], list[SortKey]]"
 
-_ALL_FIELDS = "trace_fields"  # of recordings without tracepoints, too, which have none
+_ALL_FIELDS = "trace_fields"  # also valid, without columns, for recordings without tracepoints
 _SEPARATORS = re.compile(r"[{}, ]")
 
 
 class Layout:
-    """fields: the columns, from left to right; sorts: what rows are compared by, in order; levels: keys of each level of -H.
+    """The columns of a report.
 
-    hidden: names of keys that are the same in all rows shown: they have no column and do not sort.
+    Attributes:
+        fields: the columns, from left to right.
+        sorts: the comparisons of rows, in order.
+        levels: keys of each level of -H.
+        hidden: names of keys that are equal in all visible rows: without column or effect on the order.
     """
 
     def __init__(self) -> None:
@@ -42,19 +42,23 @@ class Layout:
         return [entry for entry in self.sorts if isinstance(entry, SortKey)]
 
     def has(self, name: str) -> bool:
-        """Whether a key of this name is among them."""
+        """Whether the report has a key of this name."""
         return any(entry.name == name for entry in self.sorts)
 
 
 class Wanted(NamedTuple):
-    """What the options say of columns.
+    """The options of columns.
 
-    sort, fields: the texts of -s and -F, None if not given; children: whether
-    callers' overhead is shown; mode; tracepoints: whether all events are
-    tracepoints; metrics: names of further metrics (-n, --show-total-period ...).
-    parent: whether -p named a pattern. latency: whether shares of the wall
-    clock come before those of CPU time. hidden: names of keys that are the
-    same in all rows.
+    Attributes:
+        sort, fields: the texts of -s and -F, None if not given.
+        children: whether callers' overhead is shown.
+        mode: samples, branches or memory accesses as rows.
+        tracepoints: whether all events are tracepoints.
+        raw_trace: whether tracepoint fields are shown unformatted.
+        metrics: names of further metrics (-n, --show-total-period ...).
+        parent: whether -p has a pattern.
+        latency: whether shares of the wall clock precede those of CPU time.
+        hidden: names of keys that are equal in all rows.
     """
 
     sort: str | None = None
@@ -70,7 +74,7 @@ class Wanted(NamedTuple):
 
 
 def make_layout(wanted: Wanted, dynamic: Finder = lambda _token: []) -> Layout:
-    """Lay out the columns; `dynamic` finds the fields of tracepoints. Raises UsageError for names that nobody knows."""
+    """Return the layout; `dynamic` finds the fields of tracepoints. Raises UsageError for unknown names."""
     layout = Layout()
     strict_fields = wanted.fields is not None and not wanted.fields.startswith("+")
     for entry, level in _sort_entries(wanted, strict_fields, dynamic):
@@ -92,13 +96,13 @@ def make_layout(wanted: Wanted, dynamic: Finder = lambda _token: []) -> Layout:
         _append(layout.fields, entry)
     for entry in layout.fields:
         _append(layout.sorts, entry)
-    if any(key.name not in wanted.hidden for key in layout.keys):  # some key must be seen
+    if any(key.name not in wanted.hidden for key in layout.keys):  # at least one key must be visible
         layout.hidden = wanted.hidden
     return layout
 
 
 def _overheads(wanted: Wanted) -> list[str]:
-    """The shares that every report shows, the first of which sorts it."""
+    """Return the shares of every report, the first of which sorts it."""
     names = ["latency", "overhead"] if wanted.latency else ["overhead"]
     return [f"{name}_children" for name in names if wanted.children] + names
 
@@ -109,7 +113,7 @@ def _append(entries: list[Entry], entry: Entry) -> None:
 
 
 def _alike(known: Entry, entry: Entry) -> bool:
-    """Whether two names mean one column, as p_stage_cyc and retire_lat do."""
+    """Whether two names mean one column, like p_stage_cyc and retire_lat."""
     if not (isinstance(known, SortKey) and isinstance(entry, SortKey)):
         return known == entry
     if known.event is not None:
@@ -143,7 +147,7 @@ def _sort_entries(wanted: Wanted, strict_fields: bool, dynamic: Finder) -> Itera
 
 
 def _tokens(order: str) -> Iterable[tuple[str, int]]:
-    """The names in an order text, with the level of -H that each belongs to: braces hold a level together."""
+    """Yield the names in an order text, with their levels of -H: braces hold a level together."""
     level, grouped, rest = 0, False, order
     while rest:
         cut = _SEPARATORS.search(rest)
@@ -168,23 +172,23 @@ def _field_entries(wanted: Wanted, dynamic: Finder) -> Iterable[Entry]:
 
 
 def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:
-    known = key_named(token)
-    if known is not None:
-        if isinstance(known, SortKey) and known.mode not in (Mode.NORMAL, mode):
-            raise UsageError(f"Invalid {option} key: `{token}' {_ONLY[known.mode]}")
-        return [known]
-    found = dynamic(token)
-    if not found and token.partition("/")[0] != _ALL_FIELDS:
+    entry = key_named(token)
+    if entry is not None:
+        if isinstance(entry, SortKey) and entry.mode not in (Mode.NORMAL, mode):
+            raise UsageError(f"Invalid {option} key: `{token}' {_ONLY[entry.mode]}")
+        return [entry]
+    keys = dynamic(token)
+    if not keys and token.partition("/")[0] != _ALL_FIELDS:
         raise UsageError(f"Unknown {option} key: `{token}'{_advice(token)}")
-    return list(found)
+    return list(keys)
 
 
-_ONLY = {Mode.BRANCH: "is of branch records: recordings made with -b have them", Mode.MEMORY: "is of memory accesses: use --mem-mode"}
+_ONLY = {Mode.BRANCH: "needs branch records; record with -b", Mode.MEMORY: "needs --mem-mode"}
 
 
 #: perf's keys that perfpy does not have
 _LACKING = {
-    **dict.fromkeys(("type", "typeoff", "typecln"), "it needs the types of data, which perfpy does not read"),
+    **dict.fromkeys(("type", "typeoff", "typecln"), "perfpy does not read data types"),
 }
 
 
@@ -194,4 +198,4 @@ def _advice(token: str) -> str:
     from difflib import get_close_matches  # for people who misspelt
 
     near = get_close_matches(token.lower(), names(), 3, 0.5)
-    return f"; near it: {', '.join(near)}" if near else f"; known: {', '.join(names())}, and fields of the recording's tracepoints"
+    return f"; similar keys: {', '.join(near)}" if near else f"; keys: {', '.join(names())}, and fields of the recording's tracepoints"

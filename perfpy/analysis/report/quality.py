@@ -1,8 +1,4 @@
-"""How far a profile can be trusted.
-
-What enters: a Report. What leaves: a line for each thing that makes its
-numbers less certain than they look.
-"""
+"""Notes on the accuracy of a profile."""
 
 from __future__ import annotations
 
@@ -18,26 +14,26 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 
-_FEW: Final = 400  # with fewer samples a share of 50 % is known to 5 points only
-_MUCH: Final = 5.0  # percent of the period that deserve a line
+_FEW: Final = 400  # with fewer samples a share of 50 % is accurate to 5 points only
+_MUCH: Final = 5.0  # percent of the period that deserve a note
 
 
 def margin(percent: float, samples: int) -> float:
-    """Half the width of the range that holds a share with 95 % probability, in points, from counting statistics alone."""
+    """Return half the width of a share's 95 % confidence interval, in points, from counting statistics alone."""
     share = percent / 100
     return 196 * math.sqrt(max(share * (1 - share), 0.0) / samples) if samples else 100.0
 
 
 def quality_notes(report: Report) -> Iterator[str]:
-    """The lines."""
+    """Yield the notes."""
     if report.lost:
         share = 100 * report.lost / (report.lost + report.samples)
-        yield f"{report.lost:,} samples were lost ({share:.1f} %): record with more memory (-m) or a lower frequency (-F)"
+        yield f"{report.lost:,} samples were lost ({share:.1f} %); record with a larger buffer (-m) or a lower frequency (-F)"
     if report.dropped:
-        yield f"{report.dropped:,} records were lost, the buffer was full: record with more memory (-m) or a lower frequency (-F)"
+        yield f"{report.dropped:,} records were lost, the buffer was full; record with a larger buffer (-m) or a lower frequency (-F)"
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
     if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
-        yield "no callchains were recorded: -g shows who calls what"
+        yield "no callchains recorded; record with -g to see callers"
     for histogram in report.histograms:
         samples = histogram.leader.samples
         if samples:
@@ -48,14 +44,14 @@ def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
     name = histogram.leader.event.name
     if samples < _FEW:
         points = margin(50, samples)
-        yield f"{name}: {samples} samples only; a share of 50 % may be {points:.0f} points off: record longer or with a higher -F"
+        yield f"{name}: only {samples} samples; a share of 50 % may be {points:.0f} points off; record longer or raise -F"
     unnamed = _unnamed_percent(histogram)
     if unnamed >= _MUCH:
         yield f"{name}: {unnamed:.0f} % is in code without symbols"
 
 
 def _unnamed_percent(histogram: Histogram) -> float:
-    """The share of samples whose location has no symbol; 0 in reports that do not look at locations."""
+    """Return the share of samples in code without symbols; 0 in reports without locations."""
     if not any(key.of_location for key in histogram.layout.keys):
         return 0.0
     frames = histogram.entries.location[histogram.order] >> ROLE_BITS
@@ -64,11 +60,11 @@ def _unnamed_percent(histogram: Histogram) -> float:
 
 
 def filtered_rows_notes(report: Report) -> Iterator[str]:
-    """Where rows are shown or hidden by their first samples: how many samples of other kinds than asked for that shows or hides."""
+    """Yield a note for each event if plain text filters rows by their first sample: the numbers of samples differ."""
     for histogram in report.histograms:
         for event in histogram.events:
             if event.kept_samples != event.shown_samples:
                 yield (
-                    f"{event.event.name}: the filters leave {event.kept_samples:,} samples, the rows shown have {event.shown_samples:,}: "
-                    f"in plain text rows are shown or hidden by their first samples, as in perf; --json filters samples"
+                    f"{event.event.name}: {event.kept_samples:,} samples pass the filters, the rows have {event.shown_samples:,}: "
+                    f"plain text filters rows by their first sample, as perf does; --json filters samples"
                 )

@@ -1,9 +1,4 @@
-"""What changed between two recordings, as values: for programs, and for limits that must not be exceeded.
-
-What enters: the reports of both, by the same keys. What leaves: a
-RecordingChanges for each event that both have, whose rows are ChangedRows,
-those first whose costs changed most.
-"""
+"""The changes between two recordings as values: for programs, and for limits."""
 
 from __future__ import annotations
 
@@ -25,9 +20,12 @@ _UNNAMED = "[unknown]"
 
 
 class RecordingChanges:
-    """What changed in one event: a sequence of ChangedRow, those first whose costs changed most.
+    """The changes of one event: a sequence of ChangedRow, sorted by the change of costs.
 
-    event: its name; keys: what the rows' names are; before, after: the Amounts (samples, period) of everything.
+    Attributes:
+        event: its name.
+        keys: of the rows' names.
+        before, after: the Amounts (samples, period) of everything.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
@@ -36,14 +34,14 @@ class RecordingChanges:
     ('cpu-clock:u', [(('busy',), False)])
     """
 
-    def __init__(self, found: Difference) -> None:
-        self._found = found
-        self.event = found.event
-        base = found.histograms[0]
+    def __init__(self, difference: Difference) -> None:
+        self._found = difference
+        self.event = difference.event
+        base = difference.histograms[0]
         self.keys = [key.name for key in base.layout.keys] if base else []
         self.before: Amount
         self.after: Amount
-        self.before, self.after = totals(found)
+        self.before, self.after = totals(difference)
 
     @cached_property
     def rows(self) -> list[ChangedRow]:
@@ -64,17 +62,17 @@ class RecordingChanges:
         return self.rows[index]
 
     def above(self, by: float = 0.0) -> list[ChangedRow]:
-        """The rows that cost more than before, by more than noise, and by more than a part of all that was before (0.02: 2 %)."""
+        """Return the rows that cost more than before, beyond noise, and by more than `by` of the total before (0.02: 2 %)."""
         return [row for row in self.rows if row.by_amount and row.change > by * self.before.period]
 
     def name(self, row: ChangedRow) -> str:
-        """What a row is called, in one text."""
+        """Return a row's names as one text."""
         return " ".join(name or _UNNAMED for name in row.names)
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The rows as columns: each key, the periods and samples "before" and "after", "change", and whether it is more than noise."""
-        found: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
-        found |= {
+        """Return the rows as columns: each key, the periods and samples "before" and "after", "change", and whether it exceeds noise."""
+        columns: dict[str, list[Any]] = {key: [row.names[index] for row in self.rows] for index, key in enumerate(self.keys)}
+        columns |= {
             "before": [row.before.period for row in self.rows],
             "after": [row.after.period for row in self.rows],
             "change": [row.change for row in self.rows],
@@ -82,10 +80,10 @@ class RecordingChanges:
             "samples_after": [row.after.samples for row in self.rows],
             "has_changed": [row.has_changed for row in self.rows],
         }
-        return found
+        return columns
 
     def to_pandas(self) -> Any:
-        """to_columns() as a pandas.DataFrame. Needs pandas."""
+        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.to_columns())
@@ -96,15 +94,15 @@ class RecordingChanges:
 
 
 def recording_changes(before: Report, after: Report, naming: Naming) -> list[RecordingChanges]:
-    """The changes of each event that both have."""
-    found = differences([before, after], Compute(), naming=naming)
-    return [RecordingChanges(one) for one in found if all(histogram is not None for histogram in one.histograms)]
+    """Return the changes of each event that both reports have."""
+    compared = differences([before, after], Compute(), naming=naming)
+    return [RecordingChanges(one) for one in compared if all(histogram is not None for histogram in one.histograms)]
 
 
 def names_for_both(
     before: Mapping[str, int], after: Mapping[str, int], *, ignore_comm: bool | None = None, full_names: bool = False
 ) -> Naming:
-    """What is the same in both recordings is called the same: before, after: what each command has (Counterparts)."""
+    """Return common names for both recordings; before, after: the periods of their commands (Counterparts)."""
     parts = Counterparts.of(before, after, ignore=ignore_comm)
 
     def name(index: int, key: str, text: str) -> str:

@@ -1,9 +1,4 @@
-"""A report of a recording: samples in, histograms out.
-
-What enters: a recording, its tasks and symbolizer, and ReportOptions.
-What leaves: `Report`. It alone knows the order of the steps:
-plan, fold the samples, name the locations, make the tables.
-"""
+"""Make a report of a recording: plan, fold the samples, resolve the locations, build the tables."""
 
 from __future__ import annotations
 
@@ -45,12 +40,15 @@ if TYPE_CHECKING:
 class Report:
     """The histograms of a recording, in the order of its events.
 
-    lost: samples that the kernel says it dropped; dropped: records of any kind
-    for which there was no room; truncated: callchains that end because copies of
-    stacks were too short; folded: the samples that it was made of; find_missing,
-    note_chains: what makes `missing` and `notes`, which few readers ask for; display: what words it where Python shows it.
+    It is a sequence of the rows (ReportRow) of the first event with samples; report["cycles"] is another event's Histogram.
 
-    It is a sequence of the rows (ReportRow) of the first event that has samples; report["cycles"] is another event's Histogram.
+    Attributes:
+        lost: samples that the kernel dropped.
+        dropped: records of any kind for which the buffer had no room.
+        truncated: callchains that end because copies of stacks were too short.
+        folded: the folded samples.
+        find_missing, note_chains: compute `missing` and `notes` on demand.
+        display: formats the report in Python's prompt and notebooks.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as recording:
@@ -90,7 +88,7 @@ class Report:
     @overload
     def __getitem__(self, index: str) -> Histogram: ...
     def __getitem__(self, index: int | slice | str) -> ReportRow | list[ReportRow] | Histogram:
-        """A row, some rows, or the table of an event. Raises IndexError, KeyError."""
+        """Return a row, some rows, or the table of an event. Raises IndexError, KeyError."""
         if isinstance(index, str):
             return self._table(index)
         rows = self._rows
@@ -104,8 +102,8 @@ class Report:
         for histogram in self.histograms:
             if name in (histogram.group_title, *(total.event.name for total in histogram.events)):
                 return histogram
-        known = ", ".join(total.event.name for histogram in self.histograms for total in histogram.events)
-        raise KeyError(f"no event {name!r} in this report; it has {known}")
+        names = ", ".join(total.event.name for histogram in self.histograms for total in histogram.events)
+        raise KeyError(f"no event {name!r} in this report; its events: {names}")
 
     @cached_property
     def _rows(self) -> Histogram | None:
@@ -115,61 +113,61 @@ class Report:
         return self.display.report_text(self) if self.display else super().__repr__()
 
     def _repr_html_(self) -> str | None:
-        """What notebooks show."""
+        """Return the HTML for notebooks."""
         return self.display.report_html(self) if self.display else None
 
     @cached_property
     def missing(self) -> list[MissingSymbols]:
-        """The files whose symbols were not found, with the samples in them; empty where no locations are shown."""
+        """The files without symbols, with their samples; empty without locations."""
         return self.find_missing()
 
     @cached_property
     def notes(self) -> list[str]:
-        """What else to know of it, a line each."""
+        """Notes on the report, one line each."""
         note = self.note_chains()
         return [note] if note else []
 
     @property
     def samples(self) -> int:
-        """How many samples all events have."""
+        """The number of samples of all events."""
         return sum(event.samples for histogram in self.histograms for event in histogram.events)
 
     def top(self, count: int = 10) -> list[ReportRow]:
-        """The first rows of the first table that has samples."""
+        """Return the first rows of the first table with samples."""
         return [] if self._rows is None else self._rows.top(count)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, of the shape that `perfpy report --json` writes (perfpy.views.report.json)."""
+        """Return everything as plain values, in the form of `perfpy report --json` (perfpy.views.report.json)."""
         tables = [histogram_values(histogram) for histogram in self.histograms]
         return {"format": "perfpy-report", "version": 1, "lost": self.lost, "events": tables}
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report_columns)."""
+        """Return every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report_columns)."""
         from perfpy.analysis.report.report_columns import report_columns
 
         return report_columns(self.histograms)
 
     def to_pandas(self) -> Any:
-        """to_columns() as a pandas.DataFrame. Needs pandas."""
+        """Return to_columns() as a pandas.DataFrame. Needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.to_columns())
 
     def to_arrow(self) -> Any:
-        """to_columns() as a pyarrow.Table. Needs pyarrow."""
+        """Return to_columns() as a pyarrow.Table. Needs pyarrow."""
         import pyarrow
 
         return pyarrow.table(self.to_columns())
 
 
 class Display(Protocol):
-    """What words reports where Python shows them."""
+    """The formatter of reports in Python's prompt and notebooks."""
 
     def report_text(self, report: Report, /) -> str:
-        """For the prompt."""
+        """Return the text for the prompt."""
 
     def report_html(self, report: Report, /) -> str:
-        """For notebooks."""
+        """Return the HTML for notebooks."""
 
 
 def make_report(
@@ -182,12 +180,14 @@ def make_report(
     progress: Progress | None = None,
     jobs: int = 1,
 ) -> Report:
-    """The report of a recording; payloads, memory: what words tracepoints' data and data_src; progress: told how far it is;
-    jobs: how many processes may share the work (0: as many as there are CPUs).
+    """Return the report of a recording.
 
-    Whether there are callchains at all is the recording's to say: asked for
-    callers, a recording without callchains gives a report without them.
-    Raises UsageError for keys that nobody knows.
+    Without callchains in the recording, a report with callers has none. Raises UsageError for unknown keys.
+
+    Args:
+        payloads, memory: the texts of tracepoints' data and of data_src.
+        progress: called with the share of the file that has been read.
+        jobs: number of processes (0: one per CPU).
     """
     plan = plan_report(data, options)
     scan, machine = planned_scan(plan, data, timeline, symbolizer, progress, jobs)
@@ -202,18 +202,20 @@ def make_report(
 def planned_scan(
     plan: ReportPlan, data: SampleSource, timeline: TaskTimeline, symbolizer: Symbolizer, progress: Progress | None = None, jobs: int = 1
 ) -> tuple[SampleScan, MachineTexts]:
-    """How the samples of a recording are read for a report, and what CPUs and cgroups are called there."""
+    """Return the scan of a recording for a report, and the names of its CPUs and cgroups."""
     options, layout = plan.options, plan.layout
     namespaces = _cgroup_namespaces(data) if layout.has("cgroup_id") else None
-    clock = WallClock.of(data, options.times.clock_quantum) if "wall" in plan.recipe.dimensions else None
+    clock = WallClock.of(data, options.times.clock_quantum) if "wall" in plan.folding.dimensions else None
     more = [*_followed_switches(data, plan), *(adding for adding in (namespaces, clock) if adding is not None)]
-    grain, most = options.times.time_quantum, options.chains.max_stack
-    scan = SampleScan(data, timeline, symbolizer, plan.recipe, options.wanted.mode, more, grain, progress, most, plan.callers_first, jobs)
+    grain, max_stack = options.times.time_quantum, options.chains.max_stack
+    scan = SampleScan(
+        data, timeline, symbolizer, plan.folding, options.wanted.mode, more, grain, progress, max_stack, plan.callers_first, jobs
+    )
     return scan, _machine_names(data, layout, namespaces)
 
 
 class SampleWords(NamedTuple):
-    """What words the numbers of a profile that are no locations."""
+    """The texts of a profile's numbers, except locations."""
 
     tasks: TaskComms
     trace: TraceData
@@ -222,9 +224,9 @@ class SampleWords(NamedTuple):
 
 
 def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
-    """The report of samples that are folded already. listed: files of the recording's build-id table."""
+    """Return the report of folded samples. listed: files of the recording's build-id table."""
     options = plan.options
-    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames: before anybody looks at all of them
+    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
@@ -243,7 +245,7 @@ def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts
 
 
 def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
-    """What to say of the callchains, if they were looked at."""
+    """Return the note on callchains, if the report has them."""
     if profile.chains is None:
         return ""
     from perfpy.analysis.report.short_callchain_note import chain_note
@@ -266,40 +268,40 @@ def _cgroup_namespaces(data: SampleSource) -> CgroupNamespaces:
 
 
 def losses(data: SampleSource) -> tuple[int, int]:
-    """How many samples the kernel says it dropped, and how many records of any kind."""
+    """Return the number of samples that the kernel dropped, and of lost records of any kind."""
     losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
     lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
     return lost, sum(record.lost for record in losses if isinstance(record, Lost))
 
 
 def _machine_names(data: SampleSource, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
-    """What CPUs and cgroups are called, as far as the columns need it."""
+    """Return the names of CPUs and cgroups that the columns need."""
     cgroup_name = _cgroup_names(data).get if layout.has("cgroup") else lambda _number: None
     numbered = namespaces.namespaces if namespaces is not None else ()
     return MachineTexts(_socket_finder(data), cgroup_name, numbered, [recording_text(data)])
 
 
 def recording_text(data: SampleSource) -> RecordingText:
-    """What a recording is called; a machine that has no name there is "?"."""
+    """Return the names of a recording; the host is "?" if unknown."""
     first, last = data.sample_times
     seconds = max(last - first, 0) / 1e9
     return RecordingText(data.path, data.features.get("hostname") or "?", seconds)
 
 
 def key_style(options: ReportOptions) -> KeyStyle:
-    """How texts are written."""
+    """Return the style of texts."""
     times = options.times.nanoseconds, options.times.time_quantum
     return KeyStyle(options.names.verbose, *times, options.names.unnamed_dso_width, options.wanted.raw_trace, options.times.clock_quantum)
 
 
 def cpus_of_socket(data: SampleSource, socket: int) -> frozenset[int]:
-    """The CPUs that the recording says are in a socket."""
+    """Return the CPUs of a socket in the recorded topology."""
     topology = data.features.get("cpu_topology")
     return frozenset(number for number, cpu in enumerate(topology.cpus if topology is not None else ()) if cpu.socket == socket)
 
 
 def _socket_finder(data: SampleSource) -> Callable[[int], int]:
-    """CPU -> its socket; -1 where the recording does not say."""
+    """Return a function from CPU to socket; -1 if unknown."""
     topology = data.features.get("cpu_topology")
     cpus = topology.cpus if topology is not None else ()
     return lambda cpu: cpus[cpu].socket if 0 <= cpu < len(cpus) else -1

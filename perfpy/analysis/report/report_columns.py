@@ -1,8 +1,7 @@
-"""A report's rows as columns, whose numbers are numbers: for tables of other libraries.
+"""A report's rows as columns, for tables of other libraries.
 
-What enters: histograms. What leaves: name -> values, of all rows that are
-shown, one table after the other: "event" where there are several, "overhead"
-(percent) and its like, "period", "samples", and a column for each sort key.
+All visible rows, one table after the other: "event" if there are several, "overhead"
+(percent) and similar shares, "period", "samples", and a column for each sort key; numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _MEASURES: Final = ("period", "children", "samples")
 
 
 def _of_thread(text: str) -> int:
-    """PID:COMM"""
+    """Parse PID:COMM."""
     return int(text.partition(":")[0])
 
 
-#: keys whose texts are numbers; where one is no number ("unknown"), it is None
+#: keys with numeric texts; texts that are no number ("unknown") become None
 _NUMBERS: Final[dict[str, Callable[[str], float]]] = {
     "pid": _of_thread,
     "tgid": _of_thread,
@@ -35,13 +34,13 @@ _NUMBERS: Final[dict[str, Callable[[str], float]]] = {
 
 
 def report_columns(histograms: Sequence[Histogram]) -> dict[str, list[Any]]:
-    """The columns; a column that a table lacks has None there."""
+    """Return the columns; None for columns that a table lacks."""
     tables = [table for table in histograms if len(table.shown())]
     parts = [(table, _columns(table)) for table in tables]
     names = dict.fromkeys(name for _, part in parts for name in part)
-    found: dict[str, list[Any]] = {"event": [_title(table) for table, part in parts for _ in part["period"]]} if len(parts) > 1 else {}
-    found |= {name: [value for _, part in parts for value in part.get(name, [None] * len(part["period"]))] for name in names}
-    return found
+    columns: dict[str, list[Any]] = {"event": [_title(table) for table, part in parts for _ in part["period"]]} if len(parts) > 1 else {}
+    columns |= {name: [value for _, part in parts for value in part.get(name, [None] * len(part["period"]))] for name in names}
+    return columns
 
 
 def _title(table: Histogram) -> str:
@@ -51,12 +50,12 @@ def _title(table: Histogram) -> str:
 def _columns(table: Histogram) -> dict[str, list[Any]]:
     entries = table.shown()
     measures = table.entries.measures
-    found: dict[str, list[Any]] = {shown: table.percents(name, entries).tolist() for name, shown in _SHARES.items() if name in measures}
-    found |= {name: measures[name][entries, 0].tolist() for name in _MEASURES if name in measures}
+    columns: dict[str, list[Any]] = {shown: table.percents(name, entries).tolist() for name, shown in _SHARES.items() if name in measures}
+    columns |= {name: measures[name][entries, 0].tolist() for name in _MEASURES if name in measures}
     for key in table.keys:
         texts = [text.strip() for text in table.texts(key, entries)]
-        found[key] = [_number(_NUMBERS[key], text) for text in texts] if key in _NUMBERS else texts
-    return found
+        columns[key] = [_number(_NUMBERS[key], text) for text in texts] if key in _NUMBERS else texts
+    return columns
 
 
 def _number(read: Callable[[str], float], text: str) -> float | None:

@@ -1,7 +1,6 @@
-"""The rows that tables are made of: what is filtered, and how the chains are read.
+"""The rows of tables: apply filters of locations, and prepare the callchains for trees.
 
-What enters: a profile, its locations, what the report asks for. What leaves:
-`Rows`, each step a new value. perf looks for parents before it cuts callees off.
+Each step returns a new `Rows`. perf looks for parents before it drops callees.
 """
 
 from __future__ import annotations
@@ -31,15 +30,18 @@ if TYPE_CHECKING:
     DrawnChains = tuple[NDArray[np.int32], Int64]
 
 
-# as many as are looked at together: what is made of them on the way is larger than they are
+# frames processed together: the intermediate arrays are larger than they are
 _FRAMES_AT_ONCE = 1 << 18
 
 
 class Rows(NamedTuple):
     """Folded rows as a report shows them.
 
-    location: of each row's samples; chains: the distinct callchains in the order in which trees are read;
-    parent: of each row, as a number into parents; -1: none; recursive: symbol -> whether a chain had it twice in a row.
+    Attributes:
+        location: of each row's samples.
+        chains: the distinct callchains in the order in which trees are read.
+        parent: of each row, an index into parents; -1: none.
+        recursive: symbol -> whether a chain had it twice in a row.
     """
 
     folded: Folded
@@ -50,7 +52,7 @@ class Rows(NamedTuple):
     recursive: NDArray[np.bool_] | None = None
 
     def sample_roles(self, known: Locations) -> NDArray[np.uint8]:
-        """The role that each row's sample gives to unmapped entries of its chain."""
+        """Return the role that each row's sample gives to unmapped frames of its chain."""
         if "frame" not in self.folded.dimensions:
             return np.full(len(self.folded), OF_CHAIN, np.uint8)
         roles: NDArray[np.uint8] = known.level_roles()[self.location >> ROLE_BITS]
@@ -58,7 +60,7 @@ class Rows(NamedTuple):
 
 
 def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, options: ReportOptions) -> Rows:
-    """The rows of a profile, those that filters of locations exclude marked or left out."""
+    """Return the rows of a profile; filters of locations mark or remove them."""
     frame = folded.dimensions.get("frame")
     location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
     if options.rows.hide_unresolved:
@@ -71,7 +73,7 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, known: Locations, opti
 
 
 def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions, most_frames: int) -> DrawnChains | None:
-    """Return the distinct chains (frames, and where each begins) in the order in which trees are read, cut to `most_frames`.
+    """Return the distinct chains (frames and offsets) in the order in which trees are read, truncated to `most_frames`.
 
     Inlined calls do not count as depth. They are new frames of the symbolizer.
     """
@@ -98,7 +100,7 @@ def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool
 
 
 def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
-    """Every chain turned round."""
+    """Reverse every chain."""
 
     def parts() -> Iterator[NDArray[np.int32]]:
         for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
@@ -110,7 +112,7 @@ def _reversed(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int32]:
 
 
 def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
-    """The role of every entry of a chain; OF_SAMPLE for unmapped entries that no mapped one stands before."""
+    """Return the role of every frame of all chains; OF_SAMPLE for unmapped frames without a mapped one before them."""
 
     def parts() -> Iterator[NDArray[np.uint8]]:
         for begin, end in row_blocks(offsets, _FRAMES_AT_ONCE):
@@ -120,7 +122,7 @@ def _roles(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArr
 
 
 def _roles_of(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> NDArray[np.uint8]:
-    """Those of some chains."""
+    """Return the roles of some chains' frames."""
     roles = np.full(len(frames), OF_CHAIN, np.uint8)
     mapped = known.dso[frames] >= 0
     if mapped.all():
@@ -133,7 +135,7 @@ def _roles_of(frames: NDArray[np.int32], offsets: Int64, known: Locations) -> ND
 
 
 def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
-    """The parent of each row: the first function of its chain that matches; rows without one marked, if they are not wanted."""
+    """Set the parent of each row: the first matching function of its chain; mark rows without one if they are excluded."""
     folded, chains = rows.folded, rows.chains
     if chains is not None:
         hits = np.flatnonzero(_matching(known, options.rows.parent)[chains.frames])
@@ -149,7 +151,7 @@ def with_parents(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
 
 
 def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
-    """Forget what ignored functions call: the last of them in reading order becomes the location of the sample."""
+    """Drop callees of ignored functions: the last of these in reading order becomes the location of the sample."""
     if not options.chains.ignore_callees or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
@@ -166,7 +168,7 @@ def without_callees(rows: Rows, known: Locations, options: ReportOptions) -> Row
 
 
 def without_recursion(rows: Rows, known: Locations, options: ReportOptions) -> Rows:
-    """Of a function that calls itself keep what comes first in reading order."""
+    """Keep the first frame, in reading order, of a function that calls itself."""
     if not options.chains.recursion_as_one or rows.chains is None or not len(rows.chains.frames):
         return rows
     frames, offsets, roles = rows.chains
@@ -180,6 +182,6 @@ def without_recursion(rows: Rows, known: Locations, options: ReportOptions) -> R
 
 
 def _matching(known: Locations, pattern: str) -> NDArray[np.bool_]:
-    """Which frames have a symbol that matches a regular expression."""
+    """Return a mask of the frames whose symbol matches a regular expression."""
     search = re.compile(pattern).search
     return frames_named(known, lambda name: search(name) is not None)

@@ -1,8 +1,4 @@
-"""How the callchains of a report end, for the note where most of them are none.
-
-What enters: a finished profile. What leaves: ChainEnds, and the line that the
-recording's kind of callchains calls for.
-"""
+"""How the callchains of a report end, for the note if most of them are useless."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ _ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
 
 
 def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
-    """How the user's part of all callchains ends. of_stacks: it was made of copied stacks, or could not be."""
+    """Return how the user part of all callchains ends. of_stacks: it comes from copied stacks."""
     if profile.chains is None:
         return ChainEnds(0, {})
     frames, offsets = profile.chains.chains()
@@ -35,7 +31,7 @@ def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> 
     table = symbolizer.frames
     entries = np.flatnonzero(table.level[frames] == USER_LEVEL)
     chain = np.searchsorted(offsets, entries, side="right") - 1
-    first = np.flatnonzero(np.diff(chain, prepend=-1))  # of each chain the innermost frame of the user
+    first = np.flatnonzero(np.diff(chain, prepend=-1))  # of each chain the innermost user frame
     chain, entry = chain[first], entries[first]
     following = np.minimum(entry + 1, max(len(frames) - 1, 0))
     goes_on = (following < offsets[1:][chain]) & (following > entry) & (table.dso[frames[following]] >= 0)
@@ -46,19 +42,19 @@ def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> 
     return ChainEnds(int(weights[chain].sum() + alone.sum()), names)
 
 
-def _without_chain(profile: Profile, symbolizer: Symbolizer, known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The samples of user space of which there is no frame in their callchains, by dso + 1; known: the chains that have some."""
+def _without_chain(profile: Profile, symbolizer: Symbolizer, chains_with_frames: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count the samples of user space without a user frame in their callchains, by dso + 1; known: the chains with user frames."""
     folded, table = profile.folded, symbolizer.frames
     frame = folded.dimensions.get("frame")
     count = len(symbolizer.dsos) + 1
     if frame is None:
         return np.zeros(count, np.int64)
-    rows = np.flatnonzero((table.level[frame] == USER_LEVEL) & ~np.isin(folded.chain, known))
+    rows = np.flatnonzero((table.level[frame] == USER_LEVEL) & ~np.isin(folded.chain, chains_with_frames))
     return np.bincount(table.dso[frame[rows]] + 1, weights=folded.count[rows], minlength=count).astype(np.int64)
 
 
 def chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
-    """What to say of the callchains; nothing where they are worth something, or were not looked at."""
+    """Return the note on callchains; empty if they are useful, or not part of the report."""
     if any(event.attr.branch_sample_type & BranchSample.CALL_STACK for event in data.events):
         return ""
     of_stacks = data.has(SampleType.STACK_USER)

@@ -1,9 +1,4 @@
-"""From a profile to sorted tables.
-
-What enters: a profile, the plan of the report, what words its keys. What
-leaves: a Histogram for each event or event group. `make_tables` is the order of
-the steps, each of which gives a new value.
-"""
+"""Build sorted tables from a profile. `make_tables` has the order of the steps, each of which returns a new value."""
 
 from __future__ import annotations
 
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
-    """The tables, in the order of their events; drawn: the chains of their trees."""
+    """Return the tables, in the order of their events; drawn: the chains of their trees."""
     known, options = texts.locations, plan.options
     rows = shown_rows(profile.folded, drawn, known, options)
     if plan.needs_parents:
@@ -54,7 +49,7 @@ def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | N
 
 
 class _Joined(NamedTuple):
-    """The entries of all tables, the values of the sort keys, and which are not shown; tids: of the samples that made them."""
+    """The entries of all tables, the values of the sort keys, hidden entries, and the threads of first samples."""
 
     builder: EntryBuilder
     entries: Entries
@@ -75,7 +70,7 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
             values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
             sample_keys[key.name] = (key.column(texts, values), number.ravel())
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
-    # perf leaves it to a row's first sample whether the row is shown
+    # perf decides by a row's first sample whether the row is visible
     if (not options.rows.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
         sample_classes.append(folded.filtered.astype(np.int64))
     location_class = _class_of([column.same for column in location_keys.values()], len(used))[number_of]
@@ -95,7 +90,7 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
 
 
 def _used_locations(rows: Rows, sample_roles: NDArray[np.uint8], known: Locations, *, callers: bool) -> tuple[Int64, NDArray[np.int32]]:
-    """The locations that rows and callers have, and the number of each location among them; few of all that samples were at."""
+    """Return the locations of rows and callers, and the number of each location among them; they are few of all sampled locations."""
     used = np.zeros(max(len(known.ip), 1) << ROLE_BITS, np.bool_)
     if rows.chains is not None and callers:
         frames, roles = rows.chains.frames, rows.chains.roles
@@ -110,7 +105,7 @@ def _used_locations(rows: Rows, sample_roles: NDArray[np.uint8], known: Location
 
 
 def _class_of(ranks: list[Int64], size: int) -> NDArray[np.int32]:
-    """One class id per location from the ranks of several keys; one class where there are no keys, nor locations."""
+    """Return one class id per location from the ranks of several keys; one class without keys or locations."""
     if not ranks or not size:
         return np.zeros(max(size, 1), np.int32)
     return TupleTable([True] * len(ranks)).ids_and_new(ranks)[0]
@@ -122,26 +117,26 @@ def _tables(groups: EventGroups) -> Tables:
 
 
 def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) -> NDArray[np.bool_]:
-    """Which entries are not shown: made by a sample that is filtered, or, of the first event, without the name's part."""
+    """Return a mask of hidden entries: made by a filtered sample, or, of the first event, whose name lacks the symbol part."""
     filtered = rows.folded.filtered[entries.row]
     part = plan.options.sample_filter.symbol_part
     if part is None:
         return filtered
     lacking: NDArray[np.bool_] = ~frames_named(known, lambda name: part in name)[entries.location >> ROLE_BITS]
-    # of a group, rows that only other members have are not filtered
+    # in a group, rows that only other members have are not hidden
     lacking &= (entries.table == 0) & (entries.measures["children" if "children" in entries.measures else "samples"][:, 0] > 0)
     return filtered | lacking
 
 
 def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
-    """The totals of all events: of samples, and of the rows that filters leave."""
+    """Return the totals of all events: of samples, and of visible rows."""
     folded, entries, count = rows.folded, joined.entries, len(plan.events)
     samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
     left = ~folded.filtered
     kept_samples, kept_period = (sum_by(folded.event[left], column[left], count) for column in (folded.count, folded.period))
     latency = folded.measures.get(LATENCY, np.zeros(len(folded), np.int64))
     latencies = sum_by(folded.event, latency, count)
-    # perf counts a sample as shown if its row's first one is
+    # perf counts a sample as visible if its row's first one is
     shown_counts = _by_table(entries, "samples", left[entries.row], plan.groups)
     shown, of_clock = (_by_table(entries, name, ~joined.filtered, plan.groups) for name in ("period", LATENCY))
     totals = []
@@ -154,18 +149,18 @@ def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
 
 
 def _by_table(entries: Entries, name: str, rows: NDArray[np.bool_], groups: EventGroups) -> NDArray[Any]:
-    """The sums of some rows, by the table that they are in and the member; zeros where nothing of that name is summed."""
+    """Return the sums of some rows, by table and member; zeros if there is no sum of that name."""
     values = entries.measures.get(name)
     members = max(groups.member, default=0) + 1
-    # a table has its leader's number; those of members that lead none stay empty
-    found = np.zeros((len(groups.leader), members), np.int64 if values is None else values.dtype)
+    # a table has its leader's number; rows of other members stay empty
+    table_totals = np.zeros((len(groups.leader), members), np.int64 if values is None else values.dtype)
     if values is not None:
-        np.add.at(found, entries.table[rows], values[rows])
-    return found
+        np.add.at(table_totals, entries.table[rows], values[rows])
+    return table_totals
 
 
 def _by_leader(entries: Entries, groups: EventGroups) -> list[tuple[int, Int64]]:
-    """The leader of each table, and the entries in it."""
+    """Return the leader of each table, and its entries."""
     order = np.argsort(entries.table, kind="stable")
     leaders = sorted(set(groups.leader))
     begins, ends = (np.searchsorted(entries.table[order], leaders, side=side).tolist() for side in ("left", "right"))
@@ -175,7 +170,7 @@ def _by_leader(entries: Entries, groups: EventGroups) -> list[tuple[int, Int64]]
 def _histogram(
     leader: int, chosen: Int64, rows: Rows, joined: _Joined, events: list[EventTotals], plan: ReportPlan, texts: KeyTexts
 ) -> Histogram:
-    """The table of a leader's group. chosen: its entries; events: the totals of its members."""
+    """Return the table of a leader's group. chosen: its entries; events: the totals of its members."""
     entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
     order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.rows.sort_member)
     trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
@@ -198,17 +193,17 @@ def _histogram(
 
 
 def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
-    """What puts callers above callees of equal weight, the smaller first; None where they are not told apart."""
+    """Return the numbers that sort callers before callees of equal weight, smaller first; None if they are not distinguished."""
     graph = plan.options.chains.call_graph
     if graph is not None and graph.style == "none":
-        return None  # perf compares chains only where it shows them
+        return None  # perf compares chains only if it shows them
     if entries.depth is not None and graph is not None and graph.order == "caller":
         return -entries.depth
     return entries.depth
 
 
 def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
-    """The call trees of the chosen entries; None where none are drawn, or the leader has no callchains."""
+    """Return the call trees of the chosen entries; None without trees, or if the leader has no callchains."""
     options, graph = plan.options, plan.options.chains.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None

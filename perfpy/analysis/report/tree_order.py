@@ -1,10 +1,10 @@
-"""The order of perf's red-black tree of rows.
+"""Reproduce the order of perf's red-black tree of rows.
 
-perf puts rows into a red-black tree one by one. Its comparison of rows with
-equal callers' overhead looks at the depth of chains if both rows come from one
-thread, and at other things if not; such a comparison is no order, and where a
-row lands depends on whom it meets on its way down. So the tree is built here
-as perf builds it, for the tables in which that can happen.
+perf inserts rows one by one. Its comparison of rows with
+equal callers' overhead uses the depth of chains if both rows come from one
+thread, and other columns if not; this comparison is not transitive, and a
+row's position depends on the rows it meets on its way down. So the tree is built here
+like perf's, for the tables in which that can happen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Node:
 
 
 def tree_order(rows: Iterable[int], before: Callable[[int, int], bool]) -> list[int]:
-    """Insert the rows in turn, to the left of those that they come before, else to the right; return the tree from left to right."""
+    """Insert the rows in turn, to the left of rows that they precede, else to the right; return the tree from left to right."""
     tree = _Tree()
     for row in rows:
         tree.insert(row, before)
@@ -76,7 +76,7 @@ class _Tree:
             self._root.color = _BLACK
 
     def _rotate(self, node: _Node, *, to_left: bool) -> None:
-        """Let a child take the node's place."""
+        """Replace a node by one of its children."""
         child = node.right if to_left else node.left
         assert child is not None
         moved = child.left if to_left else child.right
@@ -96,7 +96,7 @@ class _Tree:
         node.parent = child
 
     def in_order(self) -> list[int]:
-        found: list[int] = []
+        rows: list[int] = []
         stack: list[_Node] = []
         node = self._root
         while stack or node is not None:
@@ -104,6 +104,6 @@ class _Tree:
                 stack.append(node)
                 node = node.left
             node = stack.pop()
-            found.append(node.row)
+            rows.append(node.row)
             node = node.right
-        return found
+        return rows

@@ -1,9 +1,4 @@
-"""The call trees of one table's entries.
-
-What enters: the entries, what their walkers are made from, how trees are
-asked for. What leaves: `Trees`: nodes, sums and names of frames, of one entry
-at a time.
-"""
+"""The call trees of one table's entries: nodes, sums and names of frames, one entry at a time."""
 
 from __future__ import annotations
 
@@ -24,12 +19,12 @@ if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64, Locations
 
 
-# trees are grown of so many chains together; what that takes is ten times as large
+# chains per batch of trees; building takes ten times their memory
 _WALKERS_AT_ONCE = 1 << 18
 
 
 class Trees:
-    """The call trees of one histogram's entries, grown when the first is asked for."""
+    """The call trees of one histogram's entries, built on first use."""
 
     def __init__(
         self,
@@ -54,7 +49,7 @@ class Trees:
         self._frames = frames  # the frame at each position in the flat chains
         self._locations = locations
         self._names = names
-        self._calls = calls  # what is said of functions besides their names
+        self._calls = calls  # texts after the names of functions
         self._recursive = recursive  # of each symbol
         self._alone: dict[int, list[CallNode]] = {}
 
@@ -70,16 +65,16 @@ class Trees:
 
     @cached_property
     def _measured(self) -> Int64:
-        """The entries whose trees show anything: below the threshold nothing does; fractal trees are measured by themselves."""
+        """The entries with visible trees: those above the threshold; fractal trees have their own threshold."""
         return self._entries if self._graph.relative else self._entries[self._weights >= self._minimum]
 
     def _grown(self, entries: Int64, root_of: Int64, roots: int) -> Forests:
         graph = self._graph
-        wanted = np.zeros(self._builder.size, np.bool_)
-        wanted[entries] = True
+        is_selected = np.zeros(self._builder.size, np.bool_)
+        is_selected[entries] = True
         padded = np.full(self._builder.size, -1, np.int64)
         padded[: len(root_of)] = root_of
-        walkers = self._builder.walkers(wanted, padded, roots)
+        walkers = self._builder.walkers(is_selected, padded, roots)
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
         by_period = graph.style in ("graph", "fractal")
         ranges = walkers.ranges(_WALKERS_AT_ONCE)
@@ -88,15 +83,15 @@ class Trees:
         return Forests([begin for begin, _ in ranges], grown)
 
     def have_calls(self, entries: Int64) -> NDArray[np.bool_]:
-        """Which of some entries' trees have nodes."""
+        """Return a mask of the entries whose trees have nodes."""
         return self._forest.have_nodes(self._root_of[entries])
 
     def calls(self, entry: int) -> list[CallNode]:
-        """The top nodes of an entry's tree."""
+        """Return the top nodes of an entry's tree."""
         return self._forest.children_of_root(int(self._root_of[entry]))
 
     def calls_alone(self, entry: int) -> list[CallNode]:
-        """The same, for those who look at few entries: no other entry's tree is grown for it."""
+        """Return the top nodes of an entry's tree without building those of other entries."""
         if "_forest" in self.__dict__:
             return self.calls(entry)
         if entry not in self._alone:
@@ -106,11 +101,11 @@ class Trees:
         return self._alone[entry]
 
     def outermost(self, entries: Int64) -> NDArray[np.bool_]:
-        """Which of some entries are of functions that chains begin with."""
+        """Return a mask of the entries of functions that chains begin with."""
         return self._builder.outermost()[entries]
 
     def frame_name(self, position: int) -> str:
-        """What a frame of a call tree is called: its function, or its address."""
+        """Return the name of a frame in a call tree: its function, or its address."""
         frame = int(self._frames[position])
         name = self._locations.name(frame)
         source = self._calls.text(frame) if self._calls and name else None
@@ -118,19 +113,19 @@ class Trees:
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
     def in_kernel(self, position: int) -> bool:
-        """Whether a frame of a call tree is the kernel's."""
+        """Whether a frame of a call tree is in the kernel."""
         return int(self._locations.level[int(self._frames[position])]) == ord("k")
 
     def is_recursive(self, position: int) -> bool:
-        """Whether the frame stands for a function and what it called of itself, in the chains where it did."""
+        """Whether the frame merges a function and its recursive calls."""
         return self._recursive is not None and bool(self._recursive[self._locations.symbol[int(self._frames[position])]])
 
     def under(self, entry: int) -> tuple[int, int]:
-        """Period and samples of all chains of an entry."""
+        """Return the period and the samples of all chains of an entry."""
         root = int(self._root_of[entry])
         return self._forest.child_period(root), self._forest.child_count(root)
 
 
 def _hex(number: int) -> str:
-    """As C's %#x has it: no prefix for 0."""
+    """Format a number like C's %#x: no prefix for 0."""
     return hex(number) if number else "0"

@@ -1,8 +1,4 @@
-"""A report as plain values: dicts, lists, strings and numbers.
-
-What enters: a Report. What leaves: what Report.to_dict() and JSON have; the
-shape is described in perfpy.views.report.json.
-"""
+"""A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form."""
 
 from __future__ import annotations
 
@@ -18,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def histogram_values(histogram: Histogram) -> dict[str, Any]:
-    """One table: its head and all rows."""
+    """Return one table: its head and all rows."""
     rows = [row_values(histogram, row) for row in histogram.rows()]
     return head_values(histogram) | {"rows": rows}
 
 
 def head_values(histogram: Histogram) -> dict[str, Any]:
-    """What a table is about."""
+    """Return a table's events and sort keys."""
     events = [
         {"name": total.event.name, "samples": total.samples, "period": total.period, **seconds_value(total.event, total.period)}
         for total in histogram.events
@@ -33,42 +29,42 @@ def head_values(histogram: Histogram) -> dict[str, Any]:
 
 
 def seconds_value(event: FileEvent, period: int) -> dict[str, float]:
-    """A period in seconds, of an event that measures time."""
+    """Return a period in seconds, for an event that measures time."""
     return {"seconds": period / NANOSECONDS_A_SECOND} if is_time(event) else {}
 
 
 def row_values(histogram: Histogram, row: ReportRow) -> dict[str, Any]:
-    """One row as values."""
+    """Return one row."""
     entry = row.entry
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "overhead": histogram.percent("period", entry),
         "period": row.values["period"][0],
         "samples": row.values["samples"][0],
         **seconds_value(histogram.events[0].event, row.values["period"][0]),
     }
     if "children" in row.values:
-        found |= {"overhead_children": histogram.percent("children", entry), "children": row.values["children"][0]}
-    found |= {name: histogram.percent(name, entry) for name in (LATENCY, f"{LATENCY}_children") if name in row.values}
+        values |= {"overhead_children": histogram.percent("children", entry), "children": row.values["children"][0]}
+    values |= {name: histogram.percent(name, entry) for name in (LATENCY, f"{LATENCY}_children") if name in row.values}
     if len(histogram.events) > 1:
-        found["members"] = [
+        values["members"] = [
             {"period": row.values["period"][m], "samples": row.values["samples"][m], "overhead": histogram.percent("period", entry, m)}
             for m in range(len(histogram.events))
         ]
-    found["keys"] = row.texts
+    values["keys"] = row.texts
     if histogram.trees is not None:
-        found["calls"] = _nodes(histogram, histogram.calls(entry))
-    return found
+        values["calls"] = _nodes(histogram, histogram.calls(entry))
+    return values
 
 
 def _nodes(histogram: Histogram, nodes: list[CallNode]) -> list[dict[str, Any]]:
-    """Call nodes as values, without recursion: trees are as deep as stacks."""
+    """Return call nodes without recursion: trees are as deep as stacks."""
     top: list[dict[str, Any]] = []
     work = [(nodes, top)]
     while work:
-        siblings, found = work.pop()
+        siblings, values = work.pop()
         for node in siblings:
             below: list[dict[str, Any]] = []
-            found.append(_node(histogram, node, below))
+            values.append(_node(histogram, node, below))
             work.append((node.children, below))
     return top
 

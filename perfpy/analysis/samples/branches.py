@@ -1,8 +1,6 @@
-"""Branch records as entries of their own: a sample for each branch that a sample's branch stack holds.
+"""Expand branch stacks: a row for each branch record, newest first, with a weight of one event.
 
-What enters: a batch with a branch_stack column. What leaves: a batch with a
-row for each branch, newest first, standing for one event each; the frames of
-its ends, found in the process's own mappings or the kernel's.
+The frames of its ends are in the process's own mappings or the kernel's.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def branch_samples(samples: SampleView) -> SampleView:
-    """A row for each branch, with the columns branch_from, branch_to (addresses) and branch_flags."""
+    """Return a row for each branch, with the columns branch_from, branch_to (addresses) and branch_flags."""
     stacks = samples.ragged("branch_stack", BRANCH_DTYPE)
     sample_of = np.repeat(np.arange(len(samples)), stacks.lengths)
     narrow = {name: column for name, column in samples.columns.items() if name not in ("branch_stack", "callchain")}
@@ -31,14 +29,14 @@ def branch_samples(samples: SampleView) -> SampleView:
 
 
 def branch_frames(samples: SampleView, name: str) -> NDArray[np.int32]:
-    """The frame of each address of a column: in the process, else in the kernel, else nowhere."""
+    """Return the frame of each address of a column: in the process, else in the kernel, else nowhere."""
     pid, address, key, symbolizer = samples.column("pid"), samples.column(name), samples.key, samples.symbolizer
 
     def of(mode: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         return symbolizer.frame_ids(pid[rows], address[rows], key[rows], np.full(len(rows), mode, np.uint8))
 
-    found = of(MISC_USER, np.arange(len(address)))
+    frames = of(MISC_USER, np.arange(len(address)))
     for mode in (MISC_KERNEL, MISC_GUEST_USER):
-        unmapped = np.flatnonzero(symbolizer.frames.dso[found] < 0)
-        found[unmapped] = of(mode, unmapped)
-    return found
+        unmapped = np.flatnonzero(symbolizer.frames.dso[frames] < 0)
+        frames[unmapped] = of(mode, unmapped)
+    return frames

@@ -1,8 +1,7 @@
-"""Callchains as ids: from the raw column of a batch to a table of distinct chains.
+"""Convert raw callchains to ids of distinct chains.
 
-What enters: a ragged callchain column (u64 addresses and PERF_CONTEXT_*
-markers, innermost first; perf_event.h) with pid and key per sample. What
-leaves: one int32 chain id per sample; `ChainTable` holds each distinct chain
+The raw column is ragged: u64 addresses and PERF_CONTEXT_*
+markers, innermost first (perf_event.h). `ChainTable` holds each distinct chain
 once, as int32 frame ids of the symbolizer.
 """
 
@@ -34,46 +33,45 @@ _CPUMODE_OF_MARKER = {
     flags.CONTEXT_LOST_CALLER: flags.MISC_USER,
 }
 _LOST_CALLER = np.uint64(flags.CONTEXT_LOST_CALLER)
-_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where perf has a caller that is not known
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address that perf gives to an unknown caller
 
 
 def frames_of(
     chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Frame ids of all chains of a batch, markers removed.
+    """Return the frame ids of all chains of a batch, and the number of frames of each sample; markers are removed.
 
-    Returns (frame ids, one after the other; the number of frames of each
-    sample). Addresses before the first marker count as the user's; a chain
-    with a marker that nobody knows is corrupt and comes back empty.
+    Addresses before the first marker are user addresses; a chain
+    with an unknown marker is corrupt and comes back empty.
     """
     values = chains.values
     lost = values == _LOST_CALLER
     if lost.any():
         values = np.where(lost, _LAST_ADDRESS, values)
-    kept, counts, modes = entries_of(chains)
-    ids = symbolizer.frame_ids(pid, values.take(kept), key, modes, counts)
+    positions, counts, modes = entries_of(chains)
+    ids = symbolizer.frame_ids(pid, values.take(positions), key, modes, counts)
     return symbolizer.folded(ids, counts)
 
 
 def entries_of(chains: Ragged) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Return where the entries of chains are that are no markers, how many each chain has, and their cpumodes; see frames_of."""
+    """Return the positions of all entries that are not markers, their number in each chain, and their cpumodes; see frames_of()."""
     values, starts, lengths = chains.values, chains.offsets[:-1], chains.lengths
     is_marker = values >= _FIRST_MARKER
     modes = _cpumodes(values, starts[lengths > 0], is_marker)
-    left_out = is_marker & (values != _LOST_CALLER)
+    is_removed = is_marker & (values != _LOST_CALLER)
     if int(modes.max(initial=0)) == _CORRUPT:
         broken = np.zeros(len(lengths), np.bool_)
         broken[_chain_of(rows_where(modes == _CORRUPT), starts)] = True
-        left_out = left_out | np.repeat(broken, lengths)
-    counts = lengths - np.bincount(_chain_of(rows_where(left_out), starts), minlength=len(lengths))
-    kept = rows_where(~left_out)
-    return kept, counts, modes.take(kept)
+        is_removed = is_removed | np.repeat(broken, lengths)
+    counts = lengths - np.bincount(_chain_of(rows_where(is_removed), starts), minlength=len(lengths))
+    positions = rows_where(~is_removed)
+    return positions, counts, modes.take(positions)
 
 
 def whole_chains_of(
     columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """As frames_of, of samples whose callchains go on with "user_frames" (see unwind.callchains), if they have such."""
+    """Return frames like frames_of(), for samples whose callchains continue with "user_frames" (see unwind.callchains)."""
     chains: Ragged = columns["callchain"]
     ids, counts = frames_of(chains, pid, key, symbolizer)
     users: Ragged | None = columns.get("user_frames")
@@ -88,14 +86,14 @@ def whole_chains_of(
         return of_users, lengths
     both = counts + lengths
     starts = np.cumsum(both) - both
-    whole = np.empty(len(ids) + len(of_users), np.int32)
-    whole[slices_index(starts, counts)[0]] = ids
-    whole[slices_index(starts + counts, lengths)[0]] = of_users
-    return whole, both
+    joined = np.empty(len(ids) + len(of_users), np.int32)
+    joined[slices_index(starts, counts)[0]] = ids
+    joined[slices_index(starts + counts, lengths)[0]] = of_users
+    return joined, both
 
 
 def _known_frames(users: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer) -> NDArray[np.int32]:
-    """Frames, those of callers that are not known, too."""
+    """Return the frame ids, with a frame for unknown callers."""
     frames: NDArray[np.int32] = users.values
     lost = rows_where(frames < 0)
     if len(lost):
@@ -107,14 +105,14 @@ def _known_frames(users: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64]
 
 
 def _corrupt(chains: Ragged) -> NDArray[np.int64]:
-    """The chains that have markers that nobody knows."""
+    """Return the chains with unknown markers."""
     markers = rows_where(chains.values >= _FIRST_MARKER)
     unknown = [marker for marker in distinct(chains.values[markers]).tolist() if marker not in _CPUMODE_OF_MARKER]
     return _chain_of(markers[np.isin(chains.values[markers], unknown)], chains.offsets[:-1]) if unknown else markers[:0]
 
 
 def _chain_of(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The chain in which each of some entries is."""
+    """Return the chain of each position."""
     return np.searchsorted(starts, positions, side="right") - 1
 
 
@@ -122,13 +120,13 @@ _CORRUPT = 255
 
 
 def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The cpumode of every entry: that of the last marker before it within its chain."""
+    """Return the cpumode of every entry: that of the last marker before it within its chain."""
     if not len(values):
         return np.zeros(0, np.uint8)
     breaks = is_marker.copy()
     breaks[starts] = True
     where = rows_where(breaks)
-    # a chain that begins without a marker is as one that begins with the user's
+    # a chain without a leading marker begins in user space
     markers = IdTable()
     of_break = markers.ids(np.where(is_marker[where], values[where], np.uint64(flags.CONTEXT_USER)))
     mode_of = np.array([_CPUMODE_OF_MARKER.get(marker, _CORRUPT) for marker in markers.keys.tolist()], np.uint8)
@@ -140,7 +138,7 @@ _POSITIONS = 1 << 40  # far from every frame id: positions get other numbers
 
 
 def _odd_numbers(first: int, count: int) -> NDArray[np.uint64]:
-    """Odd 64-bit numbers that look random, for `count` integers from `first` on.
+    """Return `count` odd pseudo-random 64-bit numbers for integers from `first` on.
 
     The mixing is splitmix64's (Steele, Lea, Flood 2014); importing numpy.random for it would cost a small report 10 ms.
     """
@@ -158,7 +156,7 @@ class ChainTable:
         self._frames: list[NDArray[np.int32]] = []
         self._lengths: list[NDArray[np.int64]] = []
         self._stored = 0  # bytes of both
-        # two tables of odd, well mixed numbers, by frame id and by position, grown as needed
+        # two tables of odd, mixed numbers, by frame id and by position, extended on demand
         self._by_frame = _odd_numbers(0, 1 << 10)
         self._by_position = _odd_numbers(_POSITIONS, 1 << 7)
 
@@ -166,7 +164,7 @@ class ChainTable:
         return sum(map(len, self._lengths))
 
     def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the chain id of each sample; frames lie one chain after the other, `counts` frames each."""
+        """Return the chain id of each sample; `frames` holds the chains one after the other, `counts` frames each."""
         ends = np.cumsum(counts)
         starts = ends - counts
         ids, new = self._table.ids_and_new(self._hashes(frames, starts, ends, counts))
@@ -180,7 +178,7 @@ class ChainTable:
     def _hashes(
         self, frames: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
-        """A 64-bit hash of each whole chain: the sum of mixed frame ids times a number for their position."""
+        """Return a 64-bit hash of each chain: the sum of mixed frame ids times a number for their position."""
         if not len(frames):
             return np.zeros(len(counts), np.uint64)
         while int(frames.max()) >= len(self._by_frame):
@@ -190,12 +188,12 @@ class ChainTable:
         positions = np.arange(len(frames)) - np.repeat(starts, counts)
         terms = self._by_frame[frames] * self._by_position[positions]
         running = np.zeros(len(terms) + 1, np.uint64)
-        np.cumsum(terms, out=running[1:])  # wraps around, and the differences are right all the same
+        np.cumsum(terms, out=running[1:])  # overflow wraps around, and the differences stay correct
         return running[ends] - running[starts] + counts.astype(np.uint64)
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes, of which the frames are most."""
+        """The memory used, in bytes, mostly by frames."""
         return self._table.nbytes + self._stored
 
     @property
@@ -204,11 +202,11 @@ class ChainTable:
         return self._table.keys
 
     def forget(self) -> None:
-        """Nothing is added any more."""
+        """Release the lookup table; nothing is added any more."""
         self._table = IdTable()
 
     def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """All distinct chains: (frame ids one after the other, offsets with one more entry than chains)."""
+        """Return all distinct chains: frame ids, and offsets with one more entry than chains."""
         if len(self._frames) != 1:  # kept once only
             self._frames = [np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)]
             self._lengths = [np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)]

@@ -1,8 +1,4 @@
-"""In which cgroup namespace each thread was, over time.
-
-What enters: NAMESPACES records in order of delivery. What leaves: for samples,
-the number of the namespace that their thread was in.
-"""
+"""The cgroup namespace of each thread over time, from NAMESPACES records."""
 
 from __future__ import annotations
 
@@ -23,7 +19,11 @@ _UNKNOWN: Final = (0, 0)
 
 
 class CgroupNamespaces:
-    """namespaces: (device, inode) by number; number 0 is that of threads of which nothing is known."""
+    """The history of namespaces.
+
+    Attributes:
+        namespaces: (device, inode) by number; number 0 is for unknown threads.
+    """
 
     def __init__(self, side_band: Iterable[SideRecord]) -> None:
         numbers = {_UNKNOWN: 0}
@@ -37,6 +37,6 @@ class CgroupNamespaces:
         self._history = DeliveredValues(*(zip(*rows, strict=True) if rows else ((),) * 3))
 
     def add_to(self, samples: SampleView) -> SampleView:
-        """The samples with a column cgroup_id: the number of each one's namespace."""
-        found = self._history.find(samples.column("tid"), samples.key, 0)
-        return samples.with_columns({**samples.columns, "cgroup_id": found})
+        """Return the samples with a column cgroup_id: the number of each one's namespace."""
+        numbers = self._history.find(samples.column("tid"), samples.key, 0)
+        return samples.with_columns({**samples.columns, "cgroup_id": numbers})

@@ -1,9 +1,8 @@
-"""What a histogram can group samples by: one number per sample for each dimension.
+"""The dimensions that histograms group samples by: one number per sample.
 
-What enters: a batch of samples (perfpy.analysis.samples.sample_view). What leaves: for each dimension a
-column of numbers, equal where the samples are alike in that respect. A dimension
+Numbers are equal for equal samples. A dimension
 is raw: the thread's id, the frame's id; sort keys (perfpy.analysis.sortkeys.names)
-decide later, on the distinct numbers only, which of them are one row.
+decide later, on the distinct numbers only, which of them share a row.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Ragged
     from perfpy.analysis.samples.sample_view import SampleView
 
-# the columns that are dimensions as they are
+# columns that are dimensions
 _FIELDS = (
     "tid",
     "pid",
@@ -44,11 +43,14 @@ _FIELDS = (
 
 
 class Dimension(NamedTuple):
-    """One respect in which samples can be alike.
+    """One dimension of samples.
 
-    fields: the columns that it reads; fingerprints: what it depends on (perfpy.analysis.samples.fingerprints);
-    read: the number of each sample; dense: whether these are small ids already (of frames, comms, events);
-    table: "frame" or "comm" where they are ids of the symbolizer's frames, or of the timeline's comms.
+    Attributes:
+        fields: the columns that it reads.
+        fingerprints: the hashes that determine it (perfpy.analysis.samples.fingerprints).
+        read: returns the number of each sample.
+        dense: whether these are small ids already (of frames, comms, events).
+        table: "frame" or "comm" for ids of the symbolizer's frames, or of the timeline's comms.
     """
 
     fields: tuple[str, ...]
@@ -63,7 +65,7 @@ def _field(name: str) -> Dimension:
 
 
 def _added(name: str, *fields: str) -> Dimension:
-    """A column of small numbers that no sample has by itself: it is added to batches, by what the fields say."""
+    """Return the dimension of a column of small numbers that is added to batches."""
     return Dimension(fields, (name,), lambda samples: samples.columns[name], dense=True)
 
 
@@ -111,12 +113,12 @@ class PayloadTable:
         self.payloads: list[bytes] = []
 
     def ids(self, raw: Ragged) -> NDArray[np.int32]:
-        """The id of each row's bytes."""
+        """Return the id of each row's bytes."""
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
         return self.ids_of([data[start:end] for start, end in pairwise(bounds)])
 
     def ids_of(self, payloads: list[bytes]) -> NDArray[np.int32]:
-        """The id of each payload."""
+        """Return the id of each payload."""
         return np.array([self._id(payload) for payload in payloads], np.int32)
 
     def _id(self, payload: bytes) -> int:

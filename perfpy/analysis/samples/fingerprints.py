@@ -1,9 +1,7 @@
-"""What tells samples apart, as numbers: equal where two samples are alike in that respect.
+"""Hash samples by the properties that distinguish them, as 64-bit numbers.
 
-What enters: a batch of samples (perfpy.analysis.samples.sample_view.SampleView). What
-leaves: 64-bit numbers, one a sample. They are made from what the recording
-has, before anything is looked up: so samples can be counted first, and
-symbols, commands and mappings be looked up once for all that are alike.
+The hashes use recorded data only: so samples can be grouped first, and
+symbols, comms and mappings be looked up once for each group.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 _BASE: Final = 0xD1342543DE82EF95
 _HALF: Final = np.uint64(32)
 _FIRST_POWERS: Final = 1 << 10
-_BLOCK: Final = 1 << 15  # words of rows that are looked at together
+_BLOCK: Final = 1 << 15  # words of rows processed together
 
 
 class _Powers:
@@ -37,7 +35,7 @@ class _Powers:
         self._found = [np.zeros(0, np.uint64)] * 2
 
     def upto(self, size: int) -> list[NDArray[np.uint64]]:
-        """At least the first `size` powers of both."""
+        """Return at least the first `size` powers of both."""
         if size > len(self._found[0]):
             size = max(_FIRST_POWERS, 1 << (size - 1).bit_length())
             self._found = [np.multiply.accumulate(np.full(size, base, np.uint64)) for base in self._bases]
@@ -48,7 +46,7 @@ _powers = _Powers(_BASE)
 
 
 def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
-    """One number a row for several columns of integers; rows that differ in any have different ones."""
+    """Combine several columns of integers into one number a row; rows that differ in any column get different numbers."""
     powers = _powers.upto(len(columns) + 1)[0]
     total, product = np.zeros((2, len(columns[0])), np.uint64)
     for column, power in zip(columns, powers[1:], strict=False):
@@ -59,9 +57,9 @@ def combined(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.uint64]:
 
 
 def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
-    """A number for the elements of each row.
+    """Return a hash of each row's elements.
 
-    A polynomial of the elements, taken over all words at once, or over as many as the processor's
+    It is a polynomial of the elements, computed over all words at once, or over as many as the processor's
     cache holds: the sum from the row's begin to its end, divided by the power at its begin.
     """
     if isinstance(rows, Slices) and not (rows.words.dtype.isnative and rows.ascend):
@@ -74,21 +72,21 @@ def row_fingerprints(rows: Ragged | Slices) -> NDArray[np.uint64]:
     borders = _borders(starts)
     size = max((int(ends[end - 1] - starts[begin]) for begin, end in pairwise(borders)), default=0)
     powers, inverses = _powers.upto(size + 1)
-    running, terms, found = np.zeros(size + 1, np.uint64), np.empty(size, np.uint64), np.empty(len(starts), np.uint64)
+    running, terms, hashes = np.zeros(size + 1, np.uint64), np.empty(size, np.uint64), np.empty(len(starts), np.uint64)
     for begin, end in pairwise(borders):
         first = starts[begin]
         count = int(ends[end - 1] - first)
         np.multiply(values[first : first + count], powers[:count], out=terms[:count])
-        np.cumsum(terms[:count], out=running[1 : count + 1])  # wraps around, and the differences are right all the same
+        np.cumsum(terms[:count], out=running[1 : count + 1])  # overflow wraps around, and the differences stay correct
         froms = starts[begin:end] - first
-        found[begin:end] = (running.take(ends[begin:end] - first) - running.take(froms)) * inverses.take(froms)
-    found += lengths.astype(np.uint64) * MIX
-    # combined() takes sums of powers, too: there must be nothing left of these
-    return (found ^ found >> _HALF) * MIX
+        hashes[begin:end] = (running.take(ends[begin:end] - first) - running.take(froms)) * inverses.take(froms)
+    hashes += lengths.astype(np.uint64) * MIX
+    # combined() also sums powers: these must not cancel
+    return (hashes ^ hashes >> _HALF) * MIX
 
 
 def _borders(starts: NDArray[np.int64]) -> list[int]:
-    """The first row of each block of rows, and their number."""
+    """Return the first row of each block of rows, and the number of rows."""
     if not len(starts):
         return [0]
     inner = starts.searchsorted(np.arange(int(starts[0]) + _BLOCK, int(starts[-1]) + 1, _BLOCK)).tolist()
@@ -114,7 +112,7 @@ _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
 
 
 def kind_numbers(samples: SampleView, names: Sequence[str]) -> NDArray[np.uint64]:
-    """One number a sample for its event and all of these fingerprints."""
+    """Combine a sample's event and fingerprints into one number."""
     of_task = [name for name in names if name in _OF_TASK]
     columns = [samples.event, *(fingerprint(samples, name) for name in names if name not in _OF_TASK)]
     if of_task:
@@ -123,5 +121,5 @@ def kind_numbers(samples: SampleView, names: Sequence[str]) -> NDArray[np.uint64
 
 
 def fingerprint(samples: SampleView, name: str) -> NDArray[np.generic]:
-    """One fingerprint: comm, mode_space, space, callchain, raw, or a column."""
+    """Return one fingerprint: comm, mode_space, space, callchain, raw, or a column."""
     return _FINGERPRINTS[name](samples) if name in _FINGERPRINTS else samples.column(name)

@@ -1,8 +1,6 @@
-"""Frames of one function, taken for one another.
+"""Merge the frames of one function: each frame is replaced by the first one in the same function.
 
-What enters: frame ids of the symbolizer. What leaves: for each the first frame
-that was seen in the same function; so chains that differ only in where in
-their functions they are become one. Frames without a symbol stay themselves.
+So chains that differ only in positions within functions become one. Frames without a symbol stay separate.
 """
 
 from __future__ import annotations
@@ -26,28 +24,28 @@ class Functions:
         self._first_of_frame, self._first_of_symbol = Growing(np.int32), Growing(np.int32)
 
     def first_frames(self, frames: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
-        """The first frame in the function of each frame."""
-        known = len(self._first_of_frame.values)
-        if len(symbolizer.frames) > known:
-            self._see(_told_apart_by(symbolizer)[known:], len(symbolizer.symbols))
-        found: NDArray[np.int32] = self._first_of_frame.values[frames]
-        return found
+        """Return the first frame in the function of each frame."""
+        frame_count = len(self._first_of_frame.values)
+        if len(symbolizer.frames) > frame_count:
+            self._add_frames(_mergeable_symbols(symbolizer)[frame_count:], len(symbolizer.symbols))
+        first_frames_of: NDArray[np.int32] = self._first_of_frame.values[frames]
+        return first_frames_of
 
-    def _see(self, symbol: NDArray[np.int32], symbols: int) -> None:
-        """Learn the symbols of the next frames, of `symbols` symbols."""
+    def _add_frames(self, symbol: NDArray[np.int32], symbols: int) -> None:
+        """Add the symbols of the next frames; symbols: the number of symbols."""
         fresh = np.arange(len(symbol), dtype=np.int32) + np.int32(len(self._first_of_frame.values))
         self._first_of_symbol.append(np.full(symbols - len(self._first_of_symbol.values), -1, np.int32))
         first_of = self._first_of_symbol.values
         named = rows_where(symbol >= 0)
-        opening = named[first_of[symbol[named]] < 0][::-1]  # backwards: the first is written last
+        opening = named[first_of[symbol[named]] < 0][::-1]  # backwards, so that the first is written last
         first_of[symbol[opening]] = fresh[opening]
         first = fresh.copy()
         first[named] = first_of[symbol[named]]
         self._first_of_frame.append(first)
 
 
-def _told_apart_by(symbolizer: Symbolizer) -> NDArray[np.int32]:
-    """The symbol of every frame; -1 also where frames of one function can become different ones, as other calls are inlined."""
+def _mergeable_symbols(symbolizer: Symbolizer) -> NDArray[np.int32]:
+    """Return the symbol of every frame; -1 also if frames of one function may expand to different inlined calls."""
     table, inliner = symbolizer.resolve(), symbolizer.inliner
     if inliner is None:
         return table.symbol

@@ -1,8 +1,6 @@
-"""Which files a recording's samples fell into.
+"""The files that a recording's samples hit.
 
-What enters: a recording, and a Symbolizer over it. What leaves: its Dsos with
-at least one sample in them, with `chains` also those of which callchains have
-frames (as `perf inject`; at the end of `perf record` they do not count).
+With `chains`, frames of callchains count, too (as in `perf inject`; at the end of `perf record` they do not).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _FIELDS = frozenset({"ip", "pid", "cpumode"})
 
 
 def hit_dsos(data: SampleSource, symbolizer: Symbolizer, *, chains: bool = False) -> list[Dso]:
-    """The Dsos that samples hit, in the order in which they were first mapped. Loads no symbols."""
+    """Return the hit dsos, in the order of their first mapping. Loads no symbols."""
     for batch in data.batches(_FIELDS | {"callchain"} if chains else _FIELDS):
         columns = batch.columns
         if "ip" in columns and "pid" in columns:

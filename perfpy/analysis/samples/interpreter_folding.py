@@ -1,9 +1,11 @@
-"""Samples of interpreted programs as samples of the functions that they interpret: `--fold-interpreters`.
+"""Count samples of interpreters for the functions that they run: `--fold-interpreters`.
 
-What enters: samples with callchains. What leaves: the same samples, each at the innermost function of its callchain that a runtime
-named; all code that this function ran (the interpreter, its libraries, extension modules, the kernel) counts for it. Callchains keep
-the named functions, and callers outside of them that are neither a runtime's nor the C library's: a program that embeds an interpreter.
-Samples whose callchains name no function stay as they are.
+Each sample moves to the innermost function of its callchain that was
+named by a runtime; all code run by this function (the interpreter, its
+libraries, extension modules, the kernel) counts for it. Callchains keep
+the named functions, and their outer callers except those in runtimes and the C
+library: a program that embeds an interpreter. Samples whose callchains
+contain no named function are unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def with_interpreters_folded(samples: SampleView) -> SampleView:
-    """Return the samples with other addresses and callchains where a runtime named a function."""
+    """Return the samples with addresses and callchains replaced where a runtime named a function."""
     chains = samples.chains().gathered()
     if not len(chains.values) or not any(dso.made_code for dso in samples.symbolizer.dsos):
         return samples
@@ -47,7 +49,7 @@ def with_interpreters_folded(samples: SampleView) -> SampleView:
 
 
 def _kinds(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which frames are functions that a runtime named, and which are neither these nor a runtime's nor the C library's."""
+    """Return which frames are functions named by a runtime, and which are outside of runtimes and the C library."""
     dso = symbolizer.frames.dso[frames]
     # one entry more: the Dso -1
     named = np.array([bool(one.made_code) for one in symbolizer.dsos] + [False])
@@ -65,13 +67,13 @@ def _first_and_last(sample: NDArray[np.int64], chosen: NDArray[np.bool_], count:
 
 
 def _replaced(chains: Ragged, folds: NDArray[np.bool_], values: NDArray[np.uint64], sample: NDArray[np.int64]) -> Ragged:
-    """Return chains of which those that fold are a marker and the given values; sample: the chain of each."""
+    """Return the chains; those that fold consist of a marker and the given values; sample: the chain of each value."""
     lengths = np.where(folds, 1 + np.bincount(sample, minlength=len(folds)), chains.lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    found = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
+    entries = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
     is_new = np.repeat(folds, lengths)
-    is_marker = np.zeros(len(found), bool)
+    is_marker = np.zeros(len(entries), bool)
     is_marker[offsets[:-1][folds]] = True
-    found[is_new & ~is_marker] = values
-    found[~is_new] = chains.values[np.repeat(~folds, chains.lengths)]
-    return Ragged(found, offsets)
+    entries[is_new & ~is_marker] = values
+    entries[~is_new] = chains.values[np.repeat(~folds, chains.lengths)]
+    return Ragged(entries, offsets)

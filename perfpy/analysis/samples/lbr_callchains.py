@@ -1,9 +1,8 @@
-"""Callchains whose user part is in the branch records: `--call-graph lbr`.
+"""Build callchains whose user part is in the branch records: `--call-graph lbr`.
 
-What enters: the callchain and branch_stack columns of samples whose event
-recorded call stacks (PERF_SAMPLE_BRANCH_CALL_STACK). What leaves: callchains
-like any other: the kernel's part as sampled, after the user marker the target
-of the newest call and the addresses that the calls came from.
+The branch stack holds calls (PERF_SAMPLE_BRANCH_CALL_STACK). The result is a callchain
+like any other: the kernel part as sampled, after the user marker the target
+of the newest call and the addresses of the calls.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.samples.sample_view import SampleView
 
-_LONGEST_CALL = np.uint64(16)  # bytes of an instruction: a return address, or the byte before it, is less far from where the call is
+_LONGEST_CALL = np.uint64(16)  # bytes: a return address, or the byte before it, is closer to its call
 
 
 def has_callstacks(attr: EventAttr) -> bool:
@@ -33,9 +32,9 @@ def has_callstacks(attr: EventAttr) -> bool:
 
 
 def with_callstacks(chains: Ragged, branches: Ragged, chosen: NDArray[np.bool_] | None = None) -> Ragged:
-    """The callchains with their user part from the branch records; chains without a user marker, and samples without branches, stay.
+    """Replace the user part of callchains by their branch records; chains without a user marker, and samples without branches, stay.
 
-    chosen: the rows whose branches are call stacks; all of them if None.
+    chosen: the rows whose branches are call stacks; None for all.
     """
     starts, calls = chains.offsets[:-1], branches.lengths
     kept = _to_user_marker(chains)
@@ -55,10 +54,15 @@ def with_callstacks(chains: Ragged, branches: Ragged, chosen: NDArray[np.bool_] 
 
 
 def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen: NDArray[np.bool_]) -> Ragged:
-    """Callchains of branch records, which hold some dozens of calls, and beyond these what a copy of the stack gives.
+    """Extend the callchains of branch records, which hold some dozens of calls, by callers from stack copies.
 
-    called: the former; whole: of the same samples the latter; chosen: the rows that have both. Where the outermost call
-    that was recorded is found in `whole`, its callers there follow.
+    The callers follow if the outermost recorded call is found in `whole`.
+
+    Args:
+        called: the callchains from branch records.
+        branches: the records.
+        whole: the callchains from stack copies.
+        chosen: the rows that have both.
     """
     calls = branches.lengths
     rows = np.flatnonzero(chosen & (calls > 0))
@@ -70,17 +74,17 @@ def with_callers_beyond(called: Ragged, branches: Ragged, whole: Ragged, chosen:
     near = whole.values - outermost[of_row] < _LONGEST_CALL
     met = np.flatnonzero(near & (chosen & (calls > 0))[of_row] & (whole.values < np.uint64(CONTEXT_MAX)))
     first = np.full(len(whole), -1, np.int64)
-    first[of_row[met][::-1]] = met[::-1]  # backwards: of several the innermost is kept
-    more = np.where(first >= 0, whole.offsets[1:] - first - 1, 0)
-    offsets = np.concatenate([[0], np.cumsum(called.lengths + more)]).astype(np.int64)
+    first[of_row[met][::-1]] = met[::-1]  # backwards, so that the innermost of several is kept
+    added = np.where(first >= 0, whole.offsets[1:] - first - 1, 0)
+    offsets = np.concatenate([[0], np.cumsum(called.lengths + added)]).astype(np.int64)
     values = np.empty(int(offsets[-1]), np.uint64)
     values[slices_index(offsets[:-1], called.lengths)[0]] = called.values
-    values[slices_index(offsets[:-1] + called.lengths, more)[0]] = whole.values[slices_index(first + 1, more)[0]]
+    values[slices_index(offsets[:-1] + called.lengths, added)[0]] = whole.values[slices_index(first + 1, added)[0]]
     return Ragged(values, offsets)
 
 
 def callchains_of_event(attr: EventAttr, chains: Ragged, branches: Ragged) -> Ragged:
-    """The callchains of samples of one event whose branch records are call stacks."""
+    """Return the callchains of one event's samples whose branch records are call stacks."""
     called = with_callstacks(chains, branches)
     if not attr.sample_type & SampleType.STACK_USER:
         return called
@@ -88,18 +92,18 @@ def callchains_of_event(attr: EventAttr, chains: Ragged, branches: Ragged) -> Ra
 
 
 def _to_user_marker(chains: Ragged) -> NDArray[np.int64]:
-    """The length of each chain up to its first user marker and with it; 0 where there is none."""
+    """Return the length of each chain up to and including its first user marker; 0 without one."""
     marks = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))
     rows = np.searchsorted(chains.offsets, marks, side="right") - 1
     lengths = np.zeros(len(chains), np.int64)
-    lengths[rows[::-1]] = (marks - chains.offsets[rows] + 1)[::-1]  # backwards: of several the first is kept
+    lengths[rows[::-1]] = (marks - chains.offsets[rows] + 1)[::-1]  # backwards, so that the first of several is kept
     return lengths
 
 
 class CallStacks:
-    """Gives samples the callchains of their branch records (a MoreColumns of perfpy.analysis.aggregate.scan)."""
+    """A source of callchains from branch records (a MoreColumns of perfpy.analysis.aggregate.scan)."""
 
-    #: the column that is read for it
+    #: the column that it reads
     field = "branch_stack"
 
     def __init__(self, attrs: Sequence[EventAttr]) -> None:
@@ -110,7 +114,7 @@ class CallStacks:
         return bool(self._has.any())
 
     def add_to(self, samples: SampleView) -> SampleView:
-        """The samples with whole callchains."""
+        """Return the samples with whole callchains."""
         branches, chosen = samples.ragged(self.field, BRANCH_DTYPE), self._has[samples.event]
         whole = samples.chains().gathered()
         chains = with_callers_beyond(with_callstacks(whole, branches, chosen), branches, whole, self._has_both[samples.event])

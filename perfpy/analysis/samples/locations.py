@@ -1,10 +1,9 @@
-"""Locations in code as arrays: what the symbolizer knows of each frame, in the order in which perf sorts.
+"""Locations in code as arrays over a symbolizer's frames, in perf's sort order.
 
-What enters: a resolved Symbolizer. What leaves: `Locations`, columns over its
-frames. A frame can be met in several roles: as the location of a sample, and as
-an entry of a callchain. They differ where there is no symbol: perf shows the
+A frame occurs in several roles: as the location of a sample, and as
+an entry of a callchain. They differ without a symbol: perf shows the
 address within the file for the one and the address in memory for the other;
-and an entry that no mapping holds is shown at the level of the mapped entry
+and an unmapped entry is shown at the level of the mapped entry
 before it, or of the sample. So a location is a frame id times four, plus its role.
 """
 
@@ -36,17 +35,17 @@ _LEVELS = {OF_CHAIN_IN_KERNEL: "k", OF_CHAIN_IN_USER: "."}
 
 
 def sample_locations(frames: NDArray[Any]) -> Int64:
-    """Frames as the locations of samples."""
+    """Return frames as the locations of samples."""
     return frames.astype(np.int64) << ROLE_BITS
 
 
 def chain_locations(frames: NDArray[Any], roles: NDArray[np.uint8] | np.uint8) -> Int64:
-    """Frames as entries of callchains, in one of the roles of such."""
+    """Return frames as entries of callchains, in one of their roles."""
     return frames.astype(np.int64) << ROLE_BITS | roles
 
 
 def ranks(*columns: NDArray[Any]) -> Int64:
-    """Dense ranks (from 0) of rows by several columns, the first the most important; equal rows share one."""
+    """Return dense ranks (from 0) of rows by several columns, the most important first; equal rows share one."""
     if not len(columns[0]):
         return np.zeros(0, np.int64)
     order = np.lexsort(columns[::-1])
@@ -54,13 +53,13 @@ def ranks(*columns: NDArray[Any]) -> Int64:
     for column in columns:
         ordered = column[order]
         fresh[1:] |= ordered[1:] != ordered[:-1]
-    found = np.empty(len(order), np.int64)
-    found[order] = np.cumsum(fresh)
-    return found
+    result = np.empty(len(order), np.int64)
+    result[order] = np.cumsum(fresh)
+    return result
 
 
 def name_ranks(names: Sequence[str]) -> Int64:
-    """Dense ranks of strings by their bytes, as strcmp has it."""
+    """Return dense ranks of strings by their bytes, like strcmp."""
     keys = [name.encode(errors="surrogateescape") for name in names]
     rank = {key: number for number, key in enumerate(sorted(set(keys)))}
     return np.array([rank[key] for key in keys], np.int64)
@@ -69,12 +68,18 @@ def name_ranks(names: Sequence[str]) -> Int64:
 class Locations:
     """The frames of a symbolizer as arrays indexed by frame id.
 
-    ip: address in memory; address: as perf keeps it for a sample, relative to
-    the file; dso, symbol: ids, NOWHERE where there is none; level: 'k', '.' ...
-    inlined: of symbols, the last for NOWHERE.
-    long_names: whether DSOs go by their paths (perf report -v). listed: files
-    of the recording's build-id table, which perf meets before all others. as_one: whether all code that a runtime
-    made of one function (each stands in a perf map, or is a file of a jitdump) is that function, under the symbol that was met first.
+    Attributes:
+        ip: address in memory.
+        address: perf's address of a sample, relative to the file.
+        dso, symbol: ids, NOWHERE without one.
+        level: 'k', '.' ...
+        inlined: of symbols, the last entry for NOWHERE.
+
+    Args:
+        long_names: show dsos by their paths (perf report -v).
+        listed: files of the recording's build-id table, which perf meets before all others.
+        as_one: merge all code that a runtime compiled from one function (entries of a perf map, or files of a jitdump) under
+            the symbol of the first.
     """
 
     def __init__(self, symbolizer: Symbolizer, *, long_names: bool = False, listed: Sequence[str] = (), as_one: bool = False) -> None:
@@ -108,29 +113,29 @@ class Locations:
             self.symbol = self._first_of_function(made)[self.symbol]
 
     def _first_of_function(self, made: list[str]) -> NDArray[np.int32]:
-        """Symbol -> the first one of code that was made of the same function; NOWHERE, the last, stays. made: what each DSO is part of."""
+        """Return symbol -> the first symbol of the same compiled function; NOWHERE, the last, stays. made: the family of each dso."""
         first = np.append(np.arange(len(self.symbols), dtype=np.int32), np.int32(NOWHERE))
-        known: dict[tuple[str, str], int] = {}
+        first_symbol: dict[tuple[str, str], int] = {}
         for number in rows_where(np.array(list(map(bool, made)))[self._symbol_dso]).tolist():
             function = made[self._symbol_dso[number]], without_tier(self.symbols.name(number))
-            first[number] = known.setdefault(function, number)
+            first[number] = first_symbol.setdefault(function, number)
         return first
 
     def dso_ranks(self, locations: Int64) -> Int64:
-        """Ranks of the DSOs by name, files without a name last."""
+        """Return ranks of the dsos by name, files without a name last."""
         rank: Int64 = self._dso_rank[self.dso[locations >> ROLE_BITS]]
         return rank
 
     def shown_address(self, locations: Int64) -> NDArray[np.uint64]:
-        """What perf keeps as the location's address: relative to the file for samples, in memory for callchains."""
+        """Return perf's address of a location: relative to the file for samples, in memory for callchains."""
         frames = locations >> ROLE_BITS
         shown: NDArray[np.uint64] = np.where(locations & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
         return shown
 
     def symbol_ranks(self, locations: Int64) -> Int64:
-        """Ranks by which two locations are the same function: DSO name, then symbol start and end, or the bare address."""
+        """Return ranks that are equal for locations in one function: by dso name, then symbol start and end, or the bare address."""
         symbol = self.symbol[locations >> ROLE_BITS]
-        # functions come first, and are few: the rank of each is found once
+        # functions come first, and are few: the rank of each is computed once
         same = slice(-1) if self._function is None else self._function
         bounds = self._symbol_start[same].view(np.int64), self._symbol_end[same]
         apart = () if self._function is None else (self._function,)
@@ -143,14 +148,14 @@ class Locations:
 
     @cached_property
     def _inlined_ranks(self) -> Int64:
-        """For every symbol: 0, or of inlined functions the rank of their names among those, from 1 on."""
+        """For every symbol: 0, or for inlined functions the rank of their names among these, from 1 on."""
         found = np.zeros(len(self.inlined), np.int64)
         numbers = rows_where(self.inlined)
         found[numbers] = 1 + name_ranks([self.symbols.name(number) for number in numbers.tolist()])
         return found
 
     def symbol_name_ranks(self, locations: Int64) -> Int64:
-        """Ranks by symbol name, locations without one last (and equal)."""
+        """Return ranks by symbol name, locations without one last (and equal)."""
         symbol = self.symbol[locations >> ROLE_BITS]
         present = np.zeros(len(self.symbols) + 1, np.bool_)
         present[symbol] = True
@@ -161,19 +166,19 @@ class Locations:
         return found
 
     def chain_ranks(self, *, by_address: bool = False) -> Int64:
-        """For every frame: its class as an entry of a callchain.
+        """Return the class of every frame as an entry of a callchain.
 
         Frames of one function share a class (with by_address: frames of one
         address). Smaller numbers come first among equal siblings in a tree:
-        perf's order there is that of its objects in memory, which grows with
-        the order in which DSOs were met, and is shown backwards.
+        perf's order there is that of its objects in memory, which follows
+        the order in which dsos were met, and is shown backwards.
         """
         symbol = self.symbol
         named = (symbol >= 0) & (not by_address)
-        # beside addresses without a function, functions stand where they are in memory: with the bias that their file had first
+        # beside bare addresses, functions are sorted by their position in memory: with their file's first bias
         bias = np.zeros(len(self.dsos) + 1, np.uint64)
         bias[self.dso[::-1]] = (self.ip - self.address)[::-1]
-        # of several builds of a file, a function is where it was in the one that was met first
+        # a function of several builds of a file has its position in the first build
         function = symbol if self._function is None else np.append(self._function, NOWHERE)[symbol]
         dso = self.dso if self._function is None else np.where(named, np.append(self._symbol_dso, NOWHERE)[function], self.dso)
         start = np.where(named, self._symbol_start[function] + bias[dso], self.ip)
@@ -184,7 +189,7 @@ class Locations:
         return ranks(met, -inlined, np.where(inlined > 0, np.uint64(0), ~start), ~named, *apart)
 
     def chain_name_ranks(self, classes: Int64) -> tuple[Int64, NDArray[np.bool_]]:
-        """For every class of frames (`chain_ranks`): its rank by name, the last name first, and whether it was inlined."""
+        """Return for every class of frames (`chain_ranks`) its rank by name, the last name first, and whether it was inlined."""
         size = int(classes.max()) + 1 if len(classes) else 0
         rank, inlined = np.zeros(size, np.int64), np.zeros(size, np.bool_)
         names = np.append(name_ranks([self.symbols.name(number) for number in range(len(self.symbols))]), NOWHERE)
@@ -193,7 +198,7 @@ class Locations:
         return rank, inlined
 
     def level_roles(self) -> NDArray[np.uint8]:
-        """For every frame: the role at its level that it gives to entries after it; OF_CHAIN for other levels."""
+        """Return for every frame the role that its level gives to later entries; OF_CHAIN for other levels."""
         roles = np.full(256, OF_CHAIN, np.uint8)
         for role, letter in _LEVELS.items():
             roles[ord(letter)] = role
@@ -201,11 +206,11 @@ class Locations:
         return given
 
     def level_of(self, location: int) -> str:
-        """The letter of a location: k for the kernel, . for user code ..."""
+        """Return the letter of a location: k for the kernel, . for user code ..."""
         return _LEVELS.get(location & (ROLES - 1)) or chr(self.level[location >> ROLE_BITS])
 
     def levels_of(self, locations: Int64) -> NDArray[np.uint8]:
-        """As level_of, of many locations: the letters' numbers."""
+        """Return the character codes of level_of() for many locations."""
         roles = locations & (ROLES - 1)
         levels: NDArray[np.uint8] = self.level[locations >> ROLE_BITS]
         for role, letter in _LEVELS.items():
@@ -213,19 +218,19 @@ class Locations:
         return levels
 
     def size(self, symbol: int) -> int:
-        """The length of a symbol in bytes."""
+        """Return the length of a symbol in bytes."""
         return int(self._symbol_end[symbol] - self._symbol_start[symbol])
 
     def symbol_bounds(self, symbols: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """First address and end of symbols, relative to their files."""
+        """Return the first address and the end of symbols, relative to their files."""
         return self._symbol_start[symbols], self._symbol_end[symbols]
 
     def symbol_start(self, symbol: int) -> int:
-        """The first address of a symbol, relative to its file."""
+        """Return the first address of a symbol, relative to its file."""
         return int(self._symbol_start[symbol])
 
     def name(self, frame: int) -> str:
-        """The symbol's name, or "" where there is none."""
+        """Return the symbol's name, or "" without one."""
         symbol = int(self.symbol[frame])
         return self.symbols.name(symbol) if symbol >= 0 else ""
 
@@ -234,24 +239,24 @@ class Locations:
         return bool(self.inlined[self.symbol[frame]])
 
     def name_in_memory(self, frame: int) -> str:
-        """The symbol's name; of data, which is touched at many locations, with the offset in it."""
+        """Return the symbol's name; for data, which is accessed at many locations, with the offset."""
         symbol = int(self.symbol[frame])
         if symbol < 0 or not self.symbols.is_data(symbol):
             return self.name(frame)
         return f"{self.symbols.name(symbol)}+{int(self.address[frame] - self._symbol_start[symbol]):#x}"
 
     def dso_name(self, frame: int) -> str:
-        """The name of the frame's DSO as perf report prints it."""
+        """Return the name of the frame's dso as perf report prints it."""
         dso = int(self.dso[frame])
         return self.dso_names[dso] if dso >= 0 else "[unknown]"
 
     def dso_names_of(self, frames: NDArray[Any]) -> list[str]:
-        """As dso_name, of many frames."""
+        """Return dso_name() for many frames."""
         names = [*self.dso_names, "[unknown]"]  # the last for NOWHERE
         return [names[number] for number in self.dso[frames].tolist()]
 
     def memory_address(self, location: int) -> int:
-        """The address in memory of a location, as perf computes it back from the address that it keeps."""
+        """Return the address in memory of a location, as perf computes it from the address that it keeps."""
         frame = location >> ROLE_BITS
         bias = int(self.ip[frame]) - int(self.address[frame])
         return (int(self.shown_address(np.array([location]))[0]) + bias) % (1 << 64)

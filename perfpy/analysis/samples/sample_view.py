@@ -1,7 +1,6 @@
-"""The samples of one batch, with what is needed to read them: their events, tasks and symbols.
+"""The samples of one batch with their events, tasks and symbols.
 
-What enters: decoded columns. What leaves: a `SampleView`, a value: what changes samples
-gives another one. Columns are as perf has them, also where samples lack the field.
+A `SampleView` is a value: each change returns another one. Columns have perf's values, also for samples without the field.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-# what perf takes for a field that the samples of an event do not have
+# perf's values for fields that the samples of an event lack
 _MINUS_ONE = -1
 _ABSENT: dict[str, tuple[int, int]] = {
     "pid": (SampleType.TID, _MINUS_ONE),
@@ -36,27 +35,33 @@ _ABSENT: dict[str, tuple[int, int]] = {
 
 
 class DeliveryOrder(NamedTuple):
-    """When each sample is delivered: sorted by key, then time, then ordinal, they are in order. uint64, uint64, int64."""
+    """The delivery order of samples: sorted by key, then time, then ordinal. uint64[n], uint64[n], int64[n]."""
 
     key: NDArray[np.uint64]
     time: NDArray[np.uint64]
     ordinal: NDArray[np.int64]
 
     def take(self, rows: NDArray[Any] | slice) -> DeliveryOrder:
-        """Those of some of the samples."""
+        """Select samples."""
         return DeliveryOrder(self.key[rows], self.time[rows], self.ordinal[rows])
 
     def order(self) -> NDArray[np.int64]:
-        """The samples in order."""
+        """Return the indexes that sort the samples."""
         return np.lexsort((self.ordinal, self.time, self.key))
 
 
 @dataclass(eq=False, repr=False)
 class SampleView:
-    """The samples of one batch, as the dimensions read them.
+    """The samples of one batch, as dimensions read them.
 
-    columns; event: index of each sample's event; delivery: when they are delivered;
-    stands_for: how many events each sample stands for, where that is not the period it was taken with.
+    Attributes:
+        columns: the fields.
+        event: index of each sample's event.
+        delivery: their order.
+        attrs: of the events.
+        timeline: of the tasks.
+        symbolizer: of the recording.
+        stands_for: the number of events of each sample, if that is not its period.
     """
 
     columns: Columns
@@ -77,11 +82,11 @@ class SampleView:
 
     @cached_property
     def tasks(self) -> TaskStates:
-        """What the samples' tasks were when they were taken."""
+        """The samples' tasks at their moments."""
         return TaskStates(self.timeline, self.column("pid"), self.column("tid"), self.key)
 
     def take(self, rows: NDArray[Any] | slice) -> SampleView:
-        """The given samples (indexes, a mask or a slice)."""
+        """Select samples by indexes, a mask or a slice."""
         if isinstance(rows, slice) and rows == slice(None):
             return self
         stands_for = None if self.stands_for is None else self.stands_for[rows]
@@ -89,19 +94,19 @@ class SampleView:
         return replace(self, columns=columns, event=event, delivery=delivery, stands_for=stands_for)
 
     def with_columns(self, columns: dict[str, Any]) -> SampleView:
-        """The same samples with other columns."""
+        """Return the same samples with other columns."""
         return replace(self, columns=Columns(self.columns.rows, columns))
 
     def counted_once(self) -> SampleView:
-        """These samples, each standing for one event."""
+        """Return these samples, each with one event."""
         return replace(self, stands_for=np.ones(len(self), np.uint64))
 
     def weighted(self) -> SampleView:
-        """These samples, each standing for its weight, at least 1."""
+        """Return these samples, each with its weight, at least 1, as the number of events."""
         return replace(self, stands_for=np.maximum(self.column("weight"), 1).astype(np.uint64))
 
     def in_grains(self, grain: int) -> SampleView:
-        """These samples, their times rounded down to multiples of `grain` ns."""
+        """Return these samples, with times rounded down to multiples of `grain` ns."""
         time = self.columns.get("time")
         if time is None:
             return self
@@ -109,7 +114,7 @@ class SampleView:
         return self.with_columns({**self.columns, "time": time // unit * unit})
 
     def column(self, name: str) -> NDArray[Any]:
-        """A numeric column; for samples that lack the field, what perf takes instead."""
+        """Return a numeric column, with perf's value for samples that lack the field."""
         values = self.columns.get(name)
         bit, absent = _ABSENT.get(name, (0, 0))
         if values is None:
@@ -122,21 +127,21 @@ class SampleView:
         return numbers
 
     def ragged(self, name: str, dtype: Any) -> Ragged:
-        """A ragged column, empty where samples do not have it."""
+        """Return a ragged column, empty for samples that lack it."""
         values = self.columns.get(name)
         return values if isinstance(values, Ragged) else Ragged.empty(len(self), dtype)
 
     def chains(self) -> Ragged | Slices:
-        """The callchains, perhaps still in the buffer."""
+        """Return the callchains, perhaps still in the buffer."""
         chains = self.columns.get("callchain")
         return chains if isinstance(chains, (Ragged, Slices)) else Ragged.empty(len(self), np.uint64)
 
     def period(self) -> NDArray[np.uint64]:
-        """How many events each sample stands for: its own period, or its event's fixed one."""
+        """Return the number of events of each sample: its own period, or its event's fixed one."""
         if self.stands_for is not None:
             return self.stands_for
         values = self.columns.get("period")
-        # samples that carried readings were expanded: each row has its counter's own
+        # samples with readings were expanded: each row has its counter's own
         has = np.array([values is not None and bool(attr.sample_type & (SampleType.PERIOD | SampleType.READ)) for attr in self.attrs])
         if values is not None and has.all():
             own: NDArray[np.uint64] = values
@@ -145,7 +150,7 @@ class SampleView:
         return fixed if values is None else np.where(has[self.event], values, fixed)
 
     def payloads(self) -> Ragged:
-        """The raw data of tracepoints' samples; empty for other events."""
+        """Return the raw data of tracepoints' samples; empty for other events."""
         raw = self.ragged("raw", np.uint8)
         traced = np.array([attr.type == PerfType.TRACEPOINT for attr in self.attrs])[self.event]
         if traced.all():
@@ -155,6 +160,6 @@ class SampleView:
         return Ragged(raw.values[index], offsets)
 
     def frames_at(self, column: str) -> NDArray[np.int32]:
-        """The frame (of the symbolizer) at the addresses of a column, in the mode of each sample."""
+        """Return the frames (of the symbolizer) at the addresses of a column, in the mode of each sample."""
         address = self.column(column).astype(np.uint64)
         return self.symbolizer.frame_ids(self.column("pid"), address, self.key, self.columns["cpumode"])

@@ -1,7 +1,6 @@
-"""Source lines of frames, as perf words them.
+"""Format the source lines of frames like perf: FILE:LINE, with the file's name or its path.
 
-What enters: frames of a Symbolizer. What leaves: a text for each: FILE:LINE, the file by its last part or by its whole path;
-where the line is not known, the function and the offset in it, or the file and the address.
+Without a line the text is the function and the offset in it, or the file and the address.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.symbolizer import Symbolizer
 
-#: what perf says where nothing is mapped
+#: perf's text without a mapping
 UNKNOWN_LINE = "??:0"
 
 
 class SourceTexts:
-    """Words where the code of frames is from.
+    """The texts of frames' source lines.
 
-    full_paths: whether files are named with their folders; as_addr2line: as binutils names them, which perf asks
+    full_paths: show files with their folders; as_addr2line: name them like binutils, which perf uses
     (perfpy.debuginfo.line_table).
     """
 
@@ -36,32 +35,32 @@ class SourceTexts:
         self._full_paths = full_paths
 
     def lines(self, frames: NDArray[np.int64]) -> list[str]:
-        """FILE:LINE, FUNCTION+OFFSET, DSO[ADDRESS] or ??:0 for each frame."""
+        """Return FILE:LINE, FUNCTION+OFFSET, DSO[ADDRESS] or ??:0 for each frame."""
         return [text or UNKNOWN_LINE for text in self._worded(frames, self._in_function)]
 
     def files(self, frames: NDArray[np.int64]) -> list[str]:
-        """The file for each frame, "" where it is not known."""
+        """Return the file for each frame, "" if unknown."""
         return [(text or "").partition(":")[0] for text in self._worded(frames, lambda _frame, _address: "")]
 
     def in_files(self, frames: NDArray[np.int64]) -> list[str]:
-        """FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping."""
+        """Return FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping."""
         return [text or "" for text in self._worded(frames, self._in_dso)]
 
     def calls(self, frames: NDArray[np.int64], *, offsets: bool) -> list[str | None]:
-        """What stands after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
+        """Return the texts after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
         return self._worded(frames, self._offset if offsets else lambda _frame, _address: UNKNOWN_LINE)
 
     def code(self, frames: Sequence[int]) -> list[tuple[str, int] | None]:
-        """The path and the line for each frame, None where they are not known."""
-        found, paths = self._infos.code_lines(np.array(frames, np.int64)), self._infos.paths
-        return [(paths[file], line) if file >= 0 else None for file, line in zip(found.file.tolist(), found.line.tolist(), strict=True)]
+        """Return the path and the line for each frame, None if unknown."""
+        lines, paths = self._infos.code_lines(np.array(frames, np.int64)), self._infos.paths
+        return [(paths[file], line) if file >= 0 else None for file, line in zip(lines.file.tolist(), lines.line.tolist(), strict=True)]
 
     def _worded(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
-        """FILE:LINE for each frame; None without a mapping; otherwise(frame, address) where the file is not known."""
-        found = self._infos.code_lines(frames)
+        """Return FILE:LINE for each frame; None without a mapping; otherwise(frame, address) if the file is unknown."""
+        lines = self._infos.code_lines(frames)
         names = [path if self._full_paths else path.rpartition("/")[2] for path in self._infos.paths]
         mapped = self._symbolizer.frames.dso[frames] >= 0
-        columns = (frames, mapped, found.file, found.line, found.address)
+        columns = (frames, mapped, lines.file, lines.line, lines.address)
         return [
             f"{names[file]}:{line}" if file >= 0 else otherwise(frame, address) if there else None
             for frame, there, file, line, address in zip(*(column.tolist() for column in columns), strict=True)

@@ -1,8 +1,4 @@
-"""What tasks were at the moments of samples, as numbers: equal where two tasks were alike in that respect.
-
-What enters: the tasks of a batch's samples, and when these were taken. What
-leaves: a number for each sample.
-"""
+"""The tasks of samples at their moments, as numbers that are equal for equal states."""
 
 from __future__ import annotations
 
@@ -22,18 +18,18 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-# odd and without a pattern, so that sums of products with them are alike by accident once in 2^60 pairs
+# odd and without a pattern, so that sums of products with it collide by accident once in 2^60 pairs
 MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(0xFFFFFFFF)
-_WORTH: Final = 4  # samples of one task in a row, on average, from which on runs are looked up instead of samples
-_SAMPLES_A_TASK: Final = 8  # of fewer a batch, what is known of all tasks is not looked at
+_WORTH: Final = 4  # average samples of one task in a row from which on runs are looked up instead of samples
+_SAMPLES_A_TASK: Final = 8  # with fewer samples per task, the states of all tasks are not computed
 
 NumberT = TypeVar("NumberT", np.int64, np.uint64)
 
 
 class TaskStates:
-    """What the tasks of a batch's samples were at their moments, found once for each task and moment."""
+    """The states of a batch's tasks, computed once for each task and moment."""
 
     def __init__(self, timeline: TaskTimeline, pid: NDArray[Any], tid: NDArray[Any], key: NDArray[np.uint64]) -> None:
         self._timeline = timeline
@@ -56,7 +52,7 @@ class TaskStates:
         self._pid, self._tid = known >> _HALF, known & _LOW
 
     def _among_all(self, task: NDArray[np.uint64], fresh: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-        """(which task each sample is of, the tasks); fresh: where another task begins."""
+        """Return the task of each sample, and the tasks; fresh: marks changes of the task."""
         table = self._timeline.tasks if len(self._timeline.tasks) <= len(task) // _SAMPLES_A_TASK else IdTable()
         if int(np.count_nonzero(fresh)) * _WORTH > len(task):
             ids = table.ids(task)
@@ -66,19 +62,19 @@ class TaskStates:
         return ids, table.keys
 
     def comm(self) -> NDArray[np.int64]:
-        """Equal for threads of one comm."""
+        """Return numbers that are equal for threads of one comm."""
         return self._comm()[self._of_sample]
 
     def mode_space(self, cpumode: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Equal where an address of the sample's own mode means the same."""
+        """Return numbers that are equal if addresses in the samples' own modes mean the same."""
         return self._by_mode(cpumode, *self._spaces())
 
     def space(self) -> NDArray[np.int64]:
-        """Equal where every address means the same."""
+        """Return numbers that are equal if all addresses mean the same."""
         return self._space()[self._of_sample]
 
     def combined(self, names: Collection[str], cpumode: NDArray[np.uint8] | None) -> NDArray[np.uint64]:
-        """One number for some of these, by the names of their methods."""
+        """Combine some of these methods, by name, into one number."""
         comm = self._comm() if "comm" in names else np.zeros(len(self._tid), np.int64)
         if "mode_space" in names:
             assert cpumode is not None
@@ -90,7 +86,7 @@ class TaskStates:
         return self._timeline.comm_states(self._tid, self._rank)
 
     def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each task at its moment: what the kernel's addresses mean, and its own."""
+        """Return for each task at its moment the state of the kernel's addresses, and of its own."""
         kernel, user = self._timeline.kernel_states(self._rank), self._timeline.space_states(self._pid, self._rank)
         return kernel.astype(np.int64), user.astype(np.int64)
 
@@ -99,14 +95,14 @@ class TaskStates:
         return kernel << 32 | user
 
     def _by_mode(self, cpumode: NDArray[np.uint8], kernel: NDArray[NumberT], user: NDArray[NumberT]) -> NDArray[NumberT]:
-        """The number of each sample: the kernel's of its task's moment, or its task's own."""
+        """Return the number of each sample: of its task's moment, for the kernel, or of its task."""
         both = np.concatenate([user, kernel])
-        found: NDArray[NumberT] = both.take(self._of_sample + np.int32(len(user)) * (cpumode == MISC_KERNEL))
-        return found
+        numbers: NDArray[NumberT] = both.take(self._of_sample + np.int32(len(user)) * (cpumode == MISC_KERNEL))
+        return numbers
 
 
 def _tasks(pid: NDArray[Any], tid: NDArray[Any]) -> NDArray[np.uint64]:
-    """Both in one number."""
+    """Combine both ids into one number."""
     halves = np.empty((len(pid), 2), np.uint32)
     low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
     halves[:, low], halves[:, high] = tid, pid
@@ -114,11 +110,11 @@ def _tasks(pid: NDArray[Any], tid: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _spread(ids: NDArray[np.int32], begins: NDArray[np.intp], size: int) -> NDArray[np.int32]:
-    """The id of each sample: of the last one that begins before it."""
+    """Return the id of each sample: of the last run that begins before it."""
     return np.repeat(ids, np.diff(begins, append=size))
 
 
 def _mixed(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """One number for two; sums of such with powers of anything are alike by accident only."""
-    found = (one.view(np.uint64) * MIX ^ two.view(np.uint64)) * MIX
-    return (found ^ found >> _HALF) * MIX
+    """Combine two numbers into one; sums with powers collide by accident only."""
+    product = (one.view(np.uint64) * MIX ^ two.view(np.uint64)) * MIX
+    return (product ^ product >> _HALF) * MIX

@@ -1,8 +1,4 @@
-"""What unwinds the samples of a recording.
-
-What enters: a recording and a Symbolizer of it. What leaves: the UserCallchains that its batches are read with, or
-None where no samples have copies of their stacks.
-"""
+"""The unwinder for a recording's batches."""
 
 from __future__ import annotations
 
@@ -20,7 +16,10 @@ if TYPE_CHECKING:
 def user_callchains(
     data: SampleSource, symbolizer: Symbolizer, max_stack: int = 127, *, apart: bool = False, callers_first: bool = False
 ) -> UserCallchains | None:
-    """Return what unwinds the samples. max_stack: the limit of each part of a callchain; apart, callers_first: see UserCallchains."""
+    """Return the unwinder; None if no samples have stack copies.
+
+    max_stack: the limit of each part of a callchain; apart, callers_first: see UserCallchains.
+    """
     attrs = [event.attr for event in data.events]
     if not any(map(has_user_stacks, attrs)):
         return None

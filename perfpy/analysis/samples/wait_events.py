@@ -1,7 +1,6 @@
-"""Which events of a recording measure time, on the CPU and off it.
+"""Find the events that measure time, on the CPU and off it, and merge both into one event.
 
-What enters: the events of a recording. What leaves: which of them have periods in
-ns; and one event where there were two, so that a report shows on one scale what ran and what waited.
+A report then shows running and waiting on one scale.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
 
 #: of a period
 NANOSECONDS_A_SECOND: Final = 1e9
-_WORTH_TELLING: Final = 0.01  # the share of the time on the CPU that is not shown
+_WORTH_TELLING: Final = 0.01  # the share of hidden time on the CPU that deserves a warning
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 
 
 def is_off_cpu(event: FileEvent) -> bool:
-    """Whether it is time off the CPU, perf's or ours."""
+    """Whether the event is time off the CPU, perf's or perfpy's."""
     attr = event.attr
     return event.name == OFF_CPU_EVENT and attr.type == PerfType.SOFTWARE and attr.config == SoftwareId.BPF_OUTPUT
 
 
 def is_clock(event: FileEvent) -> bool:
-    """Whether it is time on the CPU."""
+    """Whether the event is time on the CPU."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config in _CLOCKS
 
 
@@ -48,27 +47,28 @@ def has_off_cpu(events: Sequence[FileEvent]) -> bool:
 
 
 def says_why_it_waited(events: Sequence[FileEvent]) -> bool:
-    """Whether the samples of time off the CPU have a state, which perf's own have not."""
+    """Whether the samples of time off the CPU have a state, which perf's own lack."""
     return any(event.attr.sample_type & SampleType.WEIGHT_STRUCT for event in events if is_off_cpu(event))
 
 
 def merge_off_cpu(data: SampleSource) -> None:
-    """Make the time on the CPU and that off it one event. Raises PerfError where a recording has not both.
+    """Merge time on the CPU and off it into one event. Raises PerfError if a recording does not have both.
 
-    Time on the CPU is what a clock sampled; without one it is what each thread ran, shared among the samples of the first event.
+    Time on the CPU is a clock's samples; without one it is the running time of each thread, distributed over the samples of the first
+    event.
     """
     off = next(filter(is_off_cpu, data.events), None)
     if off is None:
-        raise PerfError(f"{data.path}: the recording does not follow what waits: record with --off-cpu")
+        raise PerfError(f"{data.path}: no off-CPU samples in the recording; record with --off-cpu")
     clock = next(filter(is_clock, data.events), None)
     first = next((event for event in data.events if event is not off and not is_dummy(event)), None)
     running = {} if clock else _running(data, off)
     if clock is None and not running:
-        raise PerfError(f"{data.path}: no event of the recording measures seconds on the CPU: record -e task-clock --off-cpu")
+        raise PerfError(f"{data.path}: no event measures time on the CPU; record with -e task-clock --off-cpu")
     main = clock or first
     if main is None or not main.attr.sample_type & SampleType.PERIOD:
         name = main.name if main else "its event"
-        raise PerfError(f"{data.path}: the samples of {name} do not say how long they are: record with -F, or --period")
+        raise PerfError(f"{data.path}: the samples of {name} have no period; record with -F or --period")
     if clock:
         data.join(off, clock)
         return
@@ -80,22 +80,22 @@ def merge_off_cpu(data: SampleSource) -> None:
     missed = sum(time for tid, time in running.items() if tid not in rates.threads)
     if missed > _WORTH_TELLING * sum(running.values()):
         share, seconds = missed / sum(running.values()), missed / NANOSECONDS_A_SECOND
-        data.warnings.append(f"{seconds:.3g} s on the CPU ({share:.0%}) are of threads without a sample of {main.name}; they are not shown")
+        data.warnings.append(f"{seconds:.3g} s on the CPU ({share:.0%}) in threads without a sample of {main.name} are not shown")
 
 
 def is_dummy(event: FileEvent) -> bool:
-    """Whether it counts nothing."""
+    """Whether the event counts nothing."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
 def _running(data: SampleSource, off: FileEvent) -> dict[int, int]:
-    """How long each thread ran, in ns, as READ records of the event of waits say."""
+    """Return the running time of each thread, in ns, from READ records of the event of waits."""
     size = 3 * 8  # value, id, lost
-    found: dict[int, int] = {}
+    running_times: dict[int, int] = {}
     for side in data.side_band([RecordType.READ]):
         record = side.record
         if isinstance(record, Read) and len(record.values) >= size:
             value, ident, _ = struct.unpack_from(f"{data.endian}3Q", record.values)
             if ident in off.ids:
-                found[record.tid] = found.get(record.tid, 0) + value
-    return found
+                running_times[record.tid] = running_times.get(record.tid, 0) + value
+    return running_times

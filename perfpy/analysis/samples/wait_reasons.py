@@ -1,7 +1,4 @@
-"""What samples of time off the CPU say of why a thread waited (perfpy.abi.waits), as numbers.
-
-What enters: a batch of samples. What leaves: a number a sample, for the sort keys state and waker.
-"""
+"""The reasons of waits in off-CPU samples (perfpy.abi.waits), as numbers for the sort keys state and waker."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ _ON_CPU: Final = 0
 
 
 def state_of(samples: SampleView) -> NDArray[Any]:
-    """The letter of the state of each sample, 0 on the CPU."""
+    """Return the letter of each sample's state, 0 on the CPU."""
     return np.where(_is_wait(samples), samples.column("ins_lat").astype(np.int64), _ON_CPU)
 
 
 def waker_of(samples: SampleView) -> NDArray[Any]:
-    """Who ended the wait of each sample: the thread, and above it the note; 0 on the CPU and where nobody is known."""
+    """Return the waker of each sample: the thread, and above it the note; 0 on the CPU and for unknown wakers."""
     note = samples.column("retire_lat").astype(np.int64) & ~IS_WAIT
     thread = np.where(note == WOKEN_BY_THREAD, samples.column("weight").astype(np.int64), 0)
     return np.where(_is_wait(samples), note << NOTE_SHIFT | thread, 0)
@@ -38,5 +35,5 @@ def _is_wait(samples: SampleView) -> NDArray[np.bool_]:
 
 
 def state_name(number: int) -> str:
-    """A state, as people read it."""
+    """Return a state as a readable word."""
     return STATE_NAMES.get(number) or (chr(number) if 32 < number < 127 else "?")

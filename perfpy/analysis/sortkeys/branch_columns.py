@@ -1,6 +1,6 @@
-"""Sort keys of branch records: where branches came from and went to, and their flags.
+"""Sort keys of branch records: their ends and flags.
 
-As perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the two ends of a
+See perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the two ends of a
 branch (perfpy.analysis.samples.branches), or the flag word (perfpy.abi.sample_branches).
 """
 
@@ -26,7 +26,7 @@ _LEVEL_WIDTH = len("[k] ")
 
 
 def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """perf compares these the other way round than the file of a sample: names fall, files without a name come first."""
+    """Return the column of files. perf compares them in the reverse order of the samples' files: descending, files without a name first."""
     known = texts.locations
     rank = ranks(-known.dso_ranks(sample_locations(frames)))
 
@@ -37,7 +37,7 @@ def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 
 def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """perf compares functions by their addresses within their files, whichever these are."""
+    """Return the column of functions. perf compares them by their addresses within any files."""
     known = texts.locations
     symbols = known.symbol[frames]
     named = symbols >= 0
@@ -55,7 +55,7 @@ def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 
 def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """An end of a branch: the function and the offset in it."""
+    """Return the column of a branch's end: the function and the offset in it."""
     known = texts.locations
     locations = sample_locations(frames)
     rank = ranks(-known.dso_ranks(locations), known.ip[frames].view(np.int64))
@@ -70,7 +70,7 @@ def address(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 
 def source_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """The line of the source at an end of a branch."""
+    """Return the column of source lines at a branch's end."""
     return by_text(texts.source_texts.lines(frames))
 
 
@@ -80,23 +80,23 @@ def _flags(values: Int64, bits: int, words: dict[int, str]) -> KeyColumn:
 
 
 def mispredict(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Whether the branch was predicted wrongly."""
+    """Return the column of mispredicted branches."""
     both = _MISPREDICTED | _PREDICTED
     return _flags(values, both, {0: "N/A", _MISPREDICTED: "Y", _PREDICTED: "N", both: "N"})
 
 
 def abort(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Whether it aborted a transaction."""
+    """Return the column of aborted transactions."""
     return _flags(values, _ABORT, {0: ".", _ABORT: "A"})
 
 
 def in_transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Whether it was in a transaction."""
+    """Return the column of branches in transactions."""
     return _flags(values, _IN_TRANSACTION, {0: ".", _IN_TRANSACTION: "T"})
 
 
 def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Compared as what they are, but written by perf as signed numbers of 16 bits."""
+    """Return the column of cycles, compared as unsigned but printed by perf as signed 16-bit numbers."""
     counts = values >> _CYCLES_SHIFT & _CYCLES_MASK
     shown = counts.astype(np.uint16).view(np.int16)
     rank = ranks(-counts)
@@ -104,13 +104,13 @@ def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
 
 
 def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """Instructions per cycle: not counted here, shown as perf shows it where it cannot count them."""
+    """Return the column of instructions per cycle, which perfpy does not count, as perf shows it if it cannot count them."""
     rank = symbol(texts, frames).same
     named = texts.locations.symbol[frames] >= 0
     return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if named[i] else "-")
 
 
-#: the sort keys of branch records, in the order in which perf looks through them
+#: the sort keys of branch records, in perf's order of search
 BRANCH_KEYS: Final = (
     SortKey("dso_from", "Source Shared Object", "branch_from", dso, mode=Mode.BRANCH),
     SortKey("dso_to", "Target Shared Object", "branch_to", dso, mode=Mode.BRANCH),

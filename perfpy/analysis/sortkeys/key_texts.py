@@ -1,8 +1,4 @@
-"""What sort keys know of a recording beside the numbers of its samples.
-
-What enters: names, wordings and styles, each part from whoever knows it. What
-leaves: one value, `KeyTexts`, from which every sort key takes its part.
-"""
+"""KeyTexts: the names, texts and styles that sort keys need besides the numbers of samples."""
 
 from __future__ import annotations
 
@@ -21,48 +17,48 @@ HOUR: Final = 3600 * 10**9
 
 
 class Payloads(Protocol):
-    """Where the texts of tracepoints' payloads come from."""
+    """The texts of tracepoints' payloads."""
 
     def texts(self, payloads: Sequence[bytes]) -> list[str]:
-        """The payloads as perf script prints them."""
+        """Return the payloads as perf script prints them."""
 
     def raw_text(self, payload: bytes) -> str:
-        """The fields of one by name, not formatted."""
+        """Return the fields of a payload by name, unformatted."""
 
     def field_text(self, payload: bytes, name: str) -> str:
-        """One field of it, as a number or a string."""
+        """Return one field of a payload, as a number or a string."""
 
 
 class MemoryWords(Protocol):
-    """What words the parts of data_src."""
+    """The texts of the parts of data_src."""
 
     def level_text(self, data_src: int) -> str:
-        """What served the access."""
+        """Return the memory level that served the access."""
 
     def snoop_text(self, data_src: int) -> str:
-        """What snooping found."""
+        """Return the result of snooping."""
 
     def lock_text(self, data_src: int) -> str:
-        """Whether it was locked."""
+        """Return whether the access was locked."""
 
     def tlb_text(self, data_src: int) -> str:
-        """What the TLB had."""
+        """Return the result of the TLB lookup."""
 
     def block_text(self, data_src: int) -> str:
-        """What blocked it."""
+        """Return what blocked the access."""
 
 
 class TaskComms(NamedTuple):
-    """comms: by number; last_comm: the comm that a thread had at the end."""
+    """The comms of a recording; comms: by number; last_comm: returns a thread's last comm."""
 
     comms: Sequence[str]
     last_comm: Callable[[int], str]
 
 
 class TraceData:
-    """The distinct payloads of tracepoints, and their texts, each worded once.
+    """The distinct payloads of tracepoints, and their texts, each formatted once.
 
-    words: None where the recording describes no tracepoints.
+    words: None if the recording has no tracepoint formats.
     """
 
     def __init__(self, payloads: Sequence[bytes] = (), words: Payloads | None = None) -> None:
@@ -71,7 +67,7 @@ class TraceData:
         self._texts: dict[int, str] = {}
 
     def texts(self, numbers: Sequence[int]) -> list[str]:
-        """The texts of some payloads; "" where nothing can word them."""
+        """Return the texts of some payloads; "" without formats."""
         if self.words is None:
             return [""] * len(numbers)
         new = [number for number in dict.fromkeys(numbers) if number not in self._texts]
@@ -80,7 +76,7 @@ class TraceData:
 
 
 class RecordingText(NamedTuple):
-    """What a recording is called: its file, and the machine's name. seconds: from its first sample to its last (0: not known)."""
+    """The names of a recording: its file and host; seconds: from its first sample to its last (0: unknown)."""
 
     path: str
     host: str
@@ -88,7 +84,14 @@ class RecordingText(NamedTuple):
 
 
 class MachineTexts(NamedTuple):
-    """socket_of: CPU -> socket; cgroup_name: id -> path, or None; cgroup_namespaces: (device, inode), recordings: by number."""
+    """Names of the machine.
+
+    Attributes:
+        socket_of: CPU -> socket.
+        cgroup_name: id -> path, or None.
+        cgroup_namespaces: (device, inode) by number.
+        recordings: by number.
+    """
 
     socket_of: Callable[[int], int] = lambda _cpu: -1
     cgroup_name: Callable[[int], str | None] = lambda _number: None
@@ -97,11 +100,14 @@ class MachineTexts(NamedTuple):
 
 
 class KeyStyle(NamedTuple):
-    """How texts are written.
+    """The style of texts.
 
-    verbose: perf's -v; nanoseconds, quantum: how times are written, and their grain in ns; clock_quantum: that of times of day;
-    unnamed_dso_width: the least width of a DSO column with locations without
-    symbols; raw_trace: whether payloads are shown unformatted.
+    Attributes:
+        verbose: perf's -v.
+        nanoseconds, quantum: the format of times, and their resolution in ns.
+        unnamed_dso_width: the least width of a dso column with locations without symbols.
+        raw_trace: whether payloads are shown unformatted.
+        clock_quantum: the resolution of times of day.
     """
 
     verbose: bool = False
@@ -113,10 +119,12 @@ class KeyStyle(NamedTuple):
 
 
 class KeyTexts(NamedTuple):
-    """All parts.
+    """All names, texts and styles.
 
-    sources: None where no key shows source lines; memory: None where nothing words memory accesses; parents: the names
-    that rows' parents have, by number.
+    Attributes:
+        sources: None if no key shows source lines.
+        memory: None without formatter of memory accesses.
+        parents: the names of rows' parents, by number.
     """
 
     locations: Locations
@@ -130,6 +138,6 @@ class KeyTexts(NamedTuple):
 
     @property
     def source_texts(self) -> SourceTexts:
-        """What words source lines, for keys that show them."""
+        """The texts of source lines, for keys that show them."""
         assert self.sources is not None
         return self.sources

@@ -1,6 +1,6 @@
 """Sort keys of locations in code: file, function, address, parent.
 
-As perfpy.analysis.sortkeys.key_columns; the numbers are locations (perfpy.analysis.samples.locations).
+See perfpy.analysis.sortkeys.key_columns; the numbers are locations (perfpy.analysis.samples.locations).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The file that holds the location."""
+    """Return the column of files."""
     known, frames = texts.locations, locations >> ROLE_BITS
     rank = known.dso_ranks(locations)
 
@@ -44,20 +44,20 @@ def dso(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 
 def build_id(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """Which build of the file it is."""
+    """Return the column of build-ids."""
     known = texts.locations
     names = [*(file.build_id or "[unknown]" for file in known.dsos), "[unknown]"]  # the last for no file
     return by_text([names[number] for number in known.dso[locations >> ROLE_BITS].tolist()])
 
 
 def dso_width(texts: KeyTexts, frame: int) -> int:
-    """What a DSO column needs for a frame: its name, and space for an address where there is no symbol."""
+    """Return the width of a dso column for a frame: its name, and space for an address without symbol."""
     known = texts.locations
     name = byte_width(known.dso_name(frame)) if known.dso[frame] >= 0 else 0
     return name if known.symbol[frame] >= 0 else max(name, texts.style.unnamed_dso_width)
 
 
-#: what stands for code that is no Python function's
+#: the key of code that is not in a Python function
 NO_PYTHON: Final = "[no Python function]"
 _PYTHON: Final = re.compile(r"py::(?P<name>.+?):(?P<path>/.+|<.+)", re.DOTALL)
 _ADDRESS_DIGITS = 16
@@ -67,7 +67,7 @@ _VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 
 def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The function, or the address where there is none."""
+    """Return the column of functions, or addresses without one."""
     known = texts.locations
     frames, addresses = locations >> ROLE_BITS, known.shown_address(locations)
 
@@ -93,7 +93,7 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 
 def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
-    """perf's comparison of locations: without symbols by their addresses, whose difference is taken as a signed number."""
+    """Return perf's comparison of locations: without symbols by the signed difference of their addresses."""
 
     def compare(i: int, j: int) -> int:
         if unnamed[i] and unnamed[j]:
@@ -115,28 +115,28 @@ def _verbose(texts: KeyTexts, frame: int, address: int) -> str:
 
 
 def symbol_text(known: Locations, location: int, address: int) -> str:
-    """A location with its level: the name of the function or of the data, or the address."""
+    """Format a location with its level: the name of the function or of the data, or the address."""
     frame = location >> ROLE_BITS
     name = known.name_in_memory(frame) if known.symbol[frame] >= 0 else f"{'0x' if address else ''}{address:016x}"
     return f"[{known.level_of(location)}] {name}{' (inlined)' if known.is_inlined(frame) else ''}"
 
 
 def symbol_texts(known: Locations, locations: Int64, addresses: NDArray[np.uint64]) -> list[str]:
-    """As symbol_text, of many locations; most of many have no symbol."""
+    """Format many locations, most of which have no symbol."""
     symbols, levels = known.symbol[locations >> ROLE_BITS], known.levels_of(locations)
     unnamed = {level: f"[{chr(level)}] 0x%016x" for level in distinct(levels).tolist()}
-    found = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
+    formatted = [unnamed[level] % address for level, address in zip(levels.tolist(), addresses.tolist(), strict=True)]
     for index in np.flatnonzero((symbols >= 0) | (addresses == 0)).tolist():
-        found[index] = symbol_text(known, int(locations[index]), int(addresses[index]))
-    return found
+        formatted[index] = symbol_text(known, int(locations[index]), int(addresses[index]))
+    return formatted
 
 
 def symbol_offset(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The function and the offset in it."""
+    """Return the column of functions with offsets."""
     known = texts.locations
     shown = known.shown_address(locations)
     frames, addresses = (locations >> ROLE_BITS).tolist(), shown.tolist()
-    # perf takes the difference for a signed number: the kernel's addresses come after all others
+    # perf takes the difference as signed: the kernel's addresses come after all others
     larger_first = -shown.view(np.int64)
     symbol_ranks = known.symbol_ranks(locations)
     same, order = ranks(symbol_ranks, larger_first), ranks(known.symbol_name_ranks(locations), larger_first)
@@ -161,13 +161,13 @@ _OFFSET_DIGITS = len("Symbol Offset") - _LEVEL_WIDTH
 
 
 def address(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The address in memory."""
+    """Return the column of addresses in memory."""
     addresses = [texts.locations.memory_address(location) for location in locations.tolist()]
     return by_number(np.array(addresses, np.uint64).view(np.int64), lambda i: hex(addresses[i]) if addresses[i] else "0")
 
 
 def symbol_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The function's length in bytes."""
+    """Return the column of functions' sizes."""
     known = texts.locations
     symbols = known.symbol[locations >> ROLE_BITS].tolist()
     sizes = [known.size(number) if number >= 0 else 0 for number in symbols]
@@ -175,7 +175,7 @@ def symbol_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 
 def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The length of the mapping."""
+    """Return the column of mappings' sizes."""
     known = texts.locations
     frames = locations >> ROLE_BITS
     sizes = (known.map_end[frames] - known.map_start[frames]).astype(np.int64)
@@ -184,22 +184,22 @@ def dso_size(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 
 def source_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The file and the line of the source."""
+    """Return the column of source lines."""
     return by_text(texts.source_texts.lines(locations >> ROLE_BITS))
 
 
 def source_file(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The file of the source."""
+    """Return the column of source files."""
     return by_text(texts.source_texts.files(locations >> ROLE_BITS))
 
 
 def python_function(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The Python function and its file."""
+    """Return the Python function and its file."""
     return by_text([" ".join(names) if names else NO_PYTHON for names in _python_names(texts, locations)])
 
 
 def python_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """The Python function, its file and the line; the function alone where the line is not known."""
+    """Return the Python function, its file and the line; without the line if it is unknown."""
     code = texts.source_texts.code((locations >> ROLE_BITS).tolist())
     words = [
         NO_PYTHON if names is None else f"{names[0]} {line[0]}:{line[1]}" if line and line[1] else " ".join(names)
@@ -210,12 +210,12 @@ def python_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 def _python_names(texts: KeyTexts, locations: Int64) -> list[tuple[str, str] | None]:
     """Return the name and the file of each Python function."""
-    found = map(_PYTHON.fullmatch, map(texts.locations.name, (locations >> ROLE_BITS).tolist()))
-    return [(match["name"], match["path"]) if match else None for match in found]
+    matches = map(_PYTHON.fullmatch, map(texts.locations.name, (locations >> ROLE_BITS).tolist()))
+    return [(match["name"], match["path"]) if match else None for match in matches]
 
 
 def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """-1: no parent; else a number into texts.parents."""
+    """Return the column of parents: -1 for none, else an index into texts.parents."""
     names = [texts.parents[number] if number >= 0 else "[other]" for number in values.tolist()]
     known = values >= 0
     rank = ranks(~known, name_ranks(names))
@@ -223,7 +223,7 @@ def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 
 def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:
-    """perf's column of instructions per cycle, for recordings that cannot have any: a row for each function all the same."""
+    """Return perf's column of instructions per cycle for recordings without branches: one row for each function."""
     functions = symbol(texts, locations)
     return KeyColumn(
         functions.same, functions.same, lambda _i: f"{'-':<5s} {'-':>2s}", compare=functions.compare, unnamed=functions.unnamed
@@ -231,6 +231,6 @@ def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 
 def simd(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Vector instructions: recorded by no machine that perfpy knows."""
+    """Return an empty column of vector instructions: no machine that perfpy knows records them."""
     rank = np.zeros(len(values), np.int64)
     return KeyColumn(rank, rank, lambda _i: "")

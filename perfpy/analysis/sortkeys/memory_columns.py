@@ -1,6 +1,6 @@
-"""Sort keys of memory accesses: what was touched, and where it was served from.
+"""Sort keys of memory accesses: the data, and the memory that served them.
 
-As perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the data's address,
+See perfpy.analysis.sortkeys.key_columns; the numbers are frame ids of the data's address,
 or the data_src word (union perf_mem_data_src in perf_event.h).
 """
 
@@ -28,17 +28,17 @@ _LINE = 64  # bytes of a cache line
 
 
 def data_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """The data that was touched."""
+    """Return the column of accessed data."""
     return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
 
 
 def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """The instruction that touched it."""
+    """Return the column of accessing instructions."""
     return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
 
 
 def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """The cache line that was touched; where nothing is mapped, with an X."""
+    """Return the column of accessed cache lines; unmapped ones have level X."""
     known = texts.locations
     column = _by_address(texts, frames, lambda frame: int(known.address[frame]) & -_LINE)
 
@@ -66,7 +66,7 @@ def _by_address(texts: KeyTexts, frames: Int64, shown: Callable[[int], int]) -> 
 
 
 def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """The file that holds the data; names fall, as perf has it."""
+    """Return the column of files with the data; names descend, as in perf."""
     known = texts.locations
     rank = ranks(-known.dso_ranks(sample_locations(frames)))
 
@@ -77,7 +77,7 @@ def dso(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
 
 def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The physical address of the data."""
+    """Return the column of physical addresses."""
     rank = ranks(values)
 
     def text(i: int) -> str:
@@ -88,7 +88,7 @@ def physical(_texts: KeyTexts, values: Int64) -> KeyColumn:
 
 
 def _part(shift: int, bits: int, word: Callable[[MemoryWords, int], str]) -> Callable[[KeyTexts, Int64], KeyColumn]:
-    """A key over one part of data_src: compared as a number, worded as perf words it."""
+    """Return a key over one part of data_src: compared as a number, formatted like perf."""
 
     def column(texts: KeyTexts, values: Int64) -> KeyColumn:
         rank = ranks(values >> shift & (1 << bits) - 1)
@@ -108,7 +108,7 @@ tlb = _part(26, 7, lambda memory, data_src: memory.tlb_text(data_src))
 blocked = _part(40, 3, lambda memory, data_src: memory.block_text(data_src))
 
 
-#: the sort keys of memory accesses, in the order in which perf looks through them
+#: the sort keys of memory accesses, in perf's order of search
 MEMORY_KEYS: Final = (
     SortKey("symbol_daddr", "Data Symbol", "data", data_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
     SortKey("dso_daddr", "Data Object", "data", dso, mode=Mode.MEMORY),

@@ -1,7 +1,6 @@
-"""The sort keys and output fields of a report, by perf's names: one table each.
+"""The tables of sort keys and output fields, by perf's names for -s and -F.
 
-What enters: a name from -s or -F. What leaves: a `SortKey` or an
-`OutputField`. The keys of branch records and of memory accesses have tables
+The keys of branch records and of memory accesses have tables
 beside their columns (branch_columns, memory_columns).
 """
 
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.sortkeys import location_columns as locations
 from perfpy.analysis.sortkeys import payload_columns as payloads
 from perfpy.analysis.sortkeys import task_columns as tasks
-from perfpy.analysis.sortkeys import wait_columns as waits
 from perfpy.analysis.sortkeys.key_columns import number, summed_number
 from perfpy.analysis.sortkeys.sort_key import ColumnCell, Mode, OutputField, SortKey, Unit
 
@@ -49,16 +47,16 @@ _KEYS: Final = (
     SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", summed_number),
     SortKey("simd", "Simd   ", "location", locations.simd, ColumnCell.LOOSE),
     SortKey("symoff", "Symbol Offset", "location", locations.symbol_offset, ColumnCell.LOOSE),
-    # newer than perf 6.12, whose words of one or two letters keep their meaning: the last
+    # newer than perf 6.12, whose abbreviations keep their meaning: so they come last
     SortKey("tgid", "   Tgid:Command", "pid", tasks.thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm_nodigit", "CommandNoDigit", "comm", tasks.comm_without_digits),
     SortKey("parallelism", "Parallelism", "parallelism", tasks.parallelism, ColumnCell.RIGHT),
 )
 
-#: those that perf has not: of words of few letters, perf's meaning comes first
+#: keys that perf does not have; perf's meaning of abbreviations comes first
 _OURS: Final = (
-    SortKey("state", "State", "state", waits.state),
-    SortKey("waker", "Waker", "waker", waits.waker),
+    SortKey("state", "State", "state", tasks.state),
+    SortKey("waker", "Waker", "waker", tasks.waker),
     SortKey("host", "Host", "recording", tasks.host),
     SortKey("recording", "Recording", "recording", tasks.recording),
     SortKey("tod", "Time of day", "wall", tasks.time_of_day),
@@ -94,13 +92,13 @@ TRACEPOINT_ORDER: Final = "trace"
 
 
 def key_named(token: str) -> SortKey | OutputField | None:
-    """The first key or metric whose name begins with `token`, in perf's order of search; None if there is none."""
-    wanted = token.lower()
-    return next((entry for entry in _all_entries() if entry.name.startswith(wanted)), None)
+    """Return the first key or metric whose name begins with `token`, in perf's order of search; None if there is none."""
+    prefix = token.lower()
+    return next((entry for entry in _all_entries() if entry.name.startswith(prefix)), None)
 
 
 def _all_entries() -> Iterator[SortKey | OutputField]:
-    """In perf's order of search."""
+    """Yield all keys and metrics in perf's order of search."""
     yield from _KEYS
     yield from _METRICS
     from perfpy.analysis.sortkeys.branch_columns import BRANCH_KEYS
@@ -112,15 +110,15 @@ def _all_entries() -> Iterator[SortKey | OutputField]:
 
 
 def sort_key(name: str) -> SortKey:
-    """The key of exactly this name."""
+    """Return the key of exactly this name."""
     return next(key for key in (*_KEYS, *_OURS) if key.name == name)
 
 
 def output_field(name: str) -> OutputField:
-    """The metric of exactly this name."""
+    """Return the metric of exactly this name."""
     return next(entry for entry in _METRICS if entry.name == name)
 
 
 def names() -> list[str]:
-    """All names that -s and -F know: perf's order, in which metrics come first."""
+    """Return all names for -s and -F: perf's order, in which metrics come first."""
     return [entry.name for entry in sorted(_all_entries(), key=lambda entry: isinstance(entry, SortKey))]

@@ -1,7 +1,4 @@
-"""Sort keys of what samples carry: tracepoints' data, transactions, page sizes.
-
-As perfpy.analysis.sortkeys.key_columns.
-"""
+"""Sort keys of tracepoint data, transactions and page sizes. See perfpy.analysis.sortkeys.key_columns."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def trace(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The texts of tracepoints' payloads; other events have empty ones."""
+    """Return the column of tracepoints' texts; empty for other events."""
     data, numbers = texts.trace, values.tolist()
     has = [bool(data.payloads[number]) for number in numbers]
     worded = iter(_trace_texts(texts, [number for number, there in zip(numbers, has, strict=True) if there]))
@@ -38,7 +35,7 @@ _PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def page_size(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The size of a page."""
+    """Return the column of page sizes."""
 
     def text(i: int) -> str:
         size = int(values[i])
@@ -64,7 +61,7 @@ _ABORT_SHIFT = 32
 
 
 def transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The flags of a transaction."""
+    """Return the column of transaction flags."""
 
     def text(i: int) -> str:
         bits = int(values.view(np.uint64)[i])

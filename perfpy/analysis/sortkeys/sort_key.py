@@ -1,4 +1,4 @@
-"""What a column of a report is: a `SortKey` that rows are grouped by, or an `OutputField` of numbers."""
+"""The columns of a report: a `SortKey` that rows are grouped by, or an `OutputField` of numbers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class ColumnCell(Enum):
-    """How the text of a column is set within the column's width."""
+    """The alignment of texts in a column."""
 
-    LEFT = "left"  # cut and filled to the width
-    RIGHT = "right"  # filled from the left
-    CUT = "cut"  # cut to the width, not filled
+    LEFT = "left"  # truncated and padded to the width
+    RIGHT = "right"  # padded on the left
+    CUT = "cut"  # truncated to the width, not padded
     LOOSE = "loose"  # neither
-    RIGHT_CUT = "right cut"  # cut to the width and filled from the left, as the header is
-    THREAD = "thread"  # PID:COMM, the comm cut and filled
+    RIGHT_CUT = "right cut"  # truncated to the width and padded on the left, like the header
+    THREAD = "thread"  # PID:COMM, the comm truncated and padded
 
 
 class Mode(Enum):
-    """What a row stands for; decides which keys there are."""
+    """What a row counts: samples, branches or memory accesses. It decides which keys exist."""
 
     NORMAL = "normal"
     BRANCH = "branch"
@@ -33,12 +33,17 @@ class Mode(Enum):
 class SortKey(NamedTuple):
     """A column that rows are grouped by.
 
-    dimension: what it reads of each sample (perfpy.analysis.samples.dimensions), or "location"
-    for where the sample was, in callchains too; least: the least width;
-    by_comm: the column is as wide as the longest comm of a thread, plus this;
-    late: perf makes
-    the texts when it first compares two samples, and measures only what is made.
-    event: the only event whose rows have it.
+    Attributes:
+        name: as in -s.
+        header: of the column.
+        dimension: of samples (perfpy.analysis.samples.dimensions), or "location" for sampled
+            addresses and, in callchains, callers.
+        column: makes the KeyColumn.
+        cell: the alignment.
+        least: the least width.
+        by_comm: the column's width beyond the longest comm of a thread.
+        late: perf makes the texts when it first compares two samples, and measures only these.
+        event: the only event whose rows have it.
     """
 
     name: str
@@ -59,7 +64,7 @@ class SortKey(NamedTuple):
 
 
 class Unit(Enum):
-    """What a metric's number is."""
+    """The unit of a metric."""
 
     PERCENT = "percent"
     NUMBER = "number"
@@ -68,7 +73,7 @@ class Unit(Enum):
 
 
 class OutputField(NamedTuple):
-    """A column of numbers: which sum it shows, and how."""
+    """A column of numbers: its sum and format."""
 
     name: str
     header: str

@@ -1,7 +1,4 @@
-"""Sort keys of tasks and of where and when they ran: thread, command, CPU, time, cgroup.
-
-As perfpy.analysis.sortkeys.key_columns.
-"""
+"""Sort keys of tasks: thread, comm, CPU, time, cgroup, and of waits: state, waker. See perfpy.analysis.sortkeys.key_columns."""
 
 from __future__ import annotations
 
@@ -11,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis.samples.locations import ranks
+from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
 from perfpy.analysis.samples.wall_clock import UNKNOWN
 from perfpy.analysis.sortkeys.key_columns import KeyColumn, by_number, by_text, byte_width
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def comm(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The command at the time of the sample."""
+    """Return the column of comms at the samples' times."""
     return by_text([texts.tasks.comms[number] for number in values.tolist()], wide=False)
 
 
@@ -29,23 +28,23 @@ _DIGITS = re.compile("[0-9]+")
 
 
 def comm_without_digits(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The command with <N> for each of its numbers: kworker/0:1 and kworker/1:2 are one row."""
+    """Return the column of comms with <N> for each number: kworker/0:1 and kworker/1:2 share a row."""
     return by_text([_DIGITS.sub("<N>", texts.tasks.comms[number]) for number in values.tolist()])
 
 
 def thread(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The thread, and the command that it had last."""
+    """Return the column of threads with their last comms."""
     tasks = values.tolist()
     return by_number(values, lambda i: f"{_tid(tasks[i]):7d}:{texts.tasks.last_comm(tasks[i])}")
 
 
 def _tid(task: int) -> int:
-    """The thread's own number; above it stands which of several recordings it is of, where these were put together."""
+    """Return a thread's id, without the ordinal that separates recordings."""
     return (task + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def cpu(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The CPU."""
+    """Return the column of CPUs."""
     cpus = values.tolist()
     return by_number(values, lambda i: _padded(cpus[i], 3))
 
@@ -55,13 +54,13 @@ def _padded(number: int, digits: int) -> str:
 
 
 def socket(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The CPU's socket."""
+    """Return the column of the CPUs' sockets."""
     sockets = np.array([texts.machine.socket_of(number) for number in values.tolist()], np.int64)
     return by_number(sockets, lambda i: _padded(int(sockets[i]), 3))
 
 
 def time(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The time, rounded down to the quantum."""
+    """Return the column of times, rounded down to the quantum."""
     raw = values.view(np.uint64)
     grain = np.uint64(texts.style.quantum or 1)
     rounded = raw // grain * grain
@@ -78,26 +77,26 @@ _NANOSECOND_WIDTH = 16
 
 
 def cgroup(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The cgroup, by its path."""
+    """Return the column of cgroups, by path."""
     names = ["N/A" if not number else texts.machine.cgroup_name(number) or "unknown" for number in values.tolist()]
     rank = ranks(values)
     return KeyColumn(rank, rank, lambda i: names[i], lambda i: byte_width(names[i]) if values[i] else 0)
 
 
 def cgroup_id(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The cgroup namespace, by its device and inode."""
+    """Return the column of cgroup namespaces, by device and inode."""
     known = [texts.machine.cgroup_namespaces[number] for number in values.tolist()]
     rank = ranks(*np.array(known, np.int64).reshape(-1, 2).T)
     return KeyColumn(rank, rank, lambda i: f"{known[i][0]}/{known[i][1]:#x}")
 
 
 def host(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The machine that was recorded."""
+    """Return the column of hosts."""
     return by_text([texts.machine.recordings[number].host for number in values.tolist()])
 
 
 def recording(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The recording, by its path."""
+    """Return the column of recordings, by path."""
     return by_text([texts.machine.recordings[number].path for number in values.tolist()])
 
 
@@ -106,7 +105,7 @@ _SECOND = 1_000_000_000
 
 
 def time_of_day(texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The time on the wall, where the report is made, rounded down to the quantum; of any day."""
+    """Return the column of times of day in the local time zone, rounded down to the quantum, of any day."""
     quantum = max(texts.style.clock_quantum, 1)
     within = [_since_midnight(value) // quantum * quantum if value != UNKNOWN else _DAY * _SECOND for value in values.tolist()]
     said = [_clock_text(ns, quantum) if value != UNKNOWN else _NOT_SAID for ns, value in zip(within, values.tolist(), strict=True)]
@@ -114,7 +113,7 @@ def time_of_day(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 
 def date(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """The day, where the report is made."""
+    """Return the column of days in the local time zone."""
     numbers = values.tolist()
     return by_text([_NOT_SAID if value == UNKNOWN else strftime("%Y-%m-%d", localtime(value // _SECOND)) for value in numbers])
 
@@ -123,14 +122,14 @@ _NOT_SAID = "[unknown]"
 
 
 def _since_midnight(wall: int) -> int:
-    """ns of the day, where the report is made."""
+    """Return the ns since local midnight."""
     seconds, rest = divmod(wall, _SECOND)
     local = localtime(seconds)
     return ((local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec) * _SECOND + rest
 
 
 def _clock_text(within: int, quantum: int) -> str:
-    """14:00, 14:00:05, 14:00:05.250000: as fine as the quantum."""
+    """Format a time of day with the precision of the quantum: 14:00, 14:00:05, 14:00:05.250000."""
     seconds, rest = divmod(within, _SECOND)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     if quantum % (60 * _SECOND):
@@ -140,5 +139,22 @@ def _clock_text(within: int, quantum: int) -> str:
 
 
 def parallelism(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """How many threads ran."""
+    """Return the column of the number of running threads."""
     return by_number(values, lambda i: str(int(values[i])))
+
+
+def state(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of wait states, or "on CPU"."""
+    return by_text([state_name(number) for number in values.tolist()])
+
+
+def waker(texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of wakers."""
+    return by_text([_waker(texts, number) for number in values.tolist()])
+
+
+def _waker(texts: KeyTexts, number: int) -> str:
+    note, thread = number >> NOTE_SHIFT, number & (1 << NOTE_SHIFT) - 1
+    if note == WOKEN_BY_INTERRUPT:
+        return "[interrupt]"
+    return f"{texts.tasks.last_comm(thread)}:{thread}" if note == WOKEN_BY_THREAD else "-"

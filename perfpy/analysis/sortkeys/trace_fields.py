@@ -1,8 +1,7 @@
 """The fields of tracepoints as sort keys: perf's `-s prev_comm`, `-s sched_switch.next_pid`, `-s trace_fields`.
 
-What enters: a word of -s or -F, the events and their formats. What leaves: a
-SortKey for each field that is meant. A field belongs to one event; the rows of
-all others have nothing there, nor is its column shown with them.
+A field belongs to one event; the rows of
+other events have no text, nor is the column shown with them.
 """
 
 from __future__ import annotations
@@ -30,22 +29,26 @@ _ALL = "trace_fields"
 
 
 def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> list[SortKey]:
-    """The keys that a word means; none if it names no field.
+    """Return the keys of a token; none if it names no field.
 
-    token: FIELD, EVENT.FIELD or EVENT.*, each with /raw after it for the bare
-    number; raw: all are meant so; endian: of the recording.
+    Args:
+        token: FIELD, EVENT.FIELD or EVENT.*, each with /raw after it for the unformatted number.
+        events: of the recording.
+        formats: of the tracepoints.
+        raw: all fields are unformatted.
+        endian: of the recording.
     """
     token, _, option = token.partition("/")
     event_name, dot, field_name = token.rpartition(".")
-    found = []
+    keys = []
     for event in events:
         if event.attr.type != PerfType.TRACEPOINT or event.attr.config not in formats or (dot and not _is_meant(event_name, event)):
             continue
         tracepoint = formats[event.attr.config]
         common = () if field_name in (_ALL, "*") else tracepoint.common_fields
         fields = [field for field in (*tracepoint.fields, *common) if field_name in (field.name, _ALL, "*")]
-        found += [_key(event, field, raw=raw or option == "raw", endian=endian) for field in fields]
-    return found
+        keys += [_key(event, field, raw=raw or option == "raw", endian=endian) for field in fields]
+    return keys
 
 
 def _is_meant(name: str, event: FileEvent) -> bool:
@@ -62,35 +65,35 @@ def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> Sort
 
 
 def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Compared by the field's bytes, larger first, as perf compares them; written as in the event's text."""
+    """Return the column of a field, compared by its bytes, larger first, like perf; formatted as in the event's text."""
     data, numbers = texts.trace, values.tolist()
     payloads = [data.payloads[value] for value in numbers]
-    mine = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
-    content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, mine, strict=True)]
+    is_own = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
+    content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, is_own, strict=True)]
     rank_of = {item: rank for rank, item in enumerate(sorted(set(content), reverse=True))}
     rank = np.array([rank_of[item] for item in content], np.int64)
 
     @cache
     def words() -> list[str | None]:
-        """The field's word in each text, where it has one."""
-        said = iter(data.texts([value for value, own in zip(numbers, mine, strict=True) if own]) if not raw else ())
-        return [_word(next(said), field.name) if own and not raw else None for own in mine]
+        """Return the field's word in each text, if it has one."""
+        said = iter(data.texts([value for value, own in zip(numbers, is_own, strict=True) if own]) if not raw else ())
+        return [_word(next(said), field.name) if own and not raw else None for own in is_own]
 
     def text(i: int) -> str:
-        if not mine[i] or data.words is None:
+        if not is_own[i] or data.words is None:
             return ""
         word = words()[i]
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
-        # perf gives data after the fields the width of their bytes, with the NUL; what the event's text lacks it cuts
+        # perf gives dynamic data the width of their bytes, with the NUL, and truncates fields missing in the event's text
         return max(byte_width(words()[i] or ""), len(content[i]) if field.is_dynamic else 0)
 
     return KeyColumn(rank, rank, text, wide)
 
 
 def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
-    """The bytes of a field; of a dynamic one, those that it points to."""
+    """Return the bytes of a field; for a dynamic one, those that it refers to."""
     data = payload[field.offset : field.offset + field.size]
     if not field.is_dynamic:
         return data
@@ -100,7 +103,7 @@ def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
 
 
 def _word(text: str, name: str) -> str | None:
-    """What follows NAME= in an event's text; perf takes the first word that begins with the name."""
+    """Return the text after NAME= in an event's text; perf takes the first word that begins with the name."""
     for word in _words(text):
         if word.startswith(name):
             return word[len(name) + 1 :]

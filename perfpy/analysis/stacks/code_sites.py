@@ -1,7 +1,6 @@
-"""Where in code the frames of stacks are: addresses, the files mapped there, lines of source.
+"""The sites of frames in code: addresses, mapped files, source lines; and where functions begin.
 
-What enters: a Symbolizer, and frames of it, of callers or not. What leaves: CodeSites, a row a frame; and where functions begin.
-A file lies wherever each process has it: it is taken to be where its own headers say, and otherwise where it was met first.
+A file is mapped at different addresses in each process: its sites get the addresses in its headers, or else those of its first mapping.
 """
 
 from __future__ import annotations
@@ -24,20 +23,24 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _NOWHERE = -1
-_NO_FILE = "??"  # as binutils have it
+_NO_FILE = "??"  # binutils' text
 
 
 class Source(NamedTuple):
-    """A path, and a line of it; 0 where only the file is known."""
+    """A path and a line; 0 if only the file is known."""
 
     path: str
     line: int
 
 
 class FileMapping(NamedTuple):
-    """A file (or what stands for one) in memory.
+    """A mapped file, or a substitute for one.
 
-    offset: where in the file it begins; made: at run time; has_symbols, has_lines: whether any site in it has one.
+    Attributes:
+        start, end: addresses.
+        offset: in the file.
+        made: whether a runtime made the code.
+        has_symbols, has_lines: whether any site in it has them.
     """
 
     start: int
@@ -52,12 +55,15 @@ class FileMapping(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeSites:
-    """Distinct sites in code, as columns of one row a site.
+    """Distinct sites in code, as columns with a row per site.
 
-    address: of callers within their calls; mapping: index into `mappings`, -1 where none is known; source: index into `sources`,
-    -1; inlined: whether the function there was inlined into that of the next frame of its stacks; function_address, function_size: of the
-    symbol there, 0 for none. begins: where each function of
-    the stacks begins, None where that is not known.
+    Attributes:
+        address: for callers, within their calls.
+        mapping: index into `mappings`, -1 if unknown.
+        source: index into `sources`, -1 if unknown.
+        inlined: whether the function was inlined into that of the next frame of its stacks.
+        function_address, function_size: of the symbol, 0 for none.
+        begins: where each function of the stacks begins, None if unknown.
     """
 
     address: NDArray[np.uint64]
@@ -71,7 +77,7 @@ class CodeSites:
     begins: Sequence[Source | None]
 
     def source_of(self, site: int) -> Source | None:
-        """Its line of source, None where that is not known."""
+        """Return a site's source line, None if unknown."""
         number = int(self.source[site])
         return self.sources[number] if number >= 0 else None
 
@@ -83,7 +89,7 @@ class _SitesInMemory(NamedTuple):
 
 
 class SiteFinder:
-    """Finds the sites of frames."""
+    """A finder of the sites of frames."""
 
     def __init__(self, symbolizer: Symbolizer, locations: Locations) -> None:
         self._symbolizer = symbolizer
@@ -93,56 +99,56 @@ class SiteFinder:
         self._numbers: dict[Source, int] = {}
 
     def find(self, frames: NDArray[np.int64], callers: NDArray[np.bool_], functions: NDArray[np.int64], count: int) -> CodeSites:
-        """The sites of frames (-1: of none); callers: which are addresses behind calls; functions: in which of `count` functions."""
-        there = np.flatnonzero(frames >= 0)
-        known = frames[there]
+        """Return the sites of frames (-1: none); callers: marks return addresses; functions: the function of each frame, of `count`."""
+        has_frame = np.flatnonzero(frames >= 0)
+        valid_frames = frames[has_frame]
         table = self._locations
-        back = (callers[there] & (table.dso[known] >= 0)).astype(np.uint64)
+        back = (callers[has_frame] & (table.dso[valid_frames] >= 0)).astype(np.uint64)
         address, mapping = np.zeros(len(frames), np.uint64), np.full(len(frames), _NOWHERE)
         source, inlined = np.full(len(frames), _NOWHERE), np.zeros(len(frames), np.bool_)
-        lines = self._infos.code_lines(known, back)
-        source[there] = self._sources(known, lines.file, lines.line)
-        inlined[there] = table.inlined[table.symbol[known]]
-        address[there], mapping[there], mappings = self._mapped(known, back, source[there] >= 0)
-        start, end = table.symbol_bounds(table.symbol[known])
+        lines = self._infos.code_lines(valid_frames, back)
+        source[has_frame] = self._sources(valid_frames, lines.file, lines.line)
+        inlined[has_frame] = table.inlined[table.symbol[valid_frames]]
+        address[has_frame], mapping[has_frame], mappings = self._mapped(valid_frames, back, source[has_frame] >= 0)
+        start, end = table.symbol_bounds(table.symbol[valid_frames])
         function_address, function_size = np.zeros(len(frames), np.uint64), np.zeros(len(frames), np.uint64)
-        function_size[there] = end - start
-        function_address[there] = address[there] - (table.address[known] - back - start)
+        function_size[has_frame] = end - start
+        function_address[has_frame] = address[has_frame] - (table.address[valid_frames] - back - start)
         begins = self._begins(frames, source, functions, count)
         return CodeSites(address, mapping, source, inlined, function_address, function_size, mappings, list(self._numbers), begins)
 
     def _sources(self, frames: NDArray[np.int64], file: NDArray[np.int64], line: NDArray[np.int64]) -> list[int]:
-        """The number of the source of each frame."""
-        found = []
+        """Return the number of each frame's source."""
+        numbers = []
         for frame, number, at_line in zip(frames.tolist(), file.tolist(), line.tolist(), strict=True):
             path = self._infos.paths[number] if number >= 0 else _NO_FILE
-            source = self._said(frame) or (Source(path, at_line) if path != _NO_FILE else None)
-            found.append(_NOWHERE if source is None else self._numbers.setdefault(source, len(self._numbers)))
-        return found
+            source = self._recorded_begin(frame) or (Source(path, at_line) if path != _NO_FILE else None)
+            numbers.append(_NOWHERE if source is None else self._numbers.setdefault(source, len(self._numbers)))
+        return numbers
 
     def _mapped(self, frames: NDArray[np.int64], back: NDArray[np.uint64], has_line: NDArray[np.bool_]) -> _SitesInMemory:
-        """The addresses of frames, the numbers of their mappings, and these."""
+        """Return the addresses of frames, the numbers of their mappings, and the mappings."""
         known = self._locations
         start, dso = known.map_start[frames], known.dso[frames].astype(np.int64)
         size, offset = known.map_end[frames] - start, known.address[frames] - (known.ip[frames] - start)
         alike = np.stack([dso.view(np.uint64), offset, size], axis=1)
-        found, first, number = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+        kinds, first, number = np.unique(alike, axis=0, return_index=True, return_inverse=True)
         number = number.ravel()
-        is_file = found[:, 0].view(np.int64) >= 0
+        is_file = kinds[:, 0].view(np.int64) >= 0
         rank = np.where(is_file, np.cumsum(is_file) - 1, _NOWHERE)
         base = np.array([self._base(frame) for frame in frames[first].tolist()], np.uint64)
         moved = np.where(is_file[number], base[number] - start, np.uint64(0))
-        has_symbols = np.bincount(number, known.symbol[frames] >= 0, len(found)) > 0
-        has_lines = np.bincount(number, has_line, len(found)) > 0
+        has_symbols = np.bincount(number, known.symbol[frames] >= 0, len(kinds)) > 0
+        has_lines = np.bincount(number, has_line, len(kinds)) > 0
         mappings = [
-            FileMapping(int(base[row]), int(base[row] + found[row, 2]), int(found[row, 1]), *self._file(int(found[row, 0])), symbols, lines)
-            for row, symbols, lines in zip(range(len(found)), has_symbols.tolist(), has_lines.tolist(), strict=True)
+            FileMapping(int(base[row]), int(base[row] + kinds[row, 2]), int(kinds[row, 1]), *self._file(int(kinds[row, 0])), symbols, lines)
+            for row, symbols, lines in zip(range(len(kinds)), has_symbols.tolist(), has_lines.tolist(), strict=True)
             if is_file[row]
         ]
         return _SitesInMemory(known.ip[frames] + moved - back, rank[number], mappings)
 
     def _base(self, frame: int) -> int:
-        """Where a frame's mapping begins: as the addresses in the file's headers have it, or where it was met."""
+        """Return the start of a frame's mapping: from the file's headers, or the recorded one."""
         known = self._locations
         start, ip = int(known.map_start[frame]), int(known.ip[frame])
         address = self._infos.linked(frame)
@@ -150,7 +156,7 @@ class SiteFinder:
         return linked if linked >= 0 else start
 
     def _file(self, number: int) -> tuple[str, str, bool]:
-        """A file's path and build-id, and whether its code was made at run time."""
+        """Return a file's path and build-id, and whether a runtime made its code."""
         dso = self._symbolizer.dsos[number]
         image = self._symbolizer.image(number) if dso.kernel else None
         return image[0].path if image else dso.long_name, dso.build_id, bool(dso.made_code)
@@ -158,41 +164,41 @@ class SiteFinder:
     def _begins(
         self, frames: NDArray[np.int64], source: NDArray[np.int64], functions: NDArray[np.int64], count: int
     ) -> list[Source | None]:
-        """Where each function begins; of inlined ones only the file."""
-        found: list[Source | None] = [None] * count
+        """Return where each function begins; for inlined ones only the file."""
+        begins: list[Source | None] = [None] * count
         sources, symbols = list(self._numbers), self._symbolizer.symbols
         numbers, first = np.unique(functions, return_index=True)
         linked: dict[int, int] = {}
         for function, frame, number in zip(numbers.tolist(), frames[first].tolist(), source[first].tolist(), strict=True):
             symbol = int(self._locations.symbol[frame]) if frame >= 0 else _NOWHERE
-            said = self._said(frame) if frame >= 0 else None
+            said = self._recorded_begin(frame) if frame >= 0 else None
             if number >= 0:
-                found[function] = said or Source(sources[number].path, 0)
+                begins[function] = said or Source(sources[number].path, 0)
             if symbol >= 0 and said is None and not symbols.inlined(symbol):
                 linked[function] = symbol
         known = self._infos.begins(linked.values())
         for function, symbol in linked.items():
             path, line = known.get(symbol, (_NO_FILE, 0))
             if path != _NO_FILE:
-                found[function] = Source(path, line)
-        return found
+                begins[function] = Source(path, line)
+        return begins
 
-    def _said(self, frame: int) -> Source | None:
-        """Where a function begins that a runtime named with its file."""
+    def _recorded_begin(self, frame: int) -> Source | None:
+        """Return where a function begins whose name includes its file."""
         made = self._locations.dso[frame] >= 0 and self._symbolizer.dsos[self._locations.dso[frame]].made_code
         path, line = self._named.of(self._locations.name(frame)) if made else ("", 0)
         return Source(path, line) if path else None
 
 
 def are_callers(frames: NDArray[np.int32], lengths: NDArray[np.int64], locations: Locations) -> NDArray[np.bool_]:
-    """Which frames of some chains, one after the other, are not the innermost ones of their level, nor inlined there."""
+    """Return a mask of the frames that are not the innermost ones of their level, nor inlined there."""
     chain = np.repeat(np.arange(len(lengths)), lengths)
-    found = np.zeros(len(frames), np.bool_)
+    is_caller = np.zeros(len(frames), np.bool_)
     level = locations.level[frames]
     for one in distinct(level).tolist():
         rows = np.flatnonzero(level == one)
         first = np.ones(len(rows), np.bool_)
         first[1:] = chain[rows][1:] != chain[rows][:-1]
         ip = locations.ip[frames[rows]]
-        found[rows] = ip != ip[first][np.cumsum(first) - 1]
-    return found
+        is_caller[rows] = ip != ip[first][np.cumsum(first) - 1]
+    return is_caller

@@ -1,9 +1,8 @@
-"""Stacks of two recordings made comparable: what is the same is called the same in both.
+"""Match the stacks of two recordings: equal functions get equal names.
 
-What enters: the stacks of two recordings, an event each. What leaves: the same, where the command and
-the program's file have one name (perfpy.analysis.counterparts), instances of one
-template are one function, and a function that calls itself is there once:
-how deep it went differs from run to run, and would part everything above.
+The command and the program's file get one name (perfpy.analysis.counterparts), instances of one
+template become one function, and recursive calls are merged:
+their depth differs from run to run, and would split everything above.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ if TYPE_CHECKING:
 def matched(
     before: Sequence[Stacks], after: Sequence[Stacks], *, ignore_comm: bool | None = None, name: Callable[[str], str] = str
 ) -> tuple[list[Stacks], list[Stacks]]:
-    """Both with equal names. ignore_comm: see Counterparts; name: of a function, by what it is compared."""
+    """Return both with matched names. ignore_comm: see Counterparts; name: returns the name by which a function is compared."""
     parts = Counterparts.of(_commands(before), _commands(after), ignore=ignore_comm)
     first, second = ([_renamed(one, index, parts, name) for one in stacks] for index, stacks in enumerate((before, after)))
     return first, second
 
 
 def _commands(parts: Sequence[Stacks]) -> dict[str, int]:
-    """What each command has, of the first event."""
+    """Return the weight of each command, of the first event."""
     if not parts:
         return {}
     weights = np.bincount(parts[0].comm, weights=parts[0].weight.astype(np.float64), minlength=len(parts[0].comms))
-    found: dict[str, int] = {}
+    weights_of: dict[str, int] = {}
     for comm, weight in zip(parts[0].comms, weights.tolist(), strict=True):
-        found[comm] = found.get(comm, 0) + int(weight)
-    return found
+        weights_of[comm] = weights_of.get(comm, 0) + int(weight)
+    return weights_of
 
 
 def _renamed(stacks: Stacks, index: int, parts: Counterparts, name: Callable[[str], str]) -> Stacks:
@@ -59,7 +58,7 @@ def _function(function: Function, index: int, parts: Counterparts, name: Callabl
 def _without_recursion(
     frames: NDArray[np.int32], offsets: NDArray[np.int64], alike: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Of frames in a row that are one function only the innermost; alike: function -> the same number for equal ones."""
+    """Drop all but the innermost of adjacent frames of one function; alike: function -> equal numbers for equal ones."""
     if not len(frames):
         return frames, offsets
     kept = np.diff(alike[frames], prepend=-1) != 0

@@ -1,8 +1,6 @@
-"""Single samples as columns, of recordings of any length: where they are too many, those alike in all but their times are put together.
+"""Single samples as columns, for recordings of any length: above a limit, samples that differ only in time are merged.
 
-What enters: batches of samples in order of time, each with the row that it was folded to. What
-leaves: columns of them. With a limit, they are put together within longer and
-longer ticks, so that memory does not grow with the recording.
+They are merged within ticks whose length grows, so that memory does not grow with the recording.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _TYPES: Final = {
 
 
 class SampleColumns(NamedTuple):
-    """One entry a sample, or for several that are alike. weight: their sum; samples: how many they are."""
+    """Samples, one entry each, or one for several merged ones; weight: their sum; samples: their number."""
 
     row: NDArray[np.int32]
     pid: NDArray[np.int32]
@@ -45,48 +43,48 @@ class SampleColumns(NamedTuple):
     samples: NDArray[np.int32]
 
     def take(self, kept: NDArray[Any]) -> SampleColumns:
-        """Some of them."""
+        """Select samples."""
         return SampleColumns(*(column[kept] for column in self))
 
     def within(self, tick: int, begin: int) -> SampleColumns:
-        """Those alike within a tick as one, at its begin; ticks are counted from `begin`."""
+        """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
         ticks = (self.time - begin) // tick
         ids, first = IdTable().ids_and_new(combined([self.row, self.pid, self.tid, self.cpu, ticks]))
         weight, samples = sum_by(ids, self.weight, len(first)), sum_by(ids, self.samples, len(first))
-        found = self.take(first)
-        return found._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
+        merged = self.take(first)
+        return merged._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
 
 
 class SingleSamples:
-    """Collects them."""
+    """A collection of single samples."""
 
     def __init__(self, most: int = 0) -> None:
-        """most: how many are kept as they are; 0: all."""
+        """Begin; most: the number of samples from which on they are merged; 0: never."""
         self._most, self._limit = most, 2 * most
         self._parts: list[SampleColumns] = []
         self._size, self._tick = 0, _FINEST
 
     def add(self, rows: NDArray[np.int32], samples: SampleView, weight: NDArray[Any]) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         named = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
         named |= {"row": rows, "weight": weight, "samples": np.ones(len(rows), np.int32)}
         self._parts.append(SampleColumns(**{name: named[name].astype(dtype) for name, dtype in _TYPES.items()}))
         self._size += len(rows)
         if 0 < self._limit < self._size:
-            self._put_together()
+            self._merge()
 
-    def _put_together(self) -> None:
-        """Until they are few again, or no time tells them apart."""
-        whole = self.columns()
-        begin, last = int(whole.time.min()), int(whole.time.max())
-        while len(whole.row) > self._most and self._tick <= last - begin:
-            whole = whole.within(self._tick, begin)
+    def _merge(self) -> None:
+        """Merge samples until they are few, or nothing distinguishes them in time."""
+        merged = self.columns()
+        begin, last = int(merged.time.min()), int(merged.time.max())
+        while len(merged.row) > self._most and self._tick <= last - begin:
+            merged = merged.within(self._tick, begin)
             self._tick *= _COARSER
-        self._parts, self._size = [whole], len(whole.row)
+        self._parts, self._size = [merged], len(merged.row)
         self._limit = 2 * max(self._most, self._size)
 
     def columns(self) -> SampleColumns:
-        """All of them, in order of time."""
+        """Return all samples, in order of time."""
         if len(self._parts) != 1:
             self._parts = (
                 [SampleColumns(*(np.concatenate(parts) for parts in zip(*self._parts, strict=True)))] if self._parts else [_none()]

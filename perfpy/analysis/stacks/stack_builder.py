@@ -1,8 +1,6 @@
-"""Whole stacks of a recording: what flame graphs and exports are made of.
+"""Fold a recording to whole stacks, for flame graphs and exports: one Stacks for each event with samples.
 
-What enters: a recording's batches, its tasks and symbolizer. What leaves: one
-Stacks for each event that has samples. Samples without a callchain are stacks
-of one function.
+Samples without a callchain are stacks of one function.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.analysis.aggregate.profile import LATENCY, Profile, Recipe
+from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan, Profile
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.samples.locations import Locations
@@ -41,8 +39,8 @@ if TYPE_CHECKING:
     from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 _UNKNOWN = "[unknown]"
-_LOST_CALLER = "[unknown callers]"  # whatever called what lies upon it: copies of stacks may end early
-_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # where analysis.samples.callchains has them
+_LOST_CALLER = "[unknown callers]"  # the caller of the frame above it is unknown: copies of stacks may be truncated
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address of unknown callers in analysis.samples.callchains
 
 
 def make_stacks(
@@ -58,22 +56,24 @@ def make_stacks(
     most_samples: int = 0,
     jobs: int = 1,
 ) -> list[Stacks]:
-    """The stacks of all events that have samples.
+    """Return the stacks of all events with samples.
 
-    timed: with the single samples, in order of time; latency: weighted by
-    their shares of the wall clock (perfpy.analysis.samples.parallelism); sites: told apart by addresses, with these and their lines.
-    payloads: with the data of tracepoints for single samples; most_samples: of more single samples, those alike but for their times are
-    put together (0: never); jobs: how many processes may share the work (0: as many as there are
-    CPUs), unless single samples are wanted.
+    Args:
+        timed: keep the single samples, in order of time.
+        latency: weight by shares of the wall clock (perfpy.analysis.samples.parallelism).
+        sites: separate stacks by addresses, with these and their lines.
+        payloads: keep the data of tracepoints for single samples.
+        most_samples: merge single samples that differ only in time above this number (0: never).
+        jobs: number of processes (0: one per CPU), unless timed.
     """
     raw = payloads and timed and any(event.attr.sample_type & SampleType.RAW for event in data.events)
     dimensions = ("comm", "frame", *(("state",) if has_off_cpu(data.events) else ()), *(("raw",) if raw else ()))
-    recipe = Recipe(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
+    folding = FoldingPlan(dimensions, sample_filter, (LATENCY,) if latency else (), chains=True, by_function=not sites)
     more = [Parallelism.of(data)] if latency or sample_filter.parallelism is not None else []
-    scan = SampleScan(data, timeline, symbolizer, recipe, more=more, jobs=jobs)
-    profile, samples = _folded_and_timed(scan, recipe, most_samples) if timed else (scan.profile(), None)
+    scan = SampleScan(data, timeline, symbolizer, folding, more=more, jobs=jobs)
+    profile, samples = _folded_and_timed(scan, folding, most_samples) if timed else (scan.profile(), None)
     builder = _Builder(data.events, timeline.comms, sample_filter, profile, scan.truncated, samples, sites=sites)
-    chains = builder.expanded_chains(symbolizer)  # adds frames: before anybody looks at all of them
+    chains = builder.expanded_chains(symbolizer)  # adds frames, and so comes before any access to all of them
     return builder.stacks(symbolizer, Locations(symbolizer), *chains)
 
 
@@ -86,18 +86,18 @@ def stacks_of(
     *,
     sites: bool = False,
 ) -> list[Stacks]:
-    """The stacks of samples that are folded already, by comm, frame, perhaps state, and callchain. sites: with addresses and lines."""
+    """Return the stacks of folded samples with the dimensions comm and frame, perhaps state, and callchains. sites: as make_stacks()."""
     builder = _Builder(events, comms, sample_filter, profile, [], None, sites=sites)
     return builder.stacks(symbolizer, Locations(symbolizer), *builder.expanded_chains(symbolizer))
 
 
-def _folded_and_timed(scan: SampleScan, recipe: Recipe, most: int) -> tuple[Profile, SampleColumns]:
-    profile, timed = Profile(recipe), SingleSamples(most)
+def _folded_and_timed(scan: SampleScan, folding: FoldingPlan, most: int) -> tuple[Profile, SampleColumns]:
+    profile, timed = Profile(folding), SingleSamples(most)
     for samples in scan.delivered({"time", "cpu"}):
-        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in recipe.measures else samples.period()
+        weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in folding.measures else samples.period()
         timed.add(profile.add(samples), samples, weight)
-    found = timed.columns()
-    return profile, found._replace(row=profile.ranks(found.row).astype(np.int32))
+    columns = timed.columns()
+    return profile, columns._replace(row=profile.ranks(columns.row).astype(np.int32))
 
 
 class _KnownChains(NamedTuple):
@@ -109,7 +109,7 @@ class _KnownChains(NamedTuple):
 
 
 class WithSingleFrames:
-    """Folded samples, those without a callchain with a chain of their one frame: inlined calls may be there."""
+    """Folded samples in which those without a callchain get a chain of their one frame, for inlined calls there."""
 
     def __init__(self, profile: FoldedSamples) -> None:
         assert profile.chains is not None
@@ -148,7 +148,7 @@ class _Builder:
         self._truncated = truncated
 
     def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """The distinct chains with inlined calls: frames, where each begins, and that of every row.
+        """Return the distinct chains with inlined calls: frames, offsets, and the chain of every row.
 
         By sites, samples without a callchain are chains of one frame, for inlined calls there; otherwise these are empty.
         """
@@ -176,31 +176,31 @@ class _Builder:
 
             sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
         functions = [*functions, *reasons]
-        wanted = self._wanted(folded, locations)
-        present = distinct(folded.event[wanted]).tolist()
-        made = [self._of_event(number, folded, wanted & (folded.event == number), functions, chains) for number in present]
-        return made if sites is None else [replace(one, sites=sites, site=site) for one in made]
+        is_selected = self._wanted(folded, locations)
+        present = distinct(folded.event[is_selected]).tolist()
+        results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
+        return results if sites is None else [replace(one, sites=sites, site=site) for one in results]
 
     def _site_nodes(
         self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Frames as numbers of sites, twice theirs, one more for callers; those of chains, and of all as the innermost ones."""
+        """Return site numbers (twice the frame, plus one for callers) of the chains' frames, and of all frames as innermost ones."""
         from perfpy.analysis.stacks.code_sites import are_callers  # few want lines
 
         callers = are_callers(frames, lengths, locations)
-        if self._unwound:  # their addresses are within their calls
+        if self._unwound:  # addresses of unwound callers are within their calls
             callers &= locations.level[frames] == ord("k")
         return frames.astype(np.int64) << 1 | callers, np.arange(len(locations.ip)) << 1
 
     def _wanted(self, folded: Folded, locations: Locations) -> NDArray[np.bool_]:
-        """Which rows the filters leave."""
-        wanted, frame = ~folded.filtered, folded.dimensions["frame"]
+        """Return a mask of the rows that pass the filters."""
+        is_selected, frame = ~folded.filtered, folded.dimensions["frame"]
         if self._sample_filter.by_location:
-            wanted &= ~self._sample_filter.mark_frames(locations)[frame]
+            is_selected &= ~self._sample_filter.mark_frames(locations)[frame]
         part = self._sample_filter.symbol_part
         if part is not None:
-            wanted &= frames_named(locations, lambda name: part in name)[frame]
-        return wanted
+            is_selected &= frames_named(locations, lambda name: part in name)[frame]
+        return is_selected
 
     def _of_event(self, number: int, folded: Folded, wanted: NDArray[np.bool_], functions: Sequence[Function], chains: _Chains) -> Stacks:
         rows = np.flatnonzero(wanted)
@@ -244,7 +244,7 @@ class _Builder:
 
 
 class _Chains:
-    """The chain of every row: its callchain, or its one location. frames are numbers of nodes (functions, or sites), innermost first."""
+    """The chain of every row: its callchain, or its one location. frames are node numbers (functions, or sites), innermost first."""
 
     def __init__(self, nodes: NDArray[np.int64], offsets: NDArray[np.int64], of_row: NDArray[np.int64], own: NDArray[np.int64]) -> None:
         lengths = np.diff(offsets)
@@ -256,7 +256,7 @@ class _Chains:
         self.of_row[short] = len(lengths) + number.ravel()
 
     def with_states(self, states: NDArray[np.int64], first: int) -> list[Function]:
-        """Put on top of the chain of each wait why it was one, nodes from `first` on; returns these reasons."""
+        """Put the reason of each wait on top of its chain, as nodes from `first` on; return the reasons."""
         waits = np.flatnonzero(states)
         names, reason = np.unique(states[waits], return_inverse=True)
         pairs, number = np.unique(self.of_row[waits] * len(names) + reason.ravel(), return_inverse=True)
@@ -277,7 +277,7 @@ class _Chains:
     def to_functions(
         self, finder: SiteFinder, function_of: NDArray[np.int32], first_reason: int, functions: int
     ) -> tuple[CodeSites, NDArray[np.int32]]:
-        """Make functions of sites; returns these, and of each frame of the chains where it is. functions: how many there are."""
+        """Convert sites to functions; return the sites, and each chain frame's site. functions: their number."""
         nodes, site = np.unique(self.frames, return_inverse=True)
         is_code = nodes < first_reason
         frame = np.where(is_code, nodes >> 1, -1)
@@ -288,10 +288,10 @@ class _Chains:
 
 
 def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:
-    """The distinct functions, and the function of every frame; locations without a symbol are one function per file."""
+    """Return the distinct functions, and the function of every frame; locations without a symbol are one function per file."""
     symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
     key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
-    key[(dso < 0) & (locations.ip == _LAST_ADDRESS)] = -1  # no function's
+    key[(dso < 0) & (locations.ip == _LAST_ADDRESS)] = -1  # of no function
     table = IdTable()
     ids, first = table.ids_and_new(key.view(np.uint64))
     return [_function(locations, frame) for frame in first.tolist()], ids

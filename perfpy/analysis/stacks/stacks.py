@@ -1,10 +1,4 @@
-"""Whole stacks with their weights: what flame graphs and exports are made of.
-
-What enters: chains of function ids, innermost first, and rows that say how
-often each was seen in which command. What leaves: Stacks (merged rows) and
-StackTree, the prefix tree of one or two of them in depth-first order.
-Knows no files and no text but the names it is given.
-"""
+"""Whole stacks with their weights, for flame graphs and exports: Stacks, and StackTree, the prefix tree of one or two of them."""
 
 from __future__ import annotations
 
@@ -27,7 +21,7 @@ _CLOCKS = ("cpu-clock", "task-clock")
 
 
 class Function(NamedTuple):
-    """A function as a stack shows it: name, short name of its file ("" if unknown), and whether it is the kernel's."""
+    """A function as a stack shows it: name, short name of its file ("" if unknown), and whether it is in the kernel."""
 
     name: str
     dso: str
@@ -36,11 +30,18 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedSamples:
-    """Single samples, in time order, for formats that have a time line. All arrays have one entry a sample.
+    """Single samples, in order of time, for formats with a time line. All arrays have one entry a sample.
 
-    chain: index into the chains; comm: index into comms; pid, tid; cpu (-1: not known); time in nanoseconds; weight: the period.
-    payload: index into Stacks.payloads, where these are wanted; waits: which are of time off the CPU, where an event has both.
-    count: how many samples each stands for, where there were so many that those alike but for their times were put together.
+    Attributes:
+        chain: index into the chains.
+        comm: index into comms.
+        pid, tid: of the thread.
+        time: nanoseconds.
+        cpu: -1 if unknown.
+        weight: the period.
+        payload: index into Stacks.payloads, if requested.
+        waits: marks time off the CPU, if an event has both.
+        count: the number of merged samples, if any are merged.
     """
 
     chain: NDArray[np.int32]
@@ -57,16 +58,21 @@ class TimedSamples:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """The stacks of one event.
+    """The stacks of one event. A row is a chain that occurred `count` times in `comm`, with the sum of periods `weight`.
 
-    event: its name; functions: table of distinct functions; frames, offsets:
-    chain i is frames[offsets[i]:offsets[i + 1]], function ids from the
-    innermost out (int32, int64); comms: table of command names. A row says
-    that `chain` was seen `count` times in `comm`, with the periods' sum
-    `weight` (equally long arrays). timed: the single samples, where wanted; truncated: what copies of the recording's
-    stacks were too short for; in_seconds: weights are ns of time; off_cpu: of waits, which end when their samples are taken.
-    sites, site: where in code the frames are, and for each of `frames` its row there, where wanted: chains that differ only in these
-    are then different ones. tracepoint: samples are of one; payloads: their raw data, where wanted.
+    Attributes:
+        event: its name.
+        functions: the distinct functions.
+        frames, offsets: chain i is frames[offsets[i]:offsets[i + 1]], function ids from the innermost out (int32, int64).
+        comms: the distinct comms.
+        chain, comm, weight, count: of each row.
+        timed: the single samples, if requested.
+        truncated: stack copies that were too short.
+        in_seconds: weights are ns of time.
+        off_cpu: waits, which end at their samples' times.
+        sites, site: the sites in code, and the site of each of `frames`, if requested; chains of different sites are separate.
+        tracepoint: whether the event is one.
+        payloads: raw data, if requested.
     """
 
     event: str
@@ -98,24 +104,26 @@ class Stacks:
         return self.in_seconds or self.event.startswith(_CLOCKS)
 
     def chain_of(self, index: int) -> NDArray[np.int32]:
-        """The function ids of one chain, innermost first."""
+        """Return the function ids of one chain, innermost first."""
         return self.frames[self.offsets[index] : self.offsets[index + 1]]
 
     def sites_of(self, index: int) -> NDArray[np.int32]:
-        """The sites of one chain, innermost first; only where they were wanted."""
+        """Return the sites of one chain, innermost first; only if requested."""
         assert self.site is not None
         return self.site[self.offsets[index] : self.offsets[index + 1]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackTree:
-    """A prefix tree of stacks, outermost function at the root, as columns in depth-first order.
+    """A prefix tree of stacks, outermost function at the root, as columns in depth-first order; siblings are sorted by name.
 
-    names: distinct (name, dso, kernel) of nodes, commands among them with dso
-    ""; name: index into names; depth: 0 for commands; own: one weight column
-    for each of the Stacks it was built from, of stacks that end at the node;
-    totals: the sum of each column; leaf: the node at which each row of the Stacks ends, part after part. Siblings are in
-    order of their names.
+    Attributes:
+        names: distinct (name, dso, kernel) of nodes, including commands with dso "".
+        name: index into names.
+        depth: 0 for commands.
+        own: one weight column for each of the Stacks, of stacks that end at the node.
+        totals: the sum of each column.
+        leaf: the node at which each row of the Stacks ends, part after part.
     """
 
     names: Sequence[Function]
@@ -127,14 +135,14 @@ class StackTree:
 
     @classmethod
     def build(cls, *parts: Stacks, weighed: bool = True) -> StackTree:
-        """The tree of one Stacks, or of several laid over one another; weighed: with their weights."""
+        """Return the tree of one Stacks, or of several merged; weighed: with their weights."""
         names, ranks = _ranked_names(parts)
         paths, lengths, weights = _paths(parts, ranks)
         return _tree(names, paths, lengths, weights if weighed else weights[:0])
 
 
 def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
-    """All names of commands and functions, sorted, and each one's index."""
+    """Return all names of commands and functions, sorted, and each one's index."""
     every = {Function(comm, "") for part in parts for comm in part.comms}
     for part in parts:
         every.update(part.functions)
@@ -143,9 +151,9 @@ def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Functio
 
 
 def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """Every row as a path of name ranks, command first, outermost function next.
+    """Return every row as a path of name ranks: command, outermost function, and so on.
 
-    Returns the paths one after the other, their lengths, and a weight column
+    The result is the paths one after the other, their lengths, and a weight column
     for each part (shape: parts, rows).
     """
     paths, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -173,7 +181,7 @@ def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray
 
 
 class _StackLevel(NamedTuple):
-    """All nodes of one depth, ordered by parent, then name; ending: the paths that end there, and (last) at which of the nodes."""
+    """All nodes of one depth, ordered by parent, then name; ending: the paths that end there; last: their nodes."""
 
     parent: NDArray[np.int64]
     name: NDArray[np.int64]
@@ -202,7 +210,7 @@ def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.i
 
 
 def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_StackLevel]:
-    """The tree level by level; each path walks down one node a step."""
+    """Return the tree level by level; each path walks down one node a step."""
     starts = np.cumsum(lengths) - lengths
     alive = np.arange(len(lengths))
     node = np.zeros(len(lengths), np.int64)
@@ -219,7 +227,7 @@ def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], we
 
 
 def _subtree_sizes(levels: list[_StackLevel]) -> list[NDArray[np.int64]]:
-    """For each level the number of nodes in each node's subtree, itself included."""
+    """Return for each level the number of nodes in each node's subtree, itself included."""
     sizes: list[NDArray[np.int64]] = []
     for depth in range(len(levels) - 1, -1, -1):
         size = np.ones(len(levels[depth].name), np.int64)

@@ -1,4 +1,4 @@
-"""The program of two recordings is one, whatever it is called in each."""
+"""A program has one name for two recordings, whatever each calls it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_program_under_two_names_has_one() -> None:
     assert parts.file(0, "prog-old") == parts.file(1, "prog-new") == "prog-old → prog-new"
 
 
-def test_what_else_is_in_the_recordings_keeps_its_name() -> None:
+def test_other_commands_keep_their_names() -> None:
     parts = Counterparts.of(OLD, NEW, ignore=None)
     assert [parts.command(0, "perf-exec"), parts.file(0, "libc.so.6"), parts.command(0, "prog-new")] == [
         "perf-exec",
@@ -29,7 +29,7 @@ def test_what_else_is_in_the_recordings_keeps_its_name() -> None:
     ]
 
 
-def test_a_command_is_cut_off_where_its_file_is_not() -> None:
+def test_a_truncated_command_matches_its_file() -> None:
     parts = Counterparts.of({"a-long-program-": 1}, {"another-long-pr": 1}, ignore=None)
     assert parts.file(0, "a-long-program-name") == parts.file(1, "another-long-program") == "a-long-program- → another-long-pr"
 
@@ -41,7 +41,7 @@ def test_nothing_is_renamed_where_a_recording_has_several_commands_or_both_the_s
     assert [(parts.command(0, name), parts.file(1, name)) for name in names] == [(name, name) for name in names]
 
 
-def test_it_may_be_refused() -> None:
+def test_matching_can_be_disabled() -> None:
     assert Counterparts.of(OLD, NEW, ignore=False).command(0, "prog-old") == "prog-old"
 
 

@@ -1,4 +1,4 @@
-"""Counts read from a file of stat record, of damaged ones too."""
+"""Counts read from files of stat record, including damaged ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPUS = (Aggregation.NONE, Aggregation.SOCKET, Aggregation.CORE, Aggregation.NODE
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Callable[[int, int], RecordedCounts]:
-    """Makes a file that lists CPUs 0 and 1 and one thread, and has a count of this CPU and thread."""
+    """Return a function that builds a file with CPUs 0 and 1 and one thread, and a count of a CPU and thread."""
 
     def make(cpu: int, thread: int) -> RecordedCounts:
         attr = EventAttr(type=1, sample_type=SampleType.IDENTIFIER, read_format=3)
@@ -37,7 +37,7 @@ def recorded(tmp_path: Path) -> Callable[[int, int], RecordedCounts]:
 
 
 @pytest.mark.parametrize("mode", [*CPUS, Aggregation.THREAD])
-def test_counts_of_what_the_file_lists_are_told_apart(mode: Aggregation, recorded: Callable[[int, int], RecordedCounts]):
+def test_counts_of_listed_cpus_and_threads_are_separate(mode: Aggregation, recorded: Callable[[int, int], RecordedCounts]):
     counts = recorded(1, 0)
     [tally] = counts.tallies(counts.grouping(mode))
     assert sum(row.amount for rows in tally.rows.values() for row in rows) == 1000

@@ -1,4 +1,4 @@
-"""When the first sample of each row was delivered."""
+"""The first delivered sample of each row."""
 
 import random
 from itertools import pairwise
@@ -17,7 +17,7 @@ Sample = tuple[int, int, int, int]
 
 
 def view(samples: list[Sample], place: int) -> SampleView:
-    """Samples of (row, tid, key, time), in the order of a file of which `place` samples stand before."""
+    """Return samples of (row, tid, key, time), in the order of a file with `place` samples before them."""
     _, tid, key, time = (np.array(column, np.uint64) for column in zip(*samples, strict=True))
     moments = DeliveryOrder(key, time, np.arange(place, place + len(samples)))
     columns = Columns(len(samples), {"tid": tid.astype(np.int32)})
@@ -26,7 +26,7 @@ def view(samples: list[Sample], place: int) -> SampleView:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_know_their_first_sample_in_whatever_order_these_come(seed: int) -> None:
-    """Keys and times with many ties; some keys later than their times, as of samples that came too late."""
+    """Keys and times have many ties; some keys are later than their times, like those of late samples."""
     generator = random.Random(seed)
     times = [generator.randrange(8) for _ in range(60)]
     samples = [(generator.randrange(9), generator.randrange(4), max(time, generator.randrange(8)), time) for time in times]
@@ -40,7 +40,7 @@ def test_rows_know_their_first_sample_in_whatever_order_these_come(seed: int) ->
     for place in sorted(range(60), key=lambda place: (samples[place][2:], place)):
         row, tid, key, time = samples[place]
         expected.setdefault(row, (key, time, place, tid))
-    moments, tids = firsts.found(size)
+    moments, tids = firsts.first_samples(size)
     found = {row: (*(int(column[row]) for column in moments), int(tids[row])) for row in expected}
     assert found == expected
     assert [row for row in moments.order().tolist() if row in expected] == list(expected)
@@ -51,13 +51,13 @@ def test_after_batches_in_order_new_rows_and_late_samples_count() -> None:
     batches: list[list[Sample]] = [
         [(2, 5, 10, 10), (0, 6, 11, 11), (2, 7, 12, 12)],  # no sample of row 1 yet
         [(2, 8, 20, 20), (1, 9, 21, 21), (1, 4, 22, 22), (3, 3, 23, 23)],
-        [(0, 1, 5, 5), (3, 2, 24, 24)],  # the first one came late
-        [(3, 1, 23, 22)],  # as early as the first one, and with an earlier time
+        [(0, 1, 5, 5), (3, 2, 24, 24)],  # the first one is late
+        [(3, 1, 23, 22)],  # as early as the first one, with an earlier time
     ]
     place = 0
     for batch in batches:
         firsts.add(np.array([row for row, *_ in batch], np.int32), 4, view(batch, place))
         place += len(batch)
-    moments, tids = firsts.found(4)
+    moments, tids = firsts.first_samples(4)
     assert moments.key.tolist() == [5, 21, 10, 23]
     assert tids.tolist() == [1, 9, 5, 1]

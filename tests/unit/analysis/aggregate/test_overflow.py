@@ -1,4 +1,4 @@
-"""What does not fit into memory goes into a file, and comes back as it was."""
+"""Arrays beyond the memory limit are stored in a file, unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_limit_is_what_the_variable_says(text: str, size: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "1.5G", "2 furlongs", "9" * 30])
-def test_what_is_no_size_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(UsageError, match="write 500M or 2G"):
         memory_limit()
@@ -82,11 +82,11 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OutputFailedError) as caught:
         file.write(np.arange(3))
-    said = f"cannot write {tmp_path}: No space left on device, and what was read does not fit into memory; "
-    assert str(caught.value) == f"{said}set TMPDIR to a folder with more room, or {VARIABLE} to more memory"
+    said = f"cannot write {tmp_path}: No space left on device; the distinct samples do not fit into memory; "
+    assert str(caught.value) == f"{said}set TMPDIR to a folder with more space, or raise {VARIABLE}"
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
-    with pytest.raises(OutputFailedError, match="No such file or directory, and what was read does not fit"):
+    with pytest.raises(OutputFailedError, match="No such file or directory; the distinct samples do not fit"):
         ScratchFile()

@@ -1,4 +1,4 @@
-"""A recording of which several processes fold a part each is reported as by one: same rows, same order, same text."""
+"""A recording folded by several processes gives the report of one: same rows, same order, same text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASKED = {
 
 @pytest.fixture
 def parts(monkeypatch):
-    """Small files are split, too; a list of how many processes each report was given."""
+    """Split small files, too; return the list of the processes of each report."""
     counts = []
     ranges = scan.SampleScan._ranges
 
@@ -49,7 +49,7 @@ def parts(monkeypatch):
 
 @pytest.fixture(params=NAMES)
 def path(request, tmp_path, monkeypatch):
-    """A recording, read in chunks so small that there are several; compressed records are up to 64 KB."""
+    """Return a recording that is read in several small chunks; compressed records have up to 64 KB."""
     unpacked = tmp_path / "perf.data"
     size = unpacked.write_bytes(lzma.decompress((RECORDINGS / f"{request.param}.data.xz").read_bytes()))
     monkeypatch.setitem(
@@ -120,7 +120,10 @@ def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch
 
 @pytest.fixture
 def spilled(path, monkeypatch):
-    """A function: from now on nothing that was folded stays in memory. What it returns grows with what goes into files, here and there."""
+    """Return a function after whose call no folded rows stay in memory.
+
+    Its results grow with the rows in files, here and in other processes.
+    """
     here, others = [], path.with_name("kept")  # a file: others are other processes
     others.write_bytes(b"")
     add_rows, keep = runs.FoldedRuns.add_rows, overflow.ScratchFile.keep

@@ -27,7 +27,7 @@ CODE = 0x400000
 
 
 def recording() -> bytes:
-    """Two processes whose program changes on the way, with chains, in rounds within which times go back and forth."""
+    """Build two processes whose programs change, with chains, in rounds within which times go back and forth."""
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN, sample_id_all=1)])
     for time in range(1, 400):
         pid = PROCESSES[time * time % 7 % 2]
@@ -52,7 +52,7 @@ def report(path: Path, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("children", [False, True])
 def test_rows_do_not_depend_on_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, children: bool) -> None:
-    """Also when all that is known of samples' kinds is forgotten after each piece of the file."""
+    """Also if the groups of samples are forgotten after each piece of the file."""
     path = tmp_path / "perf.data"
     path.write_bytes(recording())
     expected = report(path, children=children)
@@ -69,7 +69,7 @@ KERNEL = 0xFFFFFFFF81000000
 
 
 def in_two_functions(folder: Path) -> tuple[Path, SymbolOptions]:
-    """Ten samples in different places of a function, called from different places of another."""
+    """Record ten samples at different addresses of a function, called from different addresses of another."""
     names = folder / "kallsyms"
     names.write_text("".join(f"{KERNEL + 0x100 * at:x} T {name}\n" for at, name in enumerate(["_text", "inner", "outer", "_etext"])))
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -85,7 +85,7 @@ def in_two_functions(folder: Path) -> tuple[Path, SymbolOptions]:
 
 @pytest.mark.parametrize("options", [{}, {"verbose": True}, {"call_graph": CallGraph(key="address")}], ids=["plain", "-v", "-g address"])
 def test_places_in_one_function_are_one_row(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Whether the chains are told apart by address, because addresses are shown, or not."""
+    """Whether or not the chains are separated by address, because addresses are shown."""
     path, symbols = in_two_functions(tmp_path)
     wanted = report_options(children=True, wanted=Wanted(sort="symbol"), **{"call_graph": CallGraph(), **options})
     with Recording(path) as opened:
@@ -93,13 +93,13 @@ def test_places_in_one_function_are_one_row(tmp_path: Path, options: dict[str, A
     outer, inner = table.rows()
     assert (outer.values["children"], outer.values["samples"]) == ([10], [0])
     assert (inner.values["children"], inner.values["samples"]) == ([10], [10])
-    # what a row calls, or is called by, in the tree below it
+    # callers or callees of a row, in the tree below it
     nodes = table.calls(inner.entry)
     assert sum(node.period for node in nodes) == 10
     assert (len(nodes) == 10) is ("call_graph" in options)
 
 
-def test_stacks_are_told_apart_by_function(tmp_path: Path) -> None:
+def test_stacks_are_separated_by_function(tmp_path: Path) -> None:
     path, symbols = in_two_functions(tmp_path)
     with Recording(path) as opened:
         (stacks,) = opened.stacks(symbols)

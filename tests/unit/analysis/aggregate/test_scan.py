@@ -1,4 +1,4 @@
-"""A recording with copies of stacks, of which several processes unwind a part each, is reported as by one: rows, trees, notes."""
+"""A recording with stack copies, unwound by several processes, gives the report of one: rows, trees, notes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ INLINES = {"none": Inline.NONE, "as perf": Inline.UNWOUND_AS_PERF, "all": Inline
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Small files are split, too; a list of how many processes each report was given."""
+    """Split small files, too; return the list of the processes of each report."""
     counts = []
     ranges = scan.SampleScan._ranges
 
@@ -67,7 +67,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recording with stacks, read in several chunks."""
+    """Return a recording with stacks, read in several chunks."""
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 16)
     unpacked = tmp_path / "perf.data"
     unpacked.write_bytes(lzma.decompress((RECORDINGS / "chains-dwarf.data.xz").read_bytes()))
@@ -78,7 +78,7 @@ Shown = tuple[list[str], list[tuple[str, int]], list[str], list[str], "list[Trun
 
 
 def shown(path: Path, options: ReportOptions, jobs: int, symbols: SymbolOptions = SYMBOLS) -> Shown:
-    """All that a report says: its text, what is missing, notes, warnings, and how stacks fared."""
+    """Return all texts of a report: rows, missing symbols, notes, warnings, truncated stacks."""
     with Recording(path) as recording:
         report = recording.report(options=options, jobs=jobs, symbols=symbols)
         lines = [line for line in report_lines(report, TextOptions()) if "# (Tip:" not in line]
@@ -95,7 +95,7 @@ def test_reports_are_the_same(path: Path, asked: str, inline: str, parts: list[i
     assert parts[1] == 1
 
 
-def test_what_all_parts_say_of_their_stacks_is_added_up(tmp_path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
+def test_truncated_stacks_of_all_parts_are_added_up(tmp_path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 2048)
     path = tmp_path / "truncated.data"
     path.write_bytes(truncated_stacks(tmp_path, 60))
@@ -108,7 +108,7 @@ def test_what_all_parts_say_of_their_stacks_is_added_up(tmp_path: Path, parts: l
 
 
 def truncated_stacks(folder: Path, count: int) -> bytes:
-    """Samples of a function that has called itself more often than the copies of their stacks show."""
+    """Build samples of a function whose recursion is deeper than the stack copies."""
     info = cfi.CallFrameInfo()
     info.entry(info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1)), 0x1000, 0x100)
     elf = Elf().text(0x1000, size=0x400).segment(0, 0, 0x4000).symbol("deep", 0x1000, 0x100).symbol("deep", 0x1000, 0x100, table=".dynsym")
@@ -135,7 +135,7 @@ def test_folded_stacks_are_the_same(path: Path, parts: list[int]):
     assert parts[0] > 1
 
 
-def test_nothing_is_unwound_where_no_chains_are_asked_for(path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
+def test_reports_without_chains_unwind_nothing(path: Path, parts: list[int], monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object) -> None:
         raise AssertionError("stacks are unwound")
 

@@ -1,4 +1,4 @@
-"""Functions that runtimes named with their files: which line each begins at."""
+"""Source lines in names of runtimes."""
 
 from __future__ import annotations
 

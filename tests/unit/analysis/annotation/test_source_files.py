@@ -1,4 +1,4 @@
-"""Which lines of which files samples are from: a line's own, and with what was inlined there."""
+"""Shares of source lines: a line's own samples, and those of inlined code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder for --symfs with /bin/spin, of b.h and a.c, and a recording of it."""
+    """Return a folder for --symfs with /bin/spin, built from b.h and a.c, and a recording of it."""
     return spin_with_lines(tmp_path)
 
 
@@ -46,7 +46,7 @@ def test_a_line_has_its_own_samples_and_those_of_what_was_inlined_there(files: P
     assert [(line.line, line.samples) for line in second.lines] == [(9, 8)]
 
 
-def test_what_has_no_lines_is_told_by_its_file(files: Path) -> None:
+def test_code_without_lines_is_listed_by_file(files: Path) -> None:
     assert shares(files).without_lines == pytest.approx({"spin": 300 / 13})
 
 
@@ -84,7 +84,7 @@ def test_lines_below_the_limit_are_left_out(files: Path, capsys: pytest.CaptureF
     assert "b.h" not in shown
 
 
-def test_what_is_no_regular_file_is_not_read(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_regular_files_are_read(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "a.c").unlink()
     (files / "a.c").symlink_to("/dev/zero")
     assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
@@ -92,7 +92,7 @@ def test_what_is_no_regular_file_is_not_read(files: Path, capsys: pytest.Capture
 
 
 def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> None:
-    """libpython below a Python function, and the C library; an extension module keeps its own."""
+    """libpython below a Python function, and the C library, count for the function; an extension module counts for itself."""
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     ids = SampleId(pid=7, tid=7, time=100)
     built.record(records.Comm(0, 7, 7, "python", ids))
@@ -114,7 +114,7 @@ def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> N
     assert found.without_lines == pytest.approx({"fast.so": 20.0, "python3.12": 20.0})
 
 
-def test_of_a_narrowed_recording_only_its_samples_count(files: Path) -> None:
+def test_only_samples_that_pass_where_count(files: Path) -> None:
     with Recording(str(files / "perf.data")) as opened:
         part = opened.where(time=(None, "50%"))
         assert 0 < part.source_files(symbols=SymbolOptions(symfs=str(files), cache=False))[0].samples < 13

@@ -1,4 +1,4 @@
-"""What where() takes: one value or several, times in seconds; and what it says of anything else."""
+"""The arguments of where(): one value or several, times in seconds; and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> perfpy.Recording:
-    """Twenty samples, 10 ns apart."""
+    """Return a recording of twenty samples, 10 ns apart."""
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).file())
     return perfpy.open(path)
@@ -54,7 +54,7 @@ def test_numbers_may_be_numpys(recording: perfpy.Recording) -> None:
         ({"comm": 5}, TypeError, "comm takes a text, or several of them; not 5"),
         ({"symbol": [b"main"]}, TypeError, "symbol takes a text, or several of them; not b'main'"),
         ({"dso": b"libc"}, TypeError, "dso takes a text"),
-        ({"event": "cycles"}, UsageError, "no event 'cycles' was recorded; there are cpu-clock:u"),
+        ({"event": "cycles"}, UsageError, "no event 'cycles' in the recording; its events: cpu-clock:u"),
         ({"time": 5}, TypeError, "time takes a start and an end, such as"),
         ({"time": ("1.5 apples", None)}, ValueError, "a time is seconds from the first sample, or a text such as '1.5s'"),
         ({"time": (-1, None)}, ValueError, "a time is counted from the first sample on; not -1"),
@@ -63,7 +63,7 @@ def test_numbers_may_be_numpys(recording: perfpy.Recording) -> None:
         ({"colour": "red"}, TypeError, "colour"),
     ],
 )
-def test_what_is_wrong_is_told(recording: perfpy.Recording, conditions: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_invalid_arguments_raise_errors(recording: perfpy.Recording, conditions: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says.replace("(", r"\(")):
         recording.where(**conditions)
 
@@ -72,11 +72,11 @@ def test_conditions_add_up(recording: perfpy.Recording) -> None:
     part = recording.where(time=("10ns", "150ns")).where(time=("100ns", None)).where(comm=["busy", "x"]).where(comm=["busy", "y"])
     assert len(part.samples["ip"]) == 6
     assert len(part.where(comm="x").samples["ip"]) == 0
-    with pytest.raises(ValueError, match="have nothing in common"):
+    with pytest.raises(ValueError, match="do not overlap"):
         recording.where(time=(None, "50ns")).where(time=("100ns", None))
 
 
-def test_a_report_is_told_everything_once(recording: perfpy.Recording) -> None:
+def test_report_refuses_options_together_with_keys(recording: perfpy.Recording) -> None:
     from perfpy.analysis.report.options import ReportOptions
 
     with pytest.raises(PerfError, match="drop them"):

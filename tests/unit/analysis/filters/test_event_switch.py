@@ -1,4 +1,4 @@
-"""Which samples count between two events."""
+"""Samples that count between two events."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def kept(switch: EventSwitch, among: list[int] | None = None) -> list[int]:
         (3, None, False, []),
     ],
 )
-def test_what_counts(on: int | None, off: int | None, show: bool, rows: list[int]) -> None:
+def test_samples_between_the_events_count(on: int | None, off: int | None, show: bool, rows: list[int]) -> None:
     assert kept(EventSwitch(on, off, show=show)) == rows
 
 
-def test_what_is_not_there_does_not_switch() -> None:
+def test_excluded_samples_do_not_switch() -> None:
     assert kept(EventSwitch(1, None, show=False), [0, 2, 5, 6, 7]) == [6, 7]
 
 
@@ -47,5 +47,5 @@ def test_the_state_lasts_from_batch_to_batch_until_the_next_pass() -> None:
 
 def test_names_are_looked_up() -> None:
     assert EventSwitch.between("", "", [], show=False) is None
-    with pytest.raises(UsageError, match="has no event"):
+    with pytest.raises(UsageError, match="no event 'nothing'"):
         EventSwitch.between("nothing", "", [], show=False)

@@ -1,4 +1,4 @@
-"""One filter: the same conditions choose the same samples for a report, for stacks and for a script."""
+"""The same conditions select the same samples for a report, for stacks and for a script."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def recording(tmp_path: Path) -> Recording:
 
 
 def printed(recording: Recording, keep: SampleFilter, **switches: str) -> set[int]:
-    """The seconds of the samples that script prints."""
+    """Return the seconds of the samples that script prints."""
     fields = OutputFields()
     fields.apply("time")
     out = io.BytesIO()
@@ -65,13 +65,13 @@ def printed(recording: Recording, keep: SampleFilter, **switches: str) -> set[in
 
 
 def shown(recording: Recording, keep: SampleFilter) -> set[int]:
-    """The seconds of the samples in a report's rows."""
+    """Return the seconds of the samples in a report's rows."""
     found = recording.report(options=ReportOptions(wanted=Wanted(sort="time"), sample_filter=keep), symbols=NOWHERE_ELSE)
     return {int(float(row.texts["time"])) for histogram in found.histograms for row in histogram.rows()}
 
 
 def stacked(recording: Recording, keep: SampleFilter) -> int:
-    """How many samples are in the stacks."""
+    """Return the number of samples in the stacks."""
     return sum(int(stacks.weight.sum()) for stacks in recording.stacks(NOWHERE_ELSE, sample_filter=keep))
 
 
@@ -118,8 +118,8 @@ def test_addresses_are_those_that_script_prints(recording: Recording, keep: Samp
 
 
 @pytest.mark.parametrize(("keep", "seconds"), CONDITIONS)
-def test_only_what_is_needed_is_asked_for(recording: Recording, keep: SampleFilter, seconds: set[int]) -> None:
-    """A filter is open when it needs no column, and then everything passes."""
+def test_a_filter_reads_only_the_columns_it_needs(recording: Recording, keep: SampleFilter, seconds: set[int]) -> None:
+    """A filter is open if it needs no column, and then everything passes."""
     assert keep.is_open == (not keep.all_fields())
     assert not keep.is_open or seconds == ALL
     recording.close()
@@ -132,8 +132,8 @@ def test_a_filter_for_many_names_is_as_good_as_one_for_few(recording: Recording)
         assert shown(recording, SampleFilter(dsos=(*names, "two"))) == {2, 4, 6}
 
 
-def test_what_other_cpus_do_switches_a_report_but_not_a_script(recording: Recording) -> None:
-    """As with perf, whose script looks at switches last."""
+def test_samples_on_other_cpus_switch_a_report_but_not_a_script(recording: Recording) -> None:
+    """As in perf, whose script applies switches last."""
     second = next(event.name for event in recording.events if event.index == 1)
     with recording:
         switch = EventSwitch(1, None, show=False)  # the second event: at second 2 on CPU 1, at second 5 on CPU 0

@@ -24,7 +24,7 @@ CALL = (INNER + 4, SPIN)
 
 
 def recorded(folder: Path, *stacks: list[tuple[tuple[int, int], int]], kind: int = BranchSample.ANY) -> Path:
-    """Samples with these branches, newest first, and the cycles of each."""
+    """Record samples with these branches, newest first, and the cycles of each."""
     attr = usual_attr(USUAL | SampleType.BRANCH_STACK, type=0, branch_sample_type=kind | BranchSample.USER, mmap=1, comm=1)
     built = PerfDataBuilder(attrs=[attr])
     who = SampleId(pid=40, tid=40, time=1)
@@ -46,7 +46,7 @@ def rows(path: Path, capfd: pytest.CaptureFixture[str]) -> list[list[str]]:
     return [line.split(maxsplit=4) for line in lines if line and not line.startswith("#")]
 
 
-def test_cycles_of_all_that_ended_there_and_the_longest_block(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_block_is_the_longest_with_the_cycles_of_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = rows(recorded(tmp_path, [(LOOP, 8), (CALL, 5)], [(LOOP, 6), (LOOP, 8)]), capfd)
     # 8 + 6 + 8 of 27 cycles; 7 at a time; perf's 100 % of these counts a block for each way into its function: 8, 6 and 5 cycles
     assert [row[:4] for row in found] == [["81.48%", "22", "33.33%", "7"]]
@@ -58,8 +58,8 @@ def test_samples_whose_last_branch_has_no_cycles_are_not_counted(tmp_path: Path,
     assert [row[:2] for row in found] == [["80.00%", "8"]]
 
 
-def test_where_some_branches_were_left_out_nothing_is_known_of_beginnings(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The block is then that from the function's first instruction on."""
+def test_beginnings_are_unknown_if_some_branches_were_not_recorded(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The block then begins at the function's first instruction."""
     branches = [(LOOP, 8), (LOOP, 8)]
     for kind, first in ((BranchSample.ANY, "[spin+12"), (BranchSample.COND, "[spin+0")):
         assert rows(recorded(tmp_path, branches, kind=kind), capfd)[0][4].split()[0] == first

@@ -1,4 +1,4 @@
-"""Call trees grown level by level, against trees grown chain by chain."""
+"""Call trees built level by level equal trees built chain by chain."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from perfpy.analysis.report.entries import Walkers
 
 
 def forest(chains, *, pruning=None, by_period=True):
-    """chains: (root, frames, period) each."""
+    """Build a forest from (root, frames, period) of each chain."""
     frames = [frame for _, chain, _ in chains for frame in chain]
     ends = np.cumsum([len(chain) for _, chain, _ in chains], dtype=np.int64)
     lengths = np.array([len(chain) for _, chain, _ in chains], np.int64)

@@ -1,4 +1,4 @@
-"""Which rows of two recordings changed by more than the noise of sampling, in amount or in share."""
+"""Rows of two recordings that changed beyond sampling noise, in amount or in share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compared(folder: Path, before: Sequence[int], after: Sequence[int], periods: tuple[int, int] = (10, 10)) -> Difference:
-    """Recordings of threads with so many samples each."""
+    """Record threads with these numbers of samples."""
     reports = []
     for name, counts, period in (("old", before, periods[0]), ("new", after, periods[1])):
         built = PerfDataBuilder()
@@ -38,11 +38,11 @@ def verdicts(found: Difference) -> dict[int, tuple[bool, bool]]:
     return {int(str(row.names[0]).split(":")[0]) - 100: (row.by_amount, row.by_share) for row in changed_rows(found)}
 
 
-def test_what_takes_as_long_as_before_in_a_program_that_takes_longer_changed_by_share_only(tmp_path: Path) -> None:
+def test_equal_time_in_a_longer_program_is_a_change_of_share_only(tmp_path: Path) -> None:
     assert verdicts(compared(tmp_path, (100, 100), (400, 100))) == {0: (True, True), 1: (False, True)}
 
 
-def test_what_grew_with_all_changed_by_amount_only(tmp_path: Path) -> None:
+def test_growth_in_proportion_is_a_change_of_amount_only(tmp_path: Path) -> None:
     assert verdicts(compared(tmp_path, (100, 100), (300, 300))) == {0: (True, False), 1: (True, False)}
 
 
@@ -65,7 +65,7 @@ def test_totals_grow_or_do_not(before: int, after: int, changed: bool) -> None: 
     assert has_grown_or_shrunk(Amount(before, before), Amount(after, after)) is changed
 
 
-def test_a_recording_without_samples_says_nothing_of_what_they_stand_for() -> None:
+def test_a_recording_without_samples_has_an_equal_baseline_share() -> None:
     assert baseline_share(Amount(0, 0), Amount(10, 100)) == 0.5
 
 

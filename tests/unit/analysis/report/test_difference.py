@@ -1,4 +1,4 @@
-"""Rows of several recordings side by side: what is computed of them, and their order."""
+"""Rows of several recordings side by side: computed values, and their order."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Row = tuple[str, str, float | None]
 
 
 def changes(folder: Path, baseline: Sequence[dict[str, int]], other: Sequence[dict[str, int]]) -> list[list[Row]]:
-    """Event, thread and change of each row, table by table; the thread of each event's only sample is its number, from 100 on."""
+    """Return event, thread and change of each row, table by table; the only sample of each event has thread numbers from 100 on."""
     reports = []
     for name, events in (("old", baseline), ("new", other)):
         attrs = [usual_attr(USUAL | SampleType.IDENTIFIER, **bits) for bits in events]

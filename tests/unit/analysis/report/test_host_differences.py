@@ -1,4 +1,4 @@
-"""Whether shares changed between groups of hosts: false alarms are as rare as promised where hosts differ, and real changes are found."""
+"""Changes of shares between groups of hosts: false positives are as rare as promised, and real changes are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS, SAMPLES = 40, 3000
 
 
 def hosts(random, count, spread, change=0.0, own=None):
-    """Samples of each row (first axis) on some hosts, whose shares differ by that much of themselves; row 2 costs so much more."""
+    """Return samples of each row (first axis) on some hosts, whose shares spread by `spread`; row 2 costs `change` more."""
     shares = 1 / np.arange(1, ROWS + 1)
     shares = np.tile(shares / shares.sum(), (count, 1)) * (1 if own is None else own)
     shares *= random.gamma(1 / spread**2, spread**2, shares.shape)
@@ -32,7 +32,7 @@ def compared(before, after, *, same=False, equal=False):
 
 
 def marked_as_one_sample(before, after):
-    """Whether all hosts' samples as one have a row that differs by more than the noise of sampling."""
+    """Whether a test of all hosts' samples together marks a row."""
     old, new = (side.sum(axis=1).tolist() for side in (before, after))
     return min(corrected([chance(a, sum(old), b, sum(new)) for a, b in zip(old, new, strict=True)])) < LEVEL
 
@@ -46,7 +46,7 @@ def test_tables_without_a_change_are_marked_as_rarely_as_promised(before, after,
         sides = hosts(random, before, 0.3, own=own), hosts(random, after, 0.3, own=own)
         marked += np.nanmin(compared(*sides, same=same).chance) < LEVEL
         marked_pooled += number < pooled and marked_as_one_sample(*sides)
-    assert marked <= 8  # of 80, where 4 are expected
+    assert marked <= 8  # of 80, 4 expected
     assert marked_pooled == pooled
 
 
@@ -104,7 +104,7 @@ def test_labels_are_dealt_where_a_deal_can_be_rare_enough(before, after, same, t
 
 
 def test_errors_are_those_of_the_definition():
-    """The sum of squares of what each host adds to the difference, whichever way its labels are dealt."""
+    """The sum of squares of each host's contribution to the difference, for any labels."""
     from perfpy.analysis.report.host_differences import _Deal
 
     random = np.random.default_rng(7)

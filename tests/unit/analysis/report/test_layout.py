@@ -1,4 +1,4 @@
-"""From -s and -F to columns."""
+"""Columns from -s and -F."""
 
 import pytest
 
@@ -76,19 +76,19 @@ def test_keys_newer_than_perf_612_take_no_abbreviation_away():
 @pytest.mark.parametrize(
     ("sort", "said"),
     [
-        ("symblo", "Unknown --sort key: `symblo'; near it: symbol"),
-        ("qqqq", "Unknown --sort key: `qqqq'; known: overhead, "),
-        ("comm,typeoff", "Unknown --sort key: `typeoff'; it needs the types of data"),
-        ("dso_from", "Invalid --sort key: `dso_from' is of branch records: recordings made with -b have them"),
-        ("mem", "Invalid --sort key: `mem' is of memory accesses: use --mem-mode"),
+        ("symblo", "Unknown --sort key: `symblo'; similar keys: symbol"),
+        ("qqqq", "Unknown --sort key: `qqqq'; keys: overhead, "),
+        ("comm,typeoff", "Unknown --sort key: `typeoff'; perfpy does not read data types"),
+        ("dso_from", "Invalid --sort key: `dso_from' needs branch records; record with -b"),
+        ("mem", "Invalid --sort key: `mem' needs --mem-mode"),
     ],
 )
-def test_the_refusal_of_a_key_says_what_to_use_instead(sort, said):
+def test_errors_name_alternatives(sort, said):
     with pytest.raises(UsageError) as caught:
         make_layout(Wanted(sort=sort))
     assert str(caught.value).startswith(said)
 
 
 def test_fields_are_refused_alike():
-    with pytest.raises(UsageError, match="Unknown --fields key: `overhed'; near it: overhead"):
+    with pytest.raises(UsageError, match="Unknown --fields key: `overhed'; similar keys: overhead"):
         make_layout(Wanted(fields="overhed"))

@@ -1,4 +1,4 @@
-"""A change of a share is told from noise by an exact test, corrected for the number of rows."""
+"""An exact test separates changes of shares from noise, corrected for the number of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfpy.analysis.report.proportions import LEVEL, chance, corrected, number_
 
 
 def fisher(a: int, n: int, b: int, m: int) -> float:
-    """The textbook's sum over all tables with these margins."""
+    """Sum over all tables with these margins, as in textbooks."""
     ways = {x: math.comb(n, x) * math.comb(m, a + b - x) for x in range(max(0, a + b - m), min(n, a + b) + 1)}
     return sum(w for w in ways.values() if w <= ways[a]) / sum(ways.values())
 
@@ -22,7 +22,7 @@ def test_the_probability_is_fishers(table: tuple[int, int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("table", [(0, 10, 0, 10), (10, 10, 20, 20), (0, 0, 5, 10)])
-def test_what_cannot_differ_does_not(table: tuple[int, int, int, int]) -> None:
+def test_impossible_differences_have_probability_1(table: tuple[int, int, int, int]) -> None:
     assert chance(*table) == (1.0, 1.0)
 
 
@@ -39,7 +39,7 @@ def test_the_least_probability_is_that_of_the_most_uneven_table() -> None:
     assert found.least < found.p
 
 
-def test_rows_that_cannot_tell_cost_the_others_nothing() -> None:
+def test_rows_that_cannot_be_significant_do_not_count() -> None:
     telling, hopeless = chance(100, 1000, 200, 1000), chance(1, 1000, 0, 1000)
     assert hopeless.least > LEVEL
     assert number_of_tests([telling] + [hopeless] * 500) == 1
@@ -59,7 +59,7 @@ def test_two_recordings_of_the_same_thing_seldom_have_a_mark() -> None:
         before, after = rng.multinomial(2000, odds).tolist(), rng.multinomial(2000, odds).tolist()
         found = corrected([chance(a, 2000, b, 2000) for a, b in zip(before, after, strict=True)])
         marked += min(found) < LEVEL
-    assert marked <= 7  # 3 are to be expected
+    assert marked <= 7  # 3 expected
 
 
 def test_a_function_that_doubled_is_marked_among_hundreds() -> None:

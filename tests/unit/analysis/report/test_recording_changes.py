@@ -1,4 +1,4 @@
-"""What changed between two recordings, as values; and the limit that diff holds it against."""
+"""The changes between two recordings as values, and the limit of diff."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def recording(path: Path, samples: dict[str, int]) -> str:
-    """Samples of some commands, one file each."""
+    """Record samples of some commands, one file each."""
     built = PerfDataBuilder()
     for tid, (comm, count) in enumerate(samples.items(), 7):
         ids = {"pid": tid, "tid": tid}
@@ -75,7 +75,7 @@ def test_a_limit_is_a_share(both: tuple[str, str], text: str, capfd: pytest.Capt
 
 
 def test_paths_are_opened(both: tuple[str, str], tmp_path: Path) -> None:
-    """Recordings by path, groups by the folder that they are in; the result outlives the files' closing."""
+    """Recordings by path, groups by folder; the result outlives the files' closing."""
     all_changes: list[RecordingChanges] = perfpy.diff(both[0], Path(both[1]), by="dso")
     changes = all_changes[0]
     assert [changes.name(row) for row in changes] == ["sort", "parse", "rest"]

@@ -1,4 +1,4 @@
-"""A report says when callchains end after one frame, and why."""
+"""A note tells when callchains end after one frame, and why."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ def notes(
         return recording.report(callers=True).notes
 
 
-def test_chains_without_callers_are_told(tmp_path):
+def test_chains_without_callers_have_a_note(tmp_path):
     ended = [[CONTEXT_USER, APP + 1], [CONTEXT_KERNEL, KERNEL, CONTEXT_USER, OTHER + 1, 0x99]] * 20
     assert notes(tmp_path, ended) == [
         ("100% of the user call chains end after one frame: no frame pointers in app, other; record --unwind has their callers")
     ]
 
 
-def test_chains_with_callers_are_not(tmp_path):
+def test_chains_with_callers_have_no_note(tmp_path):
     assert notes(tmp_path, [[CONTEXT_USER, APP + 1, OTHER + 1], [CONTEXT_USER, APP + 1]] * 20) == []
 
 
-def test_the_kernels_chains_are_no_matter(tmp_path):
+def test_kernel_chains_do_not_count(tmp_path):
     assert notes(tmp_path, [[CONTEXT_KERNEL, KERNEL]] * 40) == []
 
 
-def test_files_that_are_not_here_are_named(tmp_path):
+def test_missing_files_are_named(tmp_path):
     assert notes(tmp_path, [[CONTEXT_USER, APP + 1]] * 30, kind=STACKS) == [
         "100% of the user call chains end after one frame: not found, or of another build: /none/app; give --symfs, or install them"
     ]
 
 
-def test_samples_of_which_nothing_was_unwound_count_as_well(tmp_path):
+def test_samples_without_any_unwound_frame_count_too(tmp_path):
     lines = notes(tmp_path, [[CONTEXT_USER, APP + 1]] * 20 + [[OTHER + 1]] * 20, kind=STACKS, without_chain=True)
     assert lines == [
         (
@@ -73,7 +73,7 @@ def test_an_architecture_that_is_not_unwound_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(("chains", "early"), [(0, {}), (10, {"/a": 10}), (100, {"/a": 50})])
-def test_few_chains_and_few_ends_are_no_matter(chains, early):
+def test_few_chains_and_few_ends_have_no_note(chains, early):
     ends = ChainEnds(chains, early)
     assert not ends.matter
     assert ends.of_frame_pointers() == ends.of_stacks([], "x86_64", can_unwind=True) == ""

@@ -1,4 +1,4 @@
-"""Filters choose samples; in perf's plain text they choose rows, by the first sample of each, and that is told."""
+"""Filters select samples; in perf's plain text they select rows, by the first sample of each, with a note."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST, SECOND = 7, 8
 
 
 def report(tmp_path: Path, sample_filter: SampleFilter, *, rows_filtered: bool = False) -> Report:
-    """Of two processes on one CPU, the first one first, three samples of the one and two of the other."""
+    """Report two processes on one CPU: first three samples of one, then two of the other."""
     built = PerfDataBuilder().record(Comm(0, FIRST, FIRST, "first")).record(Comm(0, SECOND, SECOND, "second"))
     for time, pid in enumerate((FIRST, SECOND, FIRST, SECOND, FIRST)):
         built.sample(pid=pid, tid=pid, time=time + 1, ip=0x1000, period=10, cpu=0)
@@ -57,11 +57,11 @@ def test_a_filter_that_leaves_nothing_leaves_no_row(tmp_path: Path) -> None:
     assert counts(report(tmp_path, SampleFilter(pids=(99,)))) == []
 
 
-def test_perfs_text_has_rows_by_their_first_samples_and_that_is_told(tmp_path: Path) -> None:
+def test_plain_text_filters_rows_by_first_samples_with_a_note(tmp_path: Path) -> None:
     hidden = report(tmp_path, SampleFilter(pids=(SECOND,)), rows_filtered=True)
     assert counts(hidden) == []
-    assert "the filters leave 2 samples, the rows shown have 0" in "".join(filtered_rows_notes(hidden))
+    assert "2 samples pass the filters, the rows have 0" in "".join(filtered_rows_notes(hidden))
     shown = report(tmp_path, SampleFilter(pids=(FIRST,)), rows_filtered=True)
     assert counts(shown) == [5]
-    assert "the filters leave 3 samples, the rows shown have 5" in "".join(filtered_rows_notes(shown))
+    assert "3 samples pass the filters, the rows have 5" in "".join(filtered_rows_notes(shown))
     assert list(filtered_rows_notes(report(tmp_path, SampleFilter(), rows_filtered=True))) == []

@@ -1,4 +1,4 @@
-"""In which cgroup namespace a thread was when a sample was taken."""
+"""The cgroup namespace of a thread at the time of a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells samples apart, as numbers."""
+"""Hashes that distinguish samples."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from perfpy.analysis.samples.fingerprints import combined, row_fingerprints
 
 
 def ragged(*rows: list[int]) -> Ragged:
-    """Rows of words."""
+    """Return rows of words."""
     return Ragged(np.array([word for row in rows for word in row], np.uint64), np.cumsum([0, *map(len, rows)]))
 
 
@@ -44,14 +44,14 @@ def test_rows_of_many_blocks_have_the_numbers_that_each_has_alone(monkeypatch: p
         assert row_fingerprints(Slices(words, starts[::-1], lengths[::-1])).tolist() == alone[::-1]
 
 
-def test_millions_of_neighbouring_chains_are_told_apart() -> None:
+def test_millions_of_similar_chains_have_different_hashes() -> None:
     low, high = np.meshgrid(np.arange(0, 16 * 1000, 16), np.arange(0, 16 * 1000, 16))
     words = np.stack([low.ravel(), high.ravel()], axis=1).astype(np.uint64).ravel() + np.uint64(0x7F0000000000)
     rows = Ragged(words, np.arange(0, len(words) + 1, 2))
     assert len(set(row_fingerprints(rows).tolist())) == 1_000_000
 
 
-def test_columns_are_told_apart_by_their_places() -> None:
+def test_exchanged_columns_have_different_hashes() -> None:
     one, two = np.array([1, 2, 0], np.int64), np.array([2, 1, 0], np.int64)
     numbers = combined([one, two])
     assert len(set(numbers.tolist())) == 3

@@ -1,4 +1,4 @@
-"""Frames of one function, taken for one another."""
+"""Frames of one function are merged."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from perfpy.analysis.samples.functions import Functions
 
 
 class Names:
-    """What Functions asks a symbolizer: the symbol of each frame, -1 for none."""
+    """The part of a symbolizer that Functions needs: the symbol of each frame, -1 for none."""
 
     inliner = None
 
@@ -16,12 +16,12 @@ class Names:
         self.symbol = np.array(symbols, np.int32)
 
     def resolve(self) -> "Names":
-        """Itself: its frames are resolved."""
+        """Return itself: its frames are resolved."""
         return self
 
 
 def firsts(functions: Functions, names: Names) -> list[int]:
-    """The first frame in the function of every frame."""
+    """Return the first frame in the function of every frame."""
     found = functions.first_frames(np.arange(len(names.frames), dtype=np.int32), names)  # type: ignore[arg-type]
     return [int(frame) for frame in found]
 

@@ -83,7 +83,7 @@ def recording(call_stack: int) -> PerfDataBuilder:
 
 
 def in_chains(path: Path) -> list[int]:
-    """The addresses of a report's rows that come from callchains only (of files that are not there, samples count by offset)."""
+    """Return the addresses of a report's rows that come from callchains only (samples in missing files count by offset)."""
     with perfpy.open(path) as recorded:
         rows = recorded.report(by=["symbol"], callers=True).top(10)
         return sorted(int(row.texts["symbol"].split()[-1], 16) for row in rows if not row.values["samples"][0])

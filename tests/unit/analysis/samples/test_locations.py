@@ -1,4 +1,4 @@
-"""Code that a runtime made of one function, again and again, is one row for people, and as many as perf has for programs."""
+"""Code that a runtime compiles repeatedly from one function is one row on screens, and several, like perf's, in JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ("JS:~slow /a.js:1", "JS:*slow /a.js:1", "JS:*other /a.js:9", "JS:^slow 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A sample in each line of the map."""
+    """Record a sample in each line of the map."""
     built = PerfDataBuilder()
     ids = SampleId(pid=7, tid=7, time=1)
     built.record(Comm(0, 7, 7, "node", ids))
@@ -54,7 +54,7 @@ def test_rows_are_of_functions(as_one: bool, rows: dict[str, int], recorded: Pat
 
 @pytest.fixture
 def injected(tmp_path: Path) -> Path:
-    """The same from a jitdump: each piece of code is a file of its own."""
+    """Convert it to a jitdump, where each piece of code is a file."""
     built = PerfDataBuilder()
     ids = SampleId(pid=7, tid=7, time=1)
     built.record(Comm(0, 7, 7, "node", ids))

@@ -1,4 +1,4 @@
-"""How many threads ran when a sample was taken, and what share of the wall clock it stands for."""
+"""The number of running threads at each sample, and the sample's share of the wall clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def switch(time: int, tid: int, *, out: bool) -> Switch:
 
 
 def two_threads() -> PerfDataBuilder:
-    """MAIN runs alone, then with OTHER, which is switched out, comes back and exits."""
+    """Let MAIN run alone, then with OTHER, which is switched out, comes back and exits."""
     built = PerfDataBuilder().feature(Feature.NRCPUS, CpuCount(4, 4))
     steps: list[Any] = [
         *[(time, MAIN) for time in (10, 20)],
@@ -110,5 +110,5 @@ def test_without_switches_of_threads_there_is_no_latency(records: list[Any], tmp
     for record in records:
         built.record(record)
     built.sample(pid=MAIN, tid=MAIN, time=100, ip=0x1000, period=1)
-    with pytest.raises(PerfError, match="record --latency, without -a"):
+    with pytest.raises(PerfError, match="record with --latency, without -a"):
         report(built, tmp_path, Wanted(latency=True))

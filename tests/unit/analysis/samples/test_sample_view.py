@@ -1,4 +1,4 @@
-"""Samples as the sources read them."""
+"""Samples as dimensions read them."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from perfpy.analysis.samples.sample_view import DeliveryOrder, SampleView
 
 
 def view(*times: int) -> SampleView:
-    """Samples that have nothing but their times."""
+    """Return samples with times only."""
     time = np.array(times, np.uint64)
     columns = Columns(len(time), {"time": time})
     attrs = [EventAttr(sample_type=SampleType.TIME)]
@@ -44,7 +44,7 @@ def test_the_period_of_a_reading_counts_also_where_the_event_has_a_fixed_one() -
 
 
 def weighted_view() -> SampleView:
-    """Three samples with weights, the second without one."""
+    """Return three samples with weights, the second without one."""
     samples = view(1, 2, 3)
     return samples.with_columns({**samples.columns, "weight": np.array([5, 0, 7], np.uint64)})
 

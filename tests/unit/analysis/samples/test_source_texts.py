@@ -1,4 +1,4 @@
-"""Source lines of frames, as perf words them."""
+"""Source lines of frames, formatted like perf."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def frames_of(symbolizer: Symbolizer, *ips: int, mode: int = MISC_USER) -> NDArr
 
 @pytest.fixture
 def symbolizer(tmp_path: Path) -> Symbolizer:
-    """A program at 0x401000, mapped at 0x700000; the address 0x700000 is that of its offset 0x1000."""
+    """Map a program at 0x401000 to 0x700000; the address 0x700000 is that of its offset 0x1000."""
     moved = LINES.replace((0x1000).to_bytes(8, "little"), (0x401000).to_bytes(8, "little"))
     elf = source_file(moved, start=0x401000, comp_dir=str(tmp_path))
     elf.symbol("b.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("main", 0x401000, 0x20).symbol("other", 0x401100, 0x40)

@@ -1,4 +1,4 @@
-"""What tasks were at the moments of samples."""
+"""The states of tasks at the moments of samples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Time off the CPU in reports, flame graphs and comparisons: why, who ended it, in seconds, with the time on the CPU or without."""
+"""Time off the CPU in reports, flame graphs and comparisons: state, waker, seconds, with time on the CPU or without."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def recording(
 
 
 def rows(path: str, by: str, *, joined: bool = False) -> dict[str, dict[str, float]]:
-    """Of each event the ms of each row."""
+    """Return the ms of each row, for each event."""
     with perfpy.open(path) as opened:
         if joined:
             opened.merge_off_cpu()
@@ -69,12 +69,12 @@ def rows(path: str, by: str, *, joined: bool = False) -> dict[str, dict[str, flo
     return {table["events"][0]["name"]: {row["keys"][by]: row["seconds"] * 1000 for row in table["rows"]} for table in tables}
 
 
-def test_states_are_told_apart(tmp_path):
+def test_states_are_separate_rows(tmp_path):
     found = rows(recording(tmp_path / "a"), "state")
     assert found == {"cpu-clock": {"on CPU": 3}, OFF_CPU_EVENT: {"S (sleeping)": 7, "R (ready)": 2}}
 
 
-def test_who_ended_it_is_told(tmp_path):
+def test_wakers_are_rows(tmp_path):
     assert rows(recording(tmp_path / "a"), "waker")[OFF_CPU_EVENT] == {"[interrupt]": 6, "-": 2, "helper:9": 1}
 
 
@@ -90,10 +90,10 @@ def test_both_kinds_of_time_are_one_event_where_that_is_asked_for(tmp_path):
     [
         ({"events": ("cpu-clock", "other")}, "--off-cpu"),
         ({"clock": CLOCK.copy(type=0)}, "task-clock"),
-        ({"clock": CLOCK.copy(sample_type=CLOCK.sample_type & ~SampleType.PERIOD)}, "how long"),
+        ({"clock": CLOCK.copy(sample_type=CLOCK.sample_type & ~SampleType.PERIOD)}, "have no period"),
     ],
 )
-def test_what_cannot_be_joined_says_why(tmp_path, changes, said):
+def test_recordings_that_cannot_be_merged_raise_errors(tmp_path, changes, said):
     with perfpy.open(recording(tmp_path / "a", **changes)) as opened, pytest.raises(PerfError, match=said):
         opened.merge_off_cpu()
 
@@ -102,7 +102,7 @@ CYCLES = CLOCK.copy(type=0)
 
 
 def test_any_event_is_joined_by_how_long_its_threads_ran(tmp_path):
-    """Three samples of a million cycles each, in which the thread ran for 6 ms."""
+    """Three samples of a million cycles each; the thread ran for 6 ms."""
     path = recording(tmp_path / "a", clock=CYCLES, events=("cycles", OFF_CPU_EVENT), ran=((7, 4), (7, 2)))
     found = rows(path, "state", joined=True)[f"cycles + {OFF_CPU_EVENT}"]
     assert found == {"S (sleeping)": 7, "on CPU": pytest.approx(6), "R (ready)": 2}

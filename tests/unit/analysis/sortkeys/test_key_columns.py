@@ -1,4 +1,4 @@
-"""How sort keys group and word the numbers of their sources."""
+"""Grouping and texts of sort keys."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ print fmt: "named=%d", REC->named
 
 @pytest.fixture
 def kernel(tmp_path):
-    """Two instructions of a function, two places in data behind it, and one where nothing is: frames 0 to 4."""
+    """Return two instructions of a function, two addresses of data after it, and an unmapped one: frames 0 to 4."""
     (tmp_path / "kallsyms").write_text(f"{KERNEL:x} T _text\n{KERNEL + 0x100:x} t helper\n{KERNEL + 0x200:x} d table\n")
     options = SymbolOptions(symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"), cache=False)
     symbolizer = Symbolizer(timeline((0, kernel_mmap(KERNEL, 0x10000, pgoff=KERNEL))), options)
@@ -39,12 +39,12 @@ def kernel(tmp_path):
 
 
 def known(**parts):
-    """What keys know of a recording, of which a test supplies what its key reads."""
+    """Return KeyTexts with the parts that a test needs."""
     return KeyTexts(**{"locations": None, "sources": None, "tasks": None, "trace": None, **parts})
 
 
 class Worded:
-    """Payloads worded by one function; notes how many are asked for at once."""
+    """Payloads formatted by one function; notes the number of each request."""
 
     def __init__(self, text):
         self.text = text

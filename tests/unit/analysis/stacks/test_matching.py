@@ -1,4 +1,4 @@
-"""Stacks of two recordings are laid over one another where only names, or depths of recursion, differ."""
+"""Stacks of two recordings match if only names, or depths of recursion, differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfpy.symbols.demangling.short_names import without_instance
 
 
 def stacks(comm: str, dso: str, *chains: tuple[str, ...]) -> Stacks:
-    """One sample a chain, the innermost function first."""
+    """Return stacks with one sample a chain, the innermost function first."""
     names = sorted({name for chain in chains for name in chain})
     frames = [names.index(name) for chain in chains for name in chain]
     offsets = np.concatenate([[0], np.cumsum([len(chain) for chain in chains])]).astype(np.int64)
@@ -23,7 +23,7 @@ def stacks(comm: str, dso: str, *chains: tuple[str, ...]) -> Stacks:
 
 
 def paths(before: Stacks, after: Stacks, **options: object) -> list[tuple[str, list[float]]]:
-    """Each node of the tree of both: its name, and its own weight before and after."""
+    """Return each node of the merged tree: its name, and its own weight before and after."""
     first, second = matched([before], [after], **options)  # type: ignore[arg-type]
     tree = StackTree.build(first[0], second[0])
     return [(tree.names[name].name, [own[node] for own in tree.own]) for node, name in enumerate(tree.name)]
@@ -34,7 +34,7 @@ def test_frames_match_where_only_the_program_is_called_differently() -> None:
     assert found == [("old → new", [0, 0]), ("main", [0, 0]), ("work", [10, 10])]
 
 
-def test_they_are_parted_where_that_is_asked_for() -> None:
+def test_matching_can_be_disabled() -> None:
     found = paths(stacks("old", "old", ("work",)), stacks("new", "new", ("work",)), ignore_comm=False)
     assert found == [("new", [0, 0]), ("work", [0, 10]), ("old", [0, 0]), ("work", [10, 0])]
 

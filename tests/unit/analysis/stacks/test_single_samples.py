@@ -1,4 +1,4 @@
-"""Single samples as columns: all of them, or those alike but for their times as one."""
+"""Single samples as columns: all of them, or merged if they differ only in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def alike(times: list[int], rows: list[int], weights: list[int]) -> SampleColumns:
-    """Samples of one thread."""
+    """Return samples of one thread."""
     same = np.zeros(len(times), np.int32)
     ones = np.ones(len(times), np.int32)
     return SampleColumns(np.array(rows, np.int32), same, same, np.array(times), same, np.array(weights), ones)
@@ -54,7 +54,7 @@ def test_few_samples_are_kept_as_they_are(recording: Path) -> None:
     assert len(part.timed.time) == 3000
 
 
-def test_of_too_many_those_alike_are_put_together(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_limit_equal_samples_are_merged(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RecordStream.__init__, "__kwdefaults__", {"chunk_size": 8192})
     with Recording(recording) as opened:
         (whole,) = opened.stacks(timed=True)

@@ -1,4 +1,4 @@
-"""Whole stacks of a recording: of the samples that filters leave, by CPU time or by the wall clock."""
+"""Whole stacks of a recording: with filters, by CPU time or by the wall clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    """One thread runs for two samples; then a second one runs beside it."""
+    """Record one thread for two samples; then a second one runs beside it."""
     built = PerfDataBuilder()
     for tid, name in ((7, "first"), (8, "second")):
         built.record(Comm(0, 7, tid, name, SampleId(pid=7, tid=tid, time=1)))

@@ -1,4 +1,4 @@
-"""The prefix tree of stacks: shape, order, weights, and two profiles laid over one another."""
+"""The prefix tree of stacks: shape, order, weights, and two merged profiles."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from tests.builders.stacks import stacks
 
 
 def drawn(tree: StackTree) -> list[str]:
-    """The tree as indented lines with the weights that end there."""
+    """Return the tree as indented lines with the weights of stacks that end there."""
     own = zip(*(column.tolist() for column in tree.own), strict=True)
     rows = zip(tree.depth.tolist(), tree.name.tolist(), own, strict=True)
     return ["  " * depth + tree.names[name].name + "".join(f" {w:g}" for w in weights) for depth, name, weights in rows]

@@ -289,7 +289,7 @@ def test_groups_have_a_column_for_each_member(corpus: Path) -> None:
 def test_without_callchains_the_way_to_get_them_is_named(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).file())
-    assert "! no callchains were recorded: -g shows who calls what" in shown(path, 100)
+    assert "! no callchains recorded; record with -g to see callers" in shown(path, 100)
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     path.write_bytes(built.sample(pid=1, tid=1, time=5, ip=1, period=1, callchain=[1]).file())
     assert not any(line.startswith("! no callchains") for line in shown(path, 100))

@@ -182,7 +182,7 @@ def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_what_a_recording_cannot_show_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no event"):
+    with pytest.raises(UsageError, match="no event 'nothing'"):
         script(tmp_path, one_process(), switch_on="nothing")
 
 

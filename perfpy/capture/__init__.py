@@ -1,1 +1,25 @@
-"""Running a measurement: targets and workloads, counters, sampling, synthesis of what already runs."""
+"""Measurements: targets and workloads, counters, sampling, and synthesized state of running tasks.
+
+Modules:
+
+targets             option texts -> tasks and CPUs; cgroups: cgroups as targets
+workload            the command to measure
+opening             events -> open counters, with fallbacks
+counter             one counter; counter_group: a group; all_counters: all of the calling thread
+overflow            handlers of overflows
+event_stream        samples of running events without a file; live_samples: one of them
+record_options      the options of a recording; option_values: their texts; thread_masks: --threads
+control             --control
+environment         the machine, for the header's features
+dso_hits            the files that samples hit; equal_samples: runs of samples of one size
+counting            what perf stat does
+session             one run of perf record
+rings               counters with ring buffers
+output              ring buffers -> file
+metadata            side-band of running tasks, and the header's features
+unwinding           DWARF stacks -> callchains while recording
+off_cpu             waits as samples
+runtimes            names of code from JIT compilers and interpreters
+python_frames       Python frames from the memory of CPython
+injection           perf inject
+"""

@@ -1,7 +1,4 @@
-"""All counters that the calling thread has opened, at once: perfpy.enable_all and perfpy.disable_all.
-
-What enters: nothing. What leaves: nothing; the kernel knows whose counters they are (prctl(2)).
-"""
+"""perfpy.enable_all and perfpy.disable_all: switch all counters that the calling thread has opened (prctl(2))."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def enable_all(kernel: Kernel | None = None) -> None:
-    """Let every counter that the calling thread has opened count, on whatever task it is. Raises KernelRefusedError.
+    """Enable every counter that the calling thread has opened, whatever task it counts. Raises KernelRefusedError.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u", disabled=1) as counter:
@@ -27,7 +24,7 @@ def enable_all(kernel: Kernel | None = None) -> None:
 
 
 def disable_all(kernel: Kernel | None = None) -> None:
-    """Stop every counter that the calling thread has opened; enable_all() lets them go on. Raises KernelRefusedError.
+    """Disable every counter that the calling thread has opened, until enable_all(). Raises KernelRefusedError.
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u") as counter:

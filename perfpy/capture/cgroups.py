@@ -1,8 +1,4 @@
-"""Cgroups as targets: names -> folders below the mount -> file descriptors for perf_event_open.
-
-What enters: the lists of -G and --for-each-cgroup, and the events. What
-leaves: events with their cgroup set, and an open folder for each cgroup.
-"""
+"""Cgroups as targets: names -> folders below the mount -> file descriptors for perf_event_open."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ _PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
 
 def mount_point(mounts: str = "/proc/mounts") -> str:
-    """Where the hierarchy is mounted that perf events follow: perf_event's own of version 1, or version 2's."""
+    """Return the mount point of the hierarchy that perf events follow: perf_event's of version 1, or version 2's."""
     second = ""
     with open(mounts) as file:
         for line in file:
@@ -37,9 +33,9 @@ def mount_point(mounts: str = "/proc/mounts") -> str:
 
 
 def assign(events: Sequence[Event], names: str) -> list[Event]:
-    """-G NAME,...: the events, the n-th in the n-th cgroup, with an empty name in none; one name alone belongs to all.
+    """Assign the n-th cgroup of -G NAME,... to the n-th event; an empty name means none, and a single name applies to all events.
 
-    Raises UsageError when there are more names than events.
+    Raises UsageError if there are more names than events.
     """
     listed = names.split(",")
     if not events:
@@ -53,9 +49,9 @@ def assign(events: Sequence[Event], names: str) -> list[Event]:
 
 
 def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[Event]:
-    """--for-each-cgroup NAME,...: every event once for every cgroup; a name with pattern characters matches paths.
+    """Repeat every event for each cgroup of --for-each-cgroup NAME,...; a name with pattern characters matches paths.
 
-    Raises UsageError when a pattern matches no cgroup.
+    Raises UsageError if a pattern matches no cgroup.
     """
     found = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
     return [event for cgroup in found for event in _in_cgroup(events, cgroup)]
@@ -66,7 +62,7 @@ def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
 
 
 def matching(pattern: str, root: str) -> list[str]:
-    """The paths of the cgroups below `root` that a regular expression of a list (A,B) matches, sorted."""
+    """Return the sorted paths of the cgroups below `root` that match a regular expression of a list (A,B)."""
     try:
         expressions = [re.compile(part) for part in pattern.split(",") if part]
     except re.error as error:
@@ -82,7 +78,7 @@ def matching(pattern: str, root: str) -> list[str]:
 
 
 def open_folders(events: Iterable[Event], root: str | None = None) -> dict[str, int]:
-    """name -> descriptor for each cgroup among the events. Raises UsageError for one that is not there."""
+    """Open the folder of each cgroup among the events; return name -> descriptor. Raises UsageError for a missing cgroup."""
     fds: dict[str, int] = {}
     try:
         for event in events:
@@ -98,7 +94,7 @@ def open_folders(events: Iterable[Event], root: str | None = None) -> dict[str, 
 
 
 def open_folder(name: str, root: str | None = None) -> int:
-    """The descriptor of a cgroup's folder. Raises UsageError when it is not there."""
+    """Open a cgroup's folder and return the descriptor. Raises UsageError if it does not exist."""
     path = os.path.join(root or mount_point(), name.lstrip("/"))
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -107,7 +103,7 @@ def open_folder(name: str, root: str | None = None) -> int:
 
 
 def folders_of(names: Sequence[str], events: int) -> list[int | None]:
-    """The descriptor of the cgroup of each event, None for a name left empty; one name is that of all."""
+    """Return the descriptor of each event's cgroup, None for an empty name; a single name applies to all events."""
     if len(names) > max(events, 1):
         raise UsageError(f"--cgroup: there are {len(names)} cgroups for {events} events")
     chosen = [*names] * (events if len(names) == 1 else 1)

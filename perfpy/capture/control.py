@@ -1,11 +1,8 @@
-"""Control from outside: commands that another program writes to a fifo or an inherited descriptor.
+"""--control: commands that another program writes to a fifo or an inherited descriptor.
 
-What enters: `fd:N[,M]` or `fifo:PATH[,PATH]` (the second one is for answers),
-and lines such as "enable". What leaves: `Command`s; "ack" goes back when one
-is done. The protocol is that of perf-stat(1) and perf-record(1), --control,
-and as perf has it in what the manual leaves open: a line ends at a newline or
-a NUL and is known by how it begins, so that `pingx` is a ping; a word that
-nothing begins with is not answered, and neither is `ack`.
+The option is `fd:N[,M]` or `fifo:PATH[,PATH]`; the second part receives "ack" after each command. The protocol is that of
+perf-stat(1) and perf-record(1). Where the manual is silent it follows perf: a line ends at a newline or NUL, and a command is
+recognized by its beginning, so that `pingx` is a ping. Unknown words and `ack` get no answer.
 """
 
 from __future__ import annotations
@@ -23,30 +20,32 @@ if TYPE_CHECKING:
     from typing import Final, Protocol
 
     class Controlled(Protocol):
-        """What is told to do something."""
+        """The target of commands."""
 
         def switch(self, on: bool, name: str) -> bool:
-            """Enable or disable everything ("") or the event of a name; False when there is none."""
+            """Enable or disable all events (""), or the event of a name; return False if there is none."""
 
         def describe(self, option: str) -> str:
-            """The events, as evlist shows them with this option ("" or one of OPTIONS)."""
+            """Return the events as evlist prints them with this option ("" or one of OPTIONS)."""
 
         def tell(self, text: str) -> None:
-            """A line for whoever watches."""
+            """Print a line for the user."""
 
 
 _ACK: Final = b"ack\n\0"
 _COMMANDS: Final = ("enable", "disable", "ack", "snapshot", "evlist", "stop", "ping")
-_LONGEST: Final = 1000  # bytes of a line; perf's
-#: of evlist
+_LONGEST: Final = 1000  # bytes of a line; perf's limit
+#: Options of evlist.
 OPTIONS: Final = ("-v", "-g", "-F")
 
 
 class Command:
-    """One line: its verb ("" where it is none), and what follows it.
+    """One line of input.
 
-    argument: an event's name, an option, None where nothing follows; wrong:
-    what follows is not set off by a blank.
+    Attributes:
+        verb: the command; "" if unknown.
+        argument: an event's name, or an option; None if there is none.
+        wrong: whether the text after the verb is not separated by a blank.
     """
 
     __slots__ = ("argument", "verb", "wrong")
@@ -58,7 +57,7 @@ class Command:
         self.wrong = bool(rest) and self.argument is None
 
     def obey(self, controlled: Controlled) -> None:
-        """Do it, as far as it switches or shows events: `stop` and `snapshot` are for whoever records."""
+        """Carry out commands that switch or list events. `stop` and `snapshot` are left to the recorder."""
         if self.verb in ("enable", "disable", "evlist") and self.wrong:
             controlled.tell("failed: wrong command")
         elif self.verb in ("enable", "disable"):
@@ -79,10 +78,9 @@ class Command:
 
 
 class Control:
-    """The two descriptors. A context manager; closes what it opened itself.
+    """The two descriptors; a context manager, which closes the fifos that it opened.
 
-    Raises UsageError for a text that is neither form, OutputFailedError when a
-    fifo cannot be opened.
+    Raises UsageError for a text of neither form, OutputFailedError if a fifo cannot be opened.
     """
 
     def __init__(self, text: str) -> None:
@@ -100,7 +98,7 @@ class Control:
 
     def _open_fifo(self, path: str) -> int:
         try:
-            # for writing too, or the first writer's end would be the end of the file
+            # Opened for writing, too; otherwise the first writer's exit would end the file.
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self.close()
@@ -109,14 +107,14 @@ class Control:
         return fd
 
     def fileno(self) -> int:
-        """The descriptor to poll."""
+        """Return the descriptor to poll."""
         return self.fd
 
     def commands(self) -> list[Command]:
-        """The lines that have come since."""
+        """Return the commands received since the last call."""
         try:
             data = os.read(self.fd, 4096)
-        except OSError:  # nothing there after all, or not to be read: it is asked again when something comes
+        except OSError:  # spurious wakeup, or unreadable; poll() reports the next input
             return []
         *lines, self._pending = (self._pending + data.replace(b"\0", b"\n")).split(b"\n")
         if len(self._pending) >= _LONGEST:
@@ -125,7 +123,7 @@ class Control:
         return [Command(line.decode(errors="replace")) for line in lines if line]
 
     def acknowledge(self, command: Command) -> None:
-        """Tell the other side that a command is done. A side that does not take the answer does not hold up the measurement."""
+        """Acknowledge a command. A full pipe does not block the measurement."""
         if self._ack_fd < 0 or command.verb in ("", "ack"):
             return
         try:
@@ -149,7 +147,7 @@ class Control:
 
 
 def _takes(fd: int) -> bool:
-    """Whether a write would not wait."""
+    """Whether a write would not block."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
     return bool(poller.poll(0))

@@ -1,8 +1,6 @@
-"""Counter: one file descriptor is one counter, and what the kernel lets one do with it.
+"""Counter: one counter as one file descriptor, and its operations.
 
-What enters: an EventAttr (or an event's text), a task and a CPU. What leaves:
-`Reading` values. The system calls are perfpy.kernel's; layout of what read(2)
-returns: perfpy.abi.readings.
+perfpy.kernel has the system calls, perfpy.abi.readings the layout of read(2).
 """
 
 from __future__ import annotations
@@ -32,10 +30,15 @@ _new: Final = tuple.__new__
 
 
 class Counter:
-    """One open counter: a context manager; closing gives it back. Raises KernelRefusedError, and UsageError for pid -1 with cpu -1.
+    """One open counter. A context manager, which closes it. Raises KernelRefusedError, and UsageError for pid -1 with cpu -1.
 
-    attr: what to count; pid: a task, 0 = the calling one, -1 = all; cpu: its number, -1 = any; group: the counter
-    that leads the group, or None; event: its name in messages; flags: FLAG_* of perf_event_open(2).
+    Args:
+        attr: the event to count.
+        pid: a task; 0 for the calling one, -1 for all.
+        cpu: a CPU's number; -1 for any.
+        group: the counter that leads the group, or None.
+        event: the event's name in messages.
+        flags: FLAG_* of perf_event_open(2).
 
     >>> import perfpy
     >>> with perfpy.Counter.open("page-faults:u") as counter:
@@ -66,13 +69,13 @@ class Counter:
         self.event = event
         self.pid = pid
         self.cpu = cpu
-        if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # its own kind
-            from perfpy.events import ebb  # few programs have such events
+        if self._is_ebb or (group and group._is_ebb):  # noqa: SLF001  # the same class
+            from perfpy.events import ebb  # rarely needed
 
             ebb.check(attr, pid, cpu, group.attr if group else None, event)
         self.fd = self._kernel.perf_event_open(attr, pid, cpu, group.fd if group else -1, flags, event=event)
         if group:
-            group._members += 1  # noqa: SLF001  # its own kind
+            group._members += 1  # noqa: SLF001  # the same class
 
     def _take(self, attr: EventAttr, group: Counter | None, kernel: Kernel | None) -> None:
         self._kernel = kernel or this_kernel()
@@ -80,75 +83,76 @@ class Counter:
         self.attr = attr
         self._leader = group
         self._members = 1
-        self._position = group._members if group else 0  # noqa: SLF001  # as above; in reads of the group
+        self._position = group._members if group else 0  # noqa: SLF001  # the same class; the position in reads of the group
         self._is_ebb = bool(attr.config >> 63) and _ebb_here(attr)
         self._only_times = attr.read_format == _TIMES and not self._is_ebb
         self._page: UserPage | None = None
         self._reader: CodeReader | None = None
-        self._read_page: Callable[[], bytes] = bytes  # b"": no page is mapped
+        self._read_page: Callable[[], bytes] = bytes  # b"" without a mapped page
         self._ring: Ring | None = None
         self._aux: AuxArea | None = None
         self._target: Counter | None = None
-        self._sharers: list[Counter] = []  # those that write to this one's ring
+        self._sharers: list[Counter] = []  # counters that write to this one's ring buffer
         self._thread = get_ident()
         self._has_handler = False
 
     @classmethod
     def open(cls, event: str, pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> Counter:
-        """A counter for an event's text ("task-clock:u"); attr_fields: attr bits to set, as inherit=1 or disabled=1.
+        """Open a counter for an event's text ("task-clock:u"). attr_fields are attr bits to set, for example inherit=1 or disabled=1.
 
-        ebb: an event-based branch of POWER (bit 63, pinned, exclusive): its overflows branch to the program's own handler.
+        ebb: an event-based branch of POWER (bit 63, pinned, exclusive): overflows branch to the program's own handler.
         """
-        from perfpy.events import parse_events  # the event language is not needed by those who bring an attr
+        from perfpy.events import parse_events  # not needed with an attr
 
         parsed = parse_events([event])
         if len(parsed) != 1 or parsed[0].tool:
             raise UsageError(f"'{event}' is not one event of the kernel's")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
-            from perfpy.events.ebb import with_needs  # few programs have such events
+            from perfpy.events.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr)
         return open_with_less(attr, pid, cpu, event=parsed[0].name)
 
     @classmethod
     def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
-        """A counter that somebody else opened: inherited, or received over a socket (socket.recv_fds); it is closed with this one.
+        """Wrap an inherited descriptor, or one received over a socket (socket.recv_fds). It is closed with this counter.
 
-        attr: what it was opened with; None: as Counter.open() does, so that
-        reads have the two times. The other way round, fileno() is what to pass
-        on. Raises UsageError where the descriptor is none of perf events.
+        fileno() is the descriptor to pass on. Raises UsageError if the descriptor is no perf event.
+
+        Args:
+            attr: the attr that the counter was opened with; None: as Counter.open() does, with both times in reads.
         """
         if kernel is None and not is_perf_event(fd):
             raise UsageError(f"file descriptor {fd} is no counter")
         counter = cls.__new__(cls)
         counter.fd = -1
-        counter._take(attr or EventAttr(read_format=int(_TIMES)), None, kernel)  # noqa: SLF001  # one of ours
+        counter._take(attr or EventAttr(read_format=int(_TIMES)), None, kernel)  # noqa: SLF001  # the same class
         counter.pid, counter.cpu, counter.event = 0, -1, event
         counter.fd = fd
         return counter
 
     def fileno(self) -> int:
-        """The file descriptor, so that select and poll take a Counter."""
+        """Return the file descriptor, so that select and poll accept a Counter."""
         return self.fd
 
     def read(self) -> Reading:
-        """The count and its times. Raises NotScheduledError when a pinned counter has lost the PMU, KernelRefusedError.
+        """Read the count and its times. Raises NotScheduledError if a pinned counter has lost the PMU, KernelRefusedError.
 
-        Of an event-based branch (EBB) it raises UsageError: the program has the count, in the PMC; see verify().
+        Raises UsageError for an event-based branch (EBB): its count is in the program's PMC; see verify().
         """
         if self._only_times:
             try:
-                return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters are read a million times
+                return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters may be read a million times
             except (OSError, struct.error):
-                pass  # the longer way finds out why
+                pass  # the slow path finds the reason
         if self._is_ebb:
             self.verify()
             raise self.unread()
         return self._own(self.read_group())
 
     def verify(self) -> None:
-        """Raise NotScheduledError where the counter cannot be on the PMU: one that is pinned may be open and enabled, and never count."""
+        """Raise NotScheduledError if the counter can never be scheduled: a pinned one may be open and enabled without counting."""
         if self._is_ebb:
             try:
                 self.read_raw()
@@ -159,17 +163,17 @@ class Counter:
 
     @property
     def is_ebb(self) -> bool:
-        """Whether its overflows are event-based branches (EBB, POWER)."""
+        """Whether overflows are event-based branches (EBB, POWER)."""
         return self._is_ebb
 
     def unread(self) -> UsageError:
-        """Why an event-based branch has no count to read."""
+        """Return the error for reading an event-based branch."""
         return UsageError(
             f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program reads"
         )
 
     def _own(self, readings: list[Reading]) -> Reading:
-        """This counter's of its group's."""
+        """Return this counter's reading among its group's."""
         if not self.attr.read_format & ReadFormat.GROUP:
             return readings[0]
         if self.attr.read_format & ReadFormat.ID:
@@ -178,14 +182,14 @@ class Counter:
         return readings[self._position]
 
     def read_group(self) -> list[Reading]:
-        """The counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this one)."""
+        """Return the counts of the whole group, the leader's first (with ReadFormat.GROUP; otherwise only this counter's)."""
         return decode_read(self.read_raw(), self.attr.read_format, "=")
 
     def read_raw(self) -> bytes:
-        """What read(2) returns for the whole group. Raises NotScheduledError, KernelRefusedError."""
+        """Return the bytes of read(2) for the whole group. Raises NotScheduledError, KernelRefusedError."""
         leader = self._leader or self
         try:
-            data = self._kernel.read(self.fd, read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # its own kind
+            data = self._kernel.read(self.fd, read_size(self.attr.read_format, leader._members))  # noqa: SLF001  # the same class
         except OSError as error:
             raise KernelRefusedError("read of a counter", error.errno or 0, event=self.event) from None
         if not data:
@@ -193,12 +197,15 @@ class Counter:
         return data
 
     def read_user(self, read_register: Callable[[int], int] | None = None, read_clock: Callable[[], int] | None = None) -> UserReading:
-        """The count from the counter's mapped page, without a system call; by read() where that cannot be, saying why.
+        """Read the counter from its mapped page without a system call, or by read() with the reason if that is impossible.
 
-        For counters of the calling thread, by machine code of perfpy's (x86-64 and arm64) where the kernel lets user space read
-        the PMU: on x86-64 by default, on arm64 by sysctl kernel.perf_user_access and config1:1 of the event. The times are those
-        of the page's last update, unless the counter shares the PMU. read_register: a function of yours that reads PMU
-        register n instead; read_clock: one for the time stamp counter. Raises NotScheduledError as read() does.
+        It works for counters of the calling thread, by perfpy's machine code (x86-64 and arm64), if the kernel lets user space read the
+        PMU: on x86-64 by default, on arm64 with sysctl kernel.perf_user_access and config1:1 in the event. The times are those of the
+        page's last update, unless the counter is multiplexed. Raises NotScheduledError as read() does.
+
+        Args:
+            read_register: a function of yours that reads PMU register n instead.
+            read_clock: a function of yours that reads the time stamp counter.
         """
         data = self._read_page()
         reader = self._reader
@@ -228,38 +235,38 @@ class Counter:
         return reader.read()
 
     def enable(self, *, group: bool = False) -> None:
-        """Count (group: with all members). Of an event-based branch it raises NotScheduledError where another event holds the PMU."""
+        """Start counting (group: all members). Raises NotScheduledError for an event-based branch if another event holds the PMU."""
         self._kernel.enable(self.fd, group=group)
         if self._is_ebb:
             self.verify()
 
     def disable(self, *, group: bool = False) -> None:
-        """Stop counting (group: with all members)."""
+        """Stop counting (group: all members)."""
         self._kernel.disable(self.fd, group=group)
 
     def reset(self, *, group: bool = False) -> None:
-        """Set the count to 0; the times go on (group: with all members)."""
+        """Set the count to 0, but not the times (group: all members)."""
         self._kernel.reset(self.fd, group=group)
 
     def refresh(self, overflows: int) -> None:
-        """Enable a sampling counter for so many overflows more."""
+        """Enable a sampling counter for this number of overflows."""
         self._kernel.refresh(self.fd, overflows)
 
     def set_period(self, period: int) -> None:
-        """Sample every `period` events from now on (Hz, where attr.freq is set)."""
+        """Sample every `period` events from now on (Hz if attr.freq is set)."""
         self._kernel.set_period(self.fd, period)
 
     def set_output(self, target: Counter | None) -> None:
-        """Write records to another counter's ring (None: to its own again)."""
+        """Write records to another counter's ring buffer (None: to its own again)."""
         self._kernel.set_output(self.fd, target.fd if target else -1)
         if self._target is not None:
-            self._target._sharers.remove(self)  # noqa: SLF001  # its own kind
+            self._target._sharers.remove(self)  # noqa: SLF001  # the same class
         self._target = target
         if target is not None:
-            target._sharers.append(self)  # noqa: SLF001  # as above
+            target._sharers.append(self)  # noqa: SLF001  # the same class
 
     def set_filter(self, expression: str) -> None:
-        """Count only the tracepoint's hits for which the expression holds."""
+        """Count only the tracepoint's hits that satisfy the expression."""
         self._kernel.set_filter(self.fd, expression)
 
     def set_bpf(self, program_fd: int) -> None:
@@ -267,23 +274,23 @@ class Counter:
         self._kernel.set_bpf(self.fd, program_fd)
 
     def pause_output(self, paused: bool = True) -> None:
-        """Stop writing records to the ring, or go on."""
+        """Stop or resume writing records to the ring buffer."""
         self._kernel.pause_output(self.fd, paused)
 
     def modify_attributes(self, attr: EventAttr) -> None:
-        """Take another attr; the kernel allows it for breakpoints."""
+        """Change the attr; the kernel allows it for breakpoints."""
         self._kernel.modify_attributes(self.fd, attr)
         self.attr = attr
 
     @property
     def id(self) -> int:
-        """The number by which records and group reads name this counter."""
+        """The number by which records and group reads identify this counter."""
         return self._kernel.event_id(self.fd)
 
     def ring(self, pages: int = 8) -> Ring:
-        """The ring that a sampling counter writes its records to; mapped when first asked for, a power of two pages.
+        """Return the ring buffer of a sampling counter, mapped on first use; pages is a power of two.
 
-        Iterate it for the records, decoded. Raises KernelRefusedError.
+        Iterating over it yields decoded records. Raises KernelRefusedError.
         """
         if self._ring is None:
             from perfpy.kernel.ring import Ring
@@ -302,10 +309,10 @@ class Counter:
         return self._aux
 
     def poll(self, timeout: float | None = None) -> bool:
-        """Wait for records (as many as attr.wakeup_events says); timeout in seconds. False: none came, or the task ended.
+        """Wait for records (attr.wakeup_events of them); timeout is in seconds. Return False if none came, or the task ended.
 
-        The kernel wakes only who has mapped the ring: take the records from
-        ring(), or the ring fills up and nothing more comes.
+        The kernel wakes only processes that have mapped the ring buffer. Take the records from ring(), or it fills up and no more
+        records come.
         """
         import select
 
@@ -316,18 +323,16 @@ class Counter:
         return any(events & select.POLLIN for _, events in ready)
 
     def on_overflow(self, handler: Callable[[Counter], object] | None, *, refresh: int = 0, signum: int = 0) -> None:
-        """Call `handler(counter)` at each overflow from now on; None: no more.
+        """Call `handler(counter)` at each overflow from now on; None stops it.
 
-        The handler runs on a thread of perfpy's, beside what the program is
-        doing, one call after the other. refresh: count for so many overflows,
-        then stand still until the handler has returned, and so on (this
-        enables the counter); 0: never stand still. signum: the real-time signal
-        that the kernel uses; no handler is installed for it.
+        The handler runs on a thread of perfpy, concurrently with the program, one call at a time. The calls are for this process only:
+        a forked child has none, and does not end its parent's. Raises UsageError, KernelRefusedError.
 
-        The calls are for this process: one that is forked has none, and does
-        not end its parent's. Raises UsageError, KernelRefusedError.
+        Args:
+            refresh: count this number of overflows, then pause until the handler returns, and so on (enables the counter); 0: never pause.
+            signum: the real-time signal that the kernel uses; no handler is installed for it.
         """
-        from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: for those who ask
+        from perfpy.capture.overflow import overflow_thread  # threads and ctypes' structures: rarely needed
 
         if handler is None:
             overflow_thread().forget(self.fd)
@@ -338,7 +343,7 @@ class Counter:
             self.refresh(refresh)
 
     def close(self) -> None:
-        """Give the counter back; more than once does no harm."""
+        """Close the counter; closing twice is harmless."""
         if self.fd < 0:
             return
         if self._has_handler:
@@ -357,7 +362,7 @@ class Counter:
         self._read_page = bytes
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.fd >= 0 and not is_finalizing():  # there is nothing to load or to call any more then, and all is closed anyway
+        if self.fd >= 0 and not is_finalizing():  # nothing can be imported or called then, and all is closed anyway
             import warnings
 
             try:
@@ -378,7 +383,7 @@ class Counter:
 def open_with_less(
     attr: EventAttr, pid: int, cpu: int, group: Counter | None = None, *, event: str = "", kernel: Kernel | None = None
 ) -> Counter:
-    """A counter as wanted or, as stat does, without what a simple PMU such as msr takes for invalid. Raises KernelRefusedError."""
+    """Open a counter as requested or, as stat does, without attr bits that a simple PMU such as msr rejects. Raises KernelRefusedError."""
     try:
         return Counter(attr, pid, cpu, group, event=event, kernel=kernel)
     except KernelRefusedError as refusal:
@@ -394,6 +399,6 @@ def open_with_less(
 
 
 def _ebb_here(attr: EventAttr) -> bool:
-    from perfpy.events import ebb  # few programs have such events
+    from perfpy.events import ebb  # rarely needed
 
     return ebb.is_ebb(attr) and ebb.means_ebb()

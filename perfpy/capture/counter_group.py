@@ -1,8 +1,4 @@
-"""CounterGroup: counters that are on the PMU together or not at all, read in one call.
-
-What enters: EventAttrs (or events' texts), a task and a CPU. What leaves:
-`GroupReading` values, one Reading a member.
-"""
+"""CounterGroup: counters that are scheduled together, and read in one call."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ _READ_FORMAT: Final = int(ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_
 
 
 class GroupReading(Sequence[Reading]):
-    """What a group counted up to one moment: a Reading a member, in their order; `reading["cycles"]` where the name is one member's.
+    """The counts of a group at one time: a Reading for each member, in order; `reading["cycles"]` if the name is unique.
 
     >>> import perfpy
     >>> reading = perfpy.GroupReading([perfpy.Reading(5), perfpy.Reading(9)], ["cycles", "instructions"])
@@ -37,7 +33,7 @@ class GroupReading(Sequence[Reading]):
     __slots__ = ("_data", "_readings", "events")
 
     def __init__(self, readings: Sequence[Reading] | bytes, events: Sequence[str]) -> None:
-        """readings: one for each of the events, or what read(2) returned, which is taken apart when somebody looks."""
+        """Args: readings: one for each event, or the bytes of read(2), which are decoded on first use."""
         self._data = readings
         self._readings: Sequence[Reading] | None = None
         self.events = events
@@ -58,7 +54,7 @@ class GroupReading(Sequence[Reading]):
     @overload
     def __getitem__(self, member: slice) -> Sequence[Reading]: ...
     def __getitem__(self, member: int | slice | str) -> Reading | Sequence[Reading]:
-        """A member by its number or, where no other has it, its name. Raises KeyError for other names."""
+        """Return a member by its number, or by its name if that is unique. Raises KeyError for other names."""
         if not isinstance(member, str):
             return self._decoded()[member]
         match [i for i, event in enumerate(self.events) if event == member]:
@@ -71,11 +67,10 @@ class GroupReading(Sequence[Reading]):
 
 
 class CounterGroup:
-    """Counters that are on the PMU together or not at all, read in one call.
+    """Counters that are scheduled together, and read in one call.
 
-    attrs: the leader's first. The group starts disabled: enable() it, or use
-    it as a context manager around what is to be counted. Raises KernelRefusedError,
-    which says how many of the events fit on the PMU where that is the reason.
+    The first of attrs is the leader's. The group starts disabled: call enable(), or use it as a context manager. Raises
+    KernelRefusedError, with the number of events that fit on the PMU if there are too many.
 
     >>> import perfpy
     >>> events = perfpy.parse_events("page-faults:u,minor-faults:u")
@@ -117,7 +112,7 @@ class CounterGroup:
             raise
 
     def _too_many(self, refused: KernelRefusedError) -> KernelRefusedError:
-        """It is valid, but not beside those before it: the kernel looks whether a group can ever be on the PMU as a whole."""
+        """Return the error for a valid event that does not fit beside the earlier ones: a group must fit on the PMU."""
         open_ones = len(self.counters)
         cause = f"it does not fit beside the {open_ones} before it: the events of a group share one PMU and all count at once"
         remedy = f"make groups of at most {open_ones} of these {len(self._events)}, or count them apart"
@@ -125,7 +120,7 @@ class CounterGroup:
 
     @classmethod
     def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> CounterGroup:
-        """A group for events' texts; attr_fields: attr bits to set in every member, as inherit=1 or exclude_kernel=1.
+        """Open a group for events' texts. attr_fields are attr bits to set in every member, for example inherit=1 or exclude_kernel=1.
 
         ebb: event-based branches of POWER, see Counter.open().
         """
@@ -137,25 +132,25 @@ class CounterGroup:
                 raise UsageError(f"'{event.name}' is not an event of the kernel's")
         attrs = [event.attr.copy(**attr_fields) for event in parsed]
         if ebb:
-            from perfpy.events.ebb import with_needs  # few programs have such events
+            from perfpy.events.ebb import with_needs  # rarely needed
 
             attrs = [with_needs(attr, leads=not number) for number, attr in enumerate(attrs)]
         return cls(attrs, pid, cpu, events=[event.name for event in parsed])
 
     @property
     def leader(self) -> Counter:
-        """The first counter, which stands for the group."""
+        """The first counter, which controls the group."""
         return self.counters[0]
 
     def read(self) -> GroupReading:
-        """All counts of one moment. Raises NotScheduledError; UsageError for event-based branches (see Counter.read)."""
+        """Read all counts at one time. Raises NotScheduledError; UsageError for event-based branches (see Counter.read)."""
         if self.leader.is_ebb:
             self.leader.verify()
             raise self.leader.unread()
         return GroupReading(self.leader.read_raw(), self._events)
 
     def enable(self) -> None:
-        """Count."""
+        """Start counting."""
         self.leader.enable(group=True)
 
     def disable(self) -> None:
@@ -167,7 +162,7 @@ class CounterGroup:
         self.leader.reset(group=True)
 
     def close(self) -> None:
-        """Give all counters back."""
+        """Close all counters."""
         for counter in reversed(self.counters):
             counter.close()
 

@@ -1,14 +1,8 @@
-"""Which files the samples of a finished recording fell into, so that only their build-ids are kept.
+"""Find the files that samples of a finished recording hit, because only their build-ids are stored.
 
-What enters: the data section of a recording, as written, and the events'
-attrs. What leaves: the names of the DSOs that were hit, the number of samples,
-and the times of the first and the last one.
-
-Samples are not put in order, and a mapping is never forgotten: a sample hits
-every DSO that its process (or one that it was forked from) ever had mapped at
-that page. That can only name a file too many, and needs one pass, without
-numpy, whose import alone would cost as much as 100,000 of them: 0.1 us a sample where many
-of one size follow each other, 0.5 us for others.
+Samples are not sorted, and mappings are never removed: a sample hits every dso that its process, or one that it was forked
+from, ever had mapped at that page. That may name a file too many, but needs only one pass, and no numpy, whose import would
+take as long as 100,000 samples: 0.1 us a sample for runs of samples of one size, 0.5 us for others.
 """
 
 from __future__ import annotations
@@ -34,14 +28,14 @@ _WORD: Final = struct.Struct("=Q")
 _PAGE_SHIFT: Final = 12
 _PAGE_MASK: Final = (1 << 64 - _PAGE_SHIFT) - 1
 _PID_SHIFT: Final = 64
-_WORTH_A_LOOK: Final = 4  # samples of one size after another: more of them may come
-_NOT_WORTH_IT: Final = 4096  # samples that are looked at one by one, where they are all different
+_WORTH_A_LOOK: Final = 4  # consecutive samples of one size: a run may follow
+_NOT_WORTH_IT: Final = 4096  # samples that are read one by one after a run without repeats
 _VDSO: Final = "[vdso]"
 _MAPS: Final = (RecordType.MMAP, RecordType.MMAP2, RecordType.FORK)
 
 
 class HitDso:
-    """A mapped file: its name in the records, the process that mapped it last, and its build-id where a record told it."""
+    """A mapped file: its name in the records, the process that mapped it last, and its build-id if a record has it."""
 
     __slots__ = ("build_id", "hit", "is_kernel", "name", "pid")
 
@@ -54,10 +48,14 @@ class HitDso:
 
 
 class DsoHits:
-    """The result of scan(). dsos: by name, in the order in which they were mapped; samples; first_time, last_time.
+    """The result of scan().
 
-    without_build_id: mappings of the last piece that say that they tell a build-id, and do not: where they are, and what
-    they ought to say. Linux 6.18 leaves that mark in the mappings that others see while somebody records with build-ids in them.
+    Attributes:
+        dsos: by name, in the order in which they were mapped.
+        samples: their number.
+        first_time, last_time: of the samples.
+        without_build_id: mappings of the last piece that claim to have a build-id, and have none: their offset, and the correct misc.
+            Linux 6.18 leaves that mark in other listeners' mappings while a process records with build-ids in mappings.
     """
 
     def __init__(self, attrs: Sequence[EventAttr]) -> None:
@@ -75,7 +73,7 @@ class DsoHits:
         self._kernel_pages: set[int] = set()
 
     def scan(self, data: memoryview) -> None:
-        """Look at the records of one piece of the file (whole records)."""
+        """Read the records of one piece of the file (whole records)."""
         header, sample, sample_type = _HEADER.unpack_from, self._layout.unpack_from, int(RecordType.SAMPLE)
         add, add_kernel = self._pages.add, self._kernel_pages.add
         runs = EqualSamples(data, self._front, has_time=self._has_time)
@@ -94,10 +92,10 @@ class DsoHits:
                         offset += run.samples * size
                         continue
                 else:
-                    last_size, alike = size, alike if alike < 0 else 0  # noqa: FURB136  # in this loop three times as fast as min()
+                    last_size, alike = size, alike if alike < 0 else 0  # noqa: FURB136  # three times as fast as min() in this loop
                 samples += 1
                 ip, pid, time = sample(data, offset)
-                if misc & MISC_CPUMODE_MASK == MISC_KERNEL:  # its addresses may be those of user space: on s390x they are low
+                if misc & MISC_CPUMODE_MASK == MISC_KERNEL:  # Kernel addresses may overlap with user space: on s390x they are low.
                     add_kernel(ip >> _PAGE_SHIFT)
                 else:
                     add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
@@ -124,7 +122,7 @@ class DsoHits:
                 add(pid << _PID_SHIFT | ip >> _PAGE_SHIFT)
 
     def _look_at_other(self, kind: int, misc: int, record: memoryview, offset: int) -> int:
-        """What is no sample. Returns where the next record begins."""
+        """Read a record that is no sample. Return its size, including AUX data."""
         if kind in _MAPS:
             if kind == RecordType.MMAP2 and misc & MISC_MMAP_BUILD_ID and not holds_build_id(record[8:]):
                 self.without_build_id.append((offset, misc & ~MISC_MMAP_BUILD_ID))
@@ -152,16 +150,16 @@ class DsoHits:
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))
 
     def told(self) -> bytes:
-        """What is known when everything is scanned, for another process."""
+        """Return the result of a complete scan as bytes, for another process."""
         list(self.hit())
         dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit] for dso in self.dsos.values()]
-        import json  # only one recording in many has two processes
+        import json  # rarely needed: few recordings have two processes
 
         return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
 
     @classmethod
     def from_told(cls, told: bytes) -> DsoHits:
-        """The mirror of told()."""
+        """Decode the bytes of told()."""
         import json  # as above
 
         found = cls(())
@@ -172,9 +170,9 @@ class DsoHits:
         return found
 
     def hit(self) -> Iterator[HitDso]:
-        """The DSOs that samples fell into, and the vdso, of which no file is left to be read later.
+        """Return the dsos that samples hit, and the vdso, which has no file to read later.
 
-        Call it when everything is scanned.
+        Call it after the scan is complete.
         """
         kernel = [entry for entry in self._kernel_maps if entry[2].name != KERNEL_NAME]
         core = self.dsos.get(KERNEL_NAME)
@@ -201,16 +199,16 @@ class DsoHits:
         return []
 
     def file_of(self, pid: int, address: int) -> HitDso | None:
-        """What a process had mapped at an address, the last of it; None where nothing was."""
+        """Return the last file that a process had mapped at an address; None if there was none."""
         owners = self._owners(address >> _PAGE_SHIFT, pid)
         return owners[-1] if owners else None
 
 
 def _layout(attrs: Sequence[EventAttr]) -> tuple[struct.Struct, int, bool]:
-    """Where ip, pid and time stand in the samples of all these events, how many words are in front of the time, and whether all have it."""
+    """Return the layout of ip, pid and time in the samples of these events, the words before the time, and whether all have it."""
     if not attrs:
         return struct.Struct("="), 0, False
     skipped = 8 + (8 if attrs[0].sample_type & SampleType.IDENTIFIER else 0)
     has_time = all(attr.sample_type & SampleType.TIME for attr in attrs)
-    # without a time the tid is read in its place, and not used
+    # Without a time, the tid is read in its place and ignored.
     return struct.Struct(f"={skipped}xQI4xQ" if has_time else f"={skipped}xQII"), (skipped + 16) >> 3, has_time

@@ -1,8 +1,4 @@
-"""The machine that a recording is made on -> the values of the header's feature sections.
-
-What enters: /proc, /sys, uname. What leaves: {Feature: value} for
-perfpy.perfdata.container.features to encode. What a machine does not tell is left out.
-"""
+"""Describe this machine in the values of the header's feature sections, from /proc, /sys and uname. Unknown values are omitted."""
 
 from __future__ import annotations
 
@@ -31,21 +27,21 @@ _NODE: Final = "devices/system/node"
 _MEMORY: Final = "devices/system/memory"
 _PMUS: Final = "bus/event_source/devices"
 
-# /proc/cpuinfo's label of the model, by machine name
+# The label of the model in /proc/cpuinfo, by machine name.
 _MODEL_LABELS: Final = {"ppc64": "cpu", "ppc64le": "cpu", "s390x": "vendor_id", "armv7l": "model name", "riscv64": "uarch"}
-_RAW_PMU: Final = PmuMapping(4, "cpu")  # PERF_TYPE_RAW: what perf calls the CPU's PMU where the kernel names none
+_RAW_PMU: Final = PmuMapping(4, "cpu")  # PERF_TYPE_RAW: perf's name of the CPU's PMU if the kernel names none
 _CORE_PMUS: Final = re.compile(r"cpu|cpu_core|cpu_atom|armv\d.*")
 
 
 class Environment:
-    """The machine below `proc` and `sys`."""
+    """The machine whose files are below `proc` and `sys`."""
 
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
         self._proc = proc
         self._sys = sys
 
     def features(self) -> dict[int, Any]:
-        """Everything that does not depend on the recording."""
+        """Return all features that do not depend on the recording."""
         system = os.uname()
         known: dict[int, Any] = {
             Feature.HOSTNAME: system.nodename,
@@ -66,12 +62,12 @@ class Environment:
         return {number: value for number, value in known.items() if value is not None}
 
     def cpu_description(self, machine: str) -> str | None:
-        """The CPU's name, spaces squeezed."""
+        """Return the CPU's name with single spaces."""
         names = self._cpuinfo(_MODEL_LABELS.get(machine, "model name"))
         return " ".join(names[0].split()) if names else None
 
     def cpu_id(self, machine: str) -> str | None:
-        """What identifies the CPU to perf: vendor,family,model,stepping on x86, MIDR on arm64."""
+        """Return perf's identification of the CPU: vendor,family,model,stepping on x86, MIDR on arm64."""
         if machine in ("x86_64", "i686"):
             parts = [self._cpuinfo(label) for label in ("vendor_id", "cpu family", "model", "stepping")]
             return ",".join(part[0] for part in parts) if all(parts) else None
@@ -81,7 +77,7 @@ class Environment:
         return None
 
     def _cpuinfo(self, label: str) -> list[str]:
-        """The values of /proc/cpuinfo's lines of this label, of the first CPU only."""
+        """Return the value of a label in /proc/cpuinfo, of the first CPU only."""
         try:
             with open(f"{self._proc}/cpuinfo", encoding="utf-8", errors="replace") as file:
                 for line in file:
@@ -93,7 +89,7 @@ class Environment:
         return []
 
     def total_memory(self) -> int | None:
-        """MemTotal in kB."""
+        """Return MemTotal in kB."""
         try:
             with open(f"{self._proc}/meminfo") as file:
                 return int(file.readline().split()[1])
@@ -101,7 +97,7 @@ class Environment:
             return None
 
     def cpu_topology(self) -> CpuTopology | None:
-        """Which CPUs share a socket, a die and a core, and where each one sits."""
+        """Return which CPUs share a socket, a die and a core, and the location of each CPU."""
         cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
 
         def lists(*names: str) -> tuple[str, ...]:
@@ -122,7 +118,7 @@ class Environment:
         return CpuTopology(cores, threads, rows, dies) if cores else None
 
     def numa_nodes(self) -> tuple[NumaNode, ...] | None:
-        """Each node's memory in kB, and its CPUs."""
+        """Return each node's memory in kB, and its CPUs."""
         nodes = []
         for number in self._numbered(_NODE, "node"):
             meminfo = self._read(f"{_NODE}/node{number}/meminfo")
@@ -132,7 +128,7 @@ class Environment:
         return tuple(nodes) or None
 
     def pmus(self) -> tuple[PmuMapping, ...]:
-        """The kernel's PMUs: the CPU's own first, then by name."""
+        """Return the kernel's PMUs: the CPU's first, then by name."""
         found = []
         for name in self._entries(_PMUS):
             number = self._read(f"{_PMUS}/{name}/type")
@@ -147,12 +143,12 @@ class Environment:
         return tuple((name, self._read(f"{folder}/{name}")) for name in sorted(self._entries(folder)))
 
     def pmu_caps(self) -> tuple[PmuCaps, ...]:
-        """What the PMUs besides the CPU's say they can do."""
+        """Return the capabilities of the PMUs other than the CPU's."""
         names = (pmu.name for pmu in self.pmus() if pmu.name != "cpu")
         return tuple(PmuCaps(name, caps) for name in names if (caps := self._pmu_caps(name)))
 
     def caches(self) -> tuple[CacheLevel, ...] | None:
-        """Every cache once, by level."""
+        """Return the distinct caches, by level."""
         found: dict[CacheLevel, None] = {}
         for cpu in self._numbered(_CPU, "cpu"):
             for index in self._numbered(f"{_CPU}/cpu{cpu}/cache", "index"):
@@ -170,7 +166,7 @@ class Environment:
         return tuple(sorted(found, key=lambda cache: cache.level)) or None
 
     def memory_blocks(self) -> MemTopology | None:
-        """Which memory blocks each node has."""
+        """Return the memory blocks of each node."""
         size = self._read(f"{_MEMORY}/block_size_bytes")
         if not size:
             return None
@@ -191,7 +187,7 @@ class Environment:
             return []
 
     def _numbered(self, folder: str, prefix: str) -> list[int]:
-        """The numbers of the entries PREFIXn, ascending."""
+        """Return the numbers of the entries PREFIXn, ascending."""
         start = len(prefix)
         return sorted(int(name[start:]) for name in self._entries(folder) if name.startswith(prefix) and name[start:].isdecimal())
 
@@ -206,6 +202,6 @@ class Environment:
         return next((text for name in names if (text := self._read(f"{folder}/{name}"))), "")
 
     def _number(self, path: str) -> int:
-        """A number below 2^32 (-1 as the kernel's "unknown" wraps); 0 where there is none."""
+        """Read a number below 2^32 (the kernel's "unknown", -1, wraps); 0 if there is none."""
         text = self._read(path)
         return int(text) & 0xFFFFFFFF if text.lstrip("-").isdecimal() else 0

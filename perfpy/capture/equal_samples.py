@@ -1,9 +1,4 @@
-"""Samples of one size that follow each other: looked at together, without numpy, whose import alone would cost as much as many thousands.
-
-What enters: the data section of a recording, and where in it samples of one size seem to
-begin. What leaves: how far they go, the different beginnings among them, and their first and last
-time.
-"""
+"""Runs of samples of one size, read together. numpy is not used, because its import takes as long as many thousands of samples."""
 
 from __future__ import annotations
 
@@ -19,16 +14,21 @@ if TYPE_CHECKING:
 
 _HEADER: Final = struct.Struct("=IHH")
 _LEAST: Final = 128
-_MOST: Final = 4096  # records: what they are is looked at when all were found
-_PIECE: Final = 1 << 20  # bytes: that are looked at together
-_WORTH_A_COPY: Final = 512  # bytes: of larger samples, such as those with stacks, only what is looked at is touched
+_MOST: Final = 4096  # records read before their type is checked
+_PIECE: Final = 1 << 20  # bytes read together
+_WORTH_A_COPY: Final = 512  # bytes; of larger samples, for example with stacks, only the needed words are read
 _LARGER: Final = 4
-_WORTH_IT: Final = 3  # times as many samples as different ones
+_WORTH_IT: Final = 3  # samples for each distinct beginning
 
 
 class Run(NamedTuple):
-    """So many samples. beginnings: the different words in front of their times, one after the other; first, last: of the
-    times; has_repeats: most of them begin like others, so that it pays to look at many together.
+    """A run of samples.
+
+    Attributes:
+        samples: their number.
+        beginnings: the distinct words before their times, concatenated.
+        first, last: of the times.
+        has_repeats: whether most beginnings repeat, so that reading runs saves time.
     """
 
     samples: int
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 class EqualSamples:
-    """Runs in one piece of a file. words: how many stand in front of a sample's time, or of what comes after where it has none."""
+    """Runs in one piece of a file. words is the number of words before a sample's time, or before the next field without a time."""
 
     def __init__(self, data: memoryview, words: int, *, has_time: bool) -> None:
         self._data = data
@@ -48,7 +48,7 @@ class EqualSamples:
         self._most = _LEAST
 
     def run(self, offset: int, size: int) -> Run:
-        """The samples from `offset` on, where one is, that take `size` bytes each, as far as one look goes."""
+        """Read the samples of `size` bytes from `offset`, where a sample begins, up to the limit of one run."""
         count = min(self._most, (len(self._data) - offset) // size, max(_PIECE // size, 1))
         found = self._beginnings(offset, size, count)
         if all(_is_sample(one, size) for (one,) in found):

@@ -1,7 +1,6 @@
-"""EventStream: the records of running events as they come, without a file: perfpy.watch().
+"""EventStream: the records of running events in order of time, without a file: perfpy.watch().
 
-What enters: events and whom to watch. What leaves: samples, one by one, in order of time; with that, other records of the
-kernel's. Nothing is kept: what is not taken in time the kernel drops once its rings are full, and `lost` counts that.
+Records that are not taken in time are dropped by the kernel when its ring buffers are full; `lost` counts them.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 
     Live = LiveSample | KernelRecord
 
-_INTERVAL: Final = 0.05  # seconds between looks at the rings; those that fill wake earlier
-_SETTLING: Final = 0.002  # what is newer than the last look comes with the next, which need not be so far away
+_INTERVAL: Final = 0.05  # seconds between reads of the ring buffers; full ones wake earlier
+_SETTLING: Final = 0.002  # seconds; records newer than the last read come with the next, which should follow soon
 _MOST_NAMES: Final = 65_536
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -47,8 +46,8 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 class EventStream:
     """Samples of running events, to iterate over, also with `async for`: see perfpy.watch().
 
-    lost: how many samples were dropped so far, as nobody took them in time. It ends where all that was watched
-    has ended, after the duration that was asked for, and by close() (`with` does that).
+    The stream ends when all its targets have ended, after the duration, and by close() (`with` calls it). `lost` is the number of
+    samples dropped so far because they were not taken in time.
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
@@ -84,11 +83,11 @@ class EventStream:
         counters.enable()
 
     def stop_after(self, seconds: float) -> None:
-        """End so long from now."""
+        """End after this time from now."""
         self._end = time.monotonic() + seconds
 
     def with_records(self) -> Iterator[Live]:
-        """From here on, other records, too, as values of perfpy.abi.records: of tasks, of what they map, of what was lost.
+        """Include other records from here on, as values of perfpy.abi.records: about tasks, mappings and lost samples.
 
         >>> import os, perfpy
         >>> with perfpy.watch("page-faults:u", pid=os.getpid(), duration=0.1) as stream:
@@ -106,13 +105,13 @@ class EventStream:
                 raise StopIteration
             self._wait(self._pause())
             self._take()
-        return cast("LiveSample", self._ready.popleft())  # unless with_records() was called, which says what comes then
+        return cast("LiveSample", self._ready.popleft())  # with_records() has the type of other records
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> LiveSample:
-        import asyncio  # for those who use it
+        import asyncio  # rarely needed
 
         while not self._ready:
             if self._has_ended():
@@ -124,7 +123,7 @@ class EventStream:
         return cast("LiveSample", self._ready.popleft())
 
     def close(self) -> None:
-        """Stop watching, and give the counters back; what has come and was not taken is dropped."""
+        """Stop watching, and close the counters; records that were not taken are dropped."""
         self._finalizer()
         self._ready.clear()
         self._held.clear()
@@ -139,18 +138,18 @@ class EventStream:
         return not self._finalizer.alive
 
     def _pause(self) -> float:
-        """How long to wait until the rings are looked at."""
+        """Return the seconds until the ring buffers are read."""
         return max(min(_SETTLING if self._held else _INTERVAL, self._end - time.monotonic()), 0)
 
     def _wait(self, seconds: float) -> None:
-        """Until a ring is half full or so much time has passed; forget what will not write any more."""
+        """Wait until a ring buffer is half full, or the time has passed; drop counters whose task has ended."""
         for fd, happened in self._poll.poll(seconds * 1000):
             if happened & _GONE:
                 self._poll.unregister(fd)
                 self._watched.discard(fd)
 
     def _take(self) -> None:
-        """Take out what the rings hold. What is older than this look is complete, in all of them; the rest is held until the next."""
+        """Read the ring buffers. Records older than this read are complete in all of them; newer ones are held until the next."""
         last = not self._watched or time.monotonic() >= self._end
         if last:
             self._counters.disable()
@@ -168,7 +167,7 @@ class EventStream:
             self._finalizer()
 
     def _see(self, record: RingSample | KernelRecord) -> None:
-        self._number += 1  # of two at the same time the first comes first
+        self._number += 1  # keeps the order of records with equal times
         if isinstance(record, RingSample):
             name = self._names.get(record.identifier, "")
             live = LiveSample(name, self._comm(record.tid), record, self._readers.get(name))
@@ -180,7 +179,7 @@ class EventStream:
             self._held.append((stamp.time or 0 if stamp else 0, self._number, record))
 
     def _follow(self, record: Any) -> None:
-        """What threads are called, and what was lost."""
+        """Update the threads' comms, and the number of lost samples."""
         if isinstance(record, records.Comm):
             self._comms[record.tid] = record.comm
         elif isinstance(record, records.Fork):
@@ -202,7 +201,7 @@ class EventStream:
 
 
 def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None) -> EventStream:
-    """Open events for whom the options name. filters: of the tracepoints.
+    """Open events for the target of the options. filters apply to tracepoints.
 
     Raises UsageError, UnknownEventError, KernelRefusedError.
     """
@@ -222,7 +221,7 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
 
 
 def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[str, Any]]]:
-    """Of each tracepoint what reads its fields."""
+    """Return the reader of each tracepoint's fields."""
     named = [(event.name, event.tracepoint) for event in events if event.tracepoint]
     if not named:
         return {}
@@ -234,4 +233,4 @@ def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[
 
 
 def _nothing(_text: str) -> None:
-    """Advice is for the command line."""
+    """Ignore advice, which is for the command line."""

@@ -1,8 +1,4 @@
-"""Samples of events that are running, one value each.
-
-What enters: a RingSample, its event, and what its thread was called. What leaves: a `LiveSample`, and the fields of tracepoints,
-as the format in tracefs lays them out.
-"""
+"""LiveSample: one sample of a running event, with the fields of tracepoints in tracefs's format."""
 
 from __future__ import annotations
 
@@ -25,9 +21,13 @@ _ORDER: Final = "little" if sys.byteorder == "little" else "big"
 class LiveSample:
     """One sample of a running event.
 
-    event: its name; comm: what its thread is called; fields: those of a tracepoint, by name, which sample["next_comm"] gives, too.
-    The kernel's own are attributes, as far as the event has them: time (ns, of CLOCK_MONOTONIC), pid, tid, cpu, ip, period,
-    addr, callchain (a list of addresses, innermost first).
+    The kernel's fields are attributes, if the event has them: time (ns, of CLOCK_MONOTONIC), pid, tid, cpu, ip, period, addr,
+    callchain (a list of addresses, innermost first).
+
+    Attributes:
+        event: the event's name.
+        comm: the thread's comm.
+        fields: the fields of a tracepoint by name; sample["next_comm"] returns one, too.
 
     >>> import os, perfpy
     >>> with perfpy.watch("page-faults:u", pid=os.getpid(), period=1, duration=5) as faults:
@@ -49,7 +49,7 @@ class LiveSample:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The tracepoint's fields; of other events none."""
+        """The tracepoint's fields; empty for other events."""
         if self._fields is None:
             self._fields = self._read(self._sample.raw) if self._read else {}
         return self._fields
@@ -75,7 +75,7 @@ class LiveSample:
 
 
 def field_reader(form: EventFormat) -> Callable[[bytes], dict[str, Any]]:
-    """What makes a dictionary of a tracepoint's raw data: numbers, texts, lists of numbers, and bytes of anything else."""
+    """Return a function that decodes a tracepoint's raw data: numbers, texts, lists of numbers, and bytes of other types."""
     readers = [(field.name, _reader(field)) for field in (*form.common_fields, *form.fields)]
     return lambda raw: {name: read(raw) for name, read in readers}
 

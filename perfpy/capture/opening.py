@@ -1,10 +1,7 @@
-"""Events are opened as counters: the one loop of attempts under stat, count() and record.
+"""Open events as counters: the loop of attempts that stat, count() and record share.
 
-What enters: an event, the attr that it is wanted with, tasks and CPUs. What
-leaves: an `OpenEvent` with a Counter for each of them; it bears the attr and
-the name that the kernel took, and how the event fared. What to try after a refusal is said in
-perfpy.events.fallback; what a command makes of an event that nothing helps is
-its own affair (`Refusals`).
+perfpy.events.fallback decides what to try after a refusal. The command decides what happens to an event that cannot be opened
+(`Refusals`).
 """
 
 from __future__ import annotations
@@ -25,32 +22,36 @@ if TYPE_CHECKING:
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
-    #: what the counter is known by afterwards, a task (or a cgroup's folder), a CPU
+    #: The key of the counter, a task (or a cgroup's folder), a CPU.
     OpeningTarget = tuple[Any, int, int]
 
     class Refusals(Protocol):
-        """What a command makes of refusals."""
+        """A command's decisions about refusals."""
 
         def member_refused(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool | None:
-            """A member of a weak group was refused: True to try it again, False to go on without, None when that is no reason."""
+            """Handle a refused member of a weak group: True to retry, False to go on without it, None if the group is not the reason."""
 
         def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
-            """The event cannot be had as it is: True when the measurement goes on without it."""
+            """Whether the measurement goes on without an event that cannot be opened."""
 
         def may_replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
-            """Whether another event may stand for it."""
+            """Whether another event may replace it."""
 
         def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
-            """Whether this task is left out."""
+            """Whether to skip this task."""
 
 
 class OpenEvent(CountedEvent):
-    """An event on its way to being open, and its counters.
+    """An event that is being opened, and its counters.
 
-    name, attr: those that were tried last; leader, weak: its group as it is now;
-    state: how it fared; filter: the filter that its counters are to have.
-    asked: the attr that it is wanted with, while `attr` is the one that was
-    tried last, with these flags; asked_precise: the precise_ip before it was lowered.
+    Attributes:
+        name, attr: those tried last.
+        flags: the flags of the last attempt.
+        leader, weak: its current group.
+        state: its outcome.
+        filter: the filter for its counters.
+        asked: the requested attr.
+        asked_precise: the requested precise_ip, before it was lowered.
     """
 
     __slots__ = ("asked", "asked_precise", "counters", "event", "filter", "flags", "state", "weak")
@@ -70,33 +71,33 @@ class OpenEvent(CountedEvent):
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads a group, or is alone."""
+        """Whether it leads a group, or has none."""
         return self.leader is self
 
     def ask(self, attr: EventAttr) -> None:
-        """Want the event with this attr, from the first attempt on."""
+        """Request this attr from the next attempt on."""
         self.asked = self.attr = attr
         self.flags = FLAG_FD_CLOEXEC
         self.asked_precise = 0
 
     def leave_group(self) -> None:
-        """Count for itself."""
+        """Leave the group, and count alone."""
         self.leader, self.group_size, self.weak = self, 1, False
 
     def set_filter(self) -> None:
-        """Give the counters the filter, if there is one."""
+        """Set the filter of the counters, if there is one."""
         if self.filter:
             for counter in self.counters.values():
                 counter.set_filter(self.filter)
 
     def close(self, *, but: int = 0) -> None:
-        """Give the counters back, but for so many that were opened first."""
+        """Close the counters, except the first `but`."""
         for known_by in list(self.counters)[but:]:
             self.counters.pop(known_by).close()
 
 
 def to_open(events: Iterable[Event]) -> list[OpenEvent]:
-    """Events to be opened, in the groups that they are in; leaders stand before their members."""
+    """Return the events to open, in their groups; leaders come before their members."""
     found: dict[Event, OpenEvent] = {}
     for event in events:
         found[event] = OpenEvent(event, None if event.led_by is None else found[event.led_by])
@@ -104,11 +105,12 @@ def to_open(events: Iterable[Event]) -> list[OpenEvent]:
 
 
 class Opener:
-    """Opens events one after the other; what this kernel was found to lack is not asked for again.
+    """Opens events in order; features that the kernel lacks are not requested again.
 
-    on_cpus: whole CPUs are measured, not tasks; tell: called with a line for
-    each event that another stands for; more_files: raises the limit of open
-    files, False when it cannot.
+    Args:
+        on_cpus: whole CPUs are measured, not tasks.
+        tell: called with a line for each replaced event.
+        more_files: raises the limit of open files; False if it cannot.
     """
 
     def __init__(
@@ -128,9 +130,9 @@ class Opener:
         self._missing: frozenset[str] = frozenset()
 
     def open(self, opened: OpenEvent, targets: Sequence[OpeningTarget], *, flags: int = 0) -> None:
-        """Open an event's counters on the targets where it has none yet: as wanted, or with less, or another in its place.
+        """Open an event's counters on the targets that have none yet: as requested, with less, or as another event.
 
-        flags: besides those of the attempt. Raises KernelRefusedError when nothing helped.
+        flags are added to those of the attempt. Raises KernelRefusedError if no attempt succeeds.
         """
         self._begin(opened)
         counters = opened.counters
@@ -153,7 +155,7 @@ class Opener:
                 again = self._may_try_again(opened, refusal, first=first)
 
     def _begin(self, opened: OpenEvent) -> None:
-        """Leave out what earlier events have found out is not there."""
+        """Omit features that earlier events have found missing."""
         if not self._missing or opened.counters:
             return
         from perfpy.events.fallback import first_attempt
@@ -162,7 +164,7 @@ class Opener:
         opened.attr, opened.flags = first.attr, first.flags
 
     def _may_try_again(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
-        """What follows from a refusal: True to try again, False to go on without the event, or it is raised."""
+        """Handle a refusal: True to retry, False to go on without the event; otherwise raise it."""
         if refusal.errno == errno.EMFILE and self._more_files():
             return True
         if opened.weak and not opened.is_leader:
@@ -178,7 +180,7 @@ class Opener:
         raise refusal
 
     def _ask_for_less(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
-        """Leave out what an old kernel, or a simple PMU such as msr, takes for invalid; False when nothing is left."""
+        """Omit a feature that an old kernel, or a simple PMU such as msr, rejects; False if nothing is left to omit."""
         precise_max = opened.event.precise_max
         if refusal.errno != errno.EINVAL and not (precise_max and opened.attr.precise_ip):
             return False
@@ -192,7 +194,7 @@ class Opener:
         return True
 
     def _replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
-        """A clock for cycles, user space for who may not look into the kernel; the event's name says so."""
+        """Replace cycles by a clock, or restrict the event to user space if the kernel is off limits; the event's name changes with it."""
         from perfpy.events.fallback import replacement
         from perfpy.kernel.refusals import paranoid_level
 

@@ -1,8 +1,6 @@
-"""The texts of record's options -> values: sizes, times, callchains, clocks, registers, branch filters.
+"""Parse texts of record's options: sizes, times, callchains, clocks, registers, branch filters. The forms are perf-record(1)'s.
 
-What enters: what the user wrote after an option. What leaves: numbers and
-small values, or a UsageError that names the option. The forms are those of
-perf-record(1).
+Raises UsageError that names the option.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from perfpy.errors import UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 DEFAULT_STACK_SIZE: Final = 8192
-LONGEST_DELAY: Final = (1 << 31) - 1  # what poll(2) takes
-MOST_PAGES: Final = 1 << 31  # what the kernel's page numbers hold
+LONGEST_DELAY: Final = (1 << 31) - 1  # the limit of poll(2)
+MOST_PAGES: Final = 1 << 31  # the limit of the kernel's page numbers
 AFFINITIES: Final = ("sys", "node", "cpu")  # of --affinity
-MOST_FRAMES: Final = 127  # the kernel's own limit, as long as nobody changes kernel.perf_event_max_stack
+MOST_FRAMES: Final = 127  # the kernel's default of kernel.perf_event_max_stack
 MAX_STACK_SIZE: Final = 65528  # the size of a record is a u16, and a multiple of 8
 
 _SIZE_UNITS: Final = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -65,10 +63,14 @@ _PRIVILEGES: Final = BranchSample.USER | BranchSample.KERNEL | BranchSample.HV
 
 
 class Callchain(NamedTuple):
-    """How stacks are taken. mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
+    """How to record callchains.
 
-    stack_size: bytes of the copy; max_stack: frames at most, 0 = the kernel's limit; defer: user frames are walked once,
-    on the way back to user space, where the kernel can do that (6.18 cannot); addresses: with DWARF stacks, of data, too.
+    Attributes:
+        mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
+        stack_size: bytes of the copy.
+        max_stack: the most frames; 0 for the kernel's limit.
+        defer: walk user frames once, on return to user space, if the kernel supports it (6.18 does not).
+        addresses: with DWARF stacks, sample data addresses, too.
     """
 
     mode: str
@@ -79,7 +81,7 @@ class Callchain(NamedTuple):
 
 
 def parse_callchain(text: str) -> Callchain:
-    """`fp[,FRAMES][,defer]` or `dwarf[,BYTES]`.
+    """Parse `fp[,FRAMES][,defer]` or `dwarf[,BYTES]`.
 
     >>> parse_callchain("dwarf,4096")
     Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False, addresses=True)
@@ -102,7 +104,7 @@ def parse_callchain(text: str) -> Callchain:
 
 
 def stack_size(value: int, text: str = "") -> int:
-    """A stack copy's size rounded up as the kernel wants it; raises UsageError when no record holds it."""
+    """Return a stack copy's size, rounded up to the kernel's unit. Raises UsageError if no record can hold it."""
     size = (value + 7) & ~7
     if not 0 < size <= MAX_STACK_SIZE:
         raise UsageError(f"--call-graph {text or value}: a stack copy has 1 to {MAX_STACK_SIZE} bytes")
@@ -110,17 +112,17 @@ def stack_size(value: int, text: str = "") -> int:
 
 
 def clocks() -> list[str]:
-    """The names of clocks."""
+    """Return the names of clocks."""
     return list(_CLOCKS)
 
 
 def branch_filters() -> list[str]:
-    """The words of -j."""
+    """Return the words of -j."""
     return list(_BRANCH_FILTERS)
 
 
 def parse_clock(text: str) -> int:
-    """A clock of clock_gettime(2): its number, or its name with or without CLOCK_."""
+    """Parse a clock of clock_gettime(2): its number, or its name with or without CLOCK_."""
     if re.fullmatch(r"-?\d{1,9}", text):
         return int(text)
     name = text.lower().removeprefix("clock_")
@@ -130,7 +132,7 @@ def parse_clock(text: str) -> int:
 
 
 def parse_registers(text: str, option: str) -> int:
-    """A list of register names -> mask; "" = all of them."""
+    """Parse a list of register names as a mask; "" means all."""
     known = sampled_registers(os.uname().machine)
     mask = 0
     for name in text.split(",") if text else known:
@@ -142,7 +144,7 @@ def parse_registers(text: str, option: str) -> int:
 
 
 def parse_branch_filter(text: str) -> int:
-    """A list of branch filters -> mask; without a kind of branch: any."""
+    """Parse a list of branch filters as a mask; without a type of branch, any."""
     mask = 0
     for name in text.split(","):
         if name not in _BRANCH_FILTERS:
@@ -152,7 +154,7 @@ def parse_branch_filter(text: str) -> int:
 
 
 def parse_size(text: str, option: str) -> int:
-    """Bytes, as `64M`; the unit is B, K, M or G."""
+    """Parse a size with a unit, B, K, M or G, for example `64M`."""
     found = re.fullmatch(r"(\d+)([BKMG])", text, re.IGNORECASE)
     if not found:
         raise UsageError(f"{option} {text}: not a size; write a number with B, K, M or G")
@@ -160,7 +162,7 @@ def parse_size(text: str, option: str) -> int:
 
 
 def parse_pages(text: str) -> int:
-    """A ring's size in pages: a number of pages, or a size with its unit; rounded up to a power of two."""
+    """Parse a ring buffer's size, in pages or with a unit; return pages, rounded up to a power of two."""
     pages = max(int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE), 1)
     if pages > MOST_PAGES:
         raise UsageError(f"--mmap-pages {text}: a ring has at most {MOST_PAGES} pages")
@@ -168,17 +170,17 @@ def parse_pages(text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """Bytes in the largest unit that divides them: 64K."""
+    """Format bytes in the largest unit that divides them: 64K."""
     return next(f"{size // factor}{unit}" for unit, factor in reversed(_SIZE_UNITS.items()) if size % factor == 0)
 
 
 def parse_flush(text: str) -> int:
-    """--mmap-flush: bytes, with or without a unit."""
+    """Parse --mmap-flush: bytes, with or without a unit."""
     return int(text) if text.isdecimal() else parse_size(text, "--mmap-flush")
 
 
 def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
-    """-D: milliseconds (-1: start disabled), or ranges of them such as `10-20,30-40`."""
+    """Parse -D: milliseconds (-1: start disabled), or ranges such as `10-20,30-40`."""
     if re.fullmatch(r"-?\d+", text):
         value = int(text)
         if not -1 <= value <= LONGEST_DELAY:
@@ -196,17 +198,17 @@ def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
 
 
 class SwitchOutput(NamedTuple):
-    """When the output goes on in a new file: at a signal only, or also after `size` bytes or `seconds`."""
+    """When to start a new output file: at a signal only, or also after `size` bytes or `seconds`."""
 
     size: int = 0
     seconds: int = 0
 
 
 def parse_switch_output(text: str) -> SwitchOutput:
-    """`signal`, a size such as `100M`, or a time such as `30s`."""
+    """Parse `signal`, a size such as `100M`, or a time such as `30s`."""
     if text == "signal":
         return SwitchOutput()
     found = re.fullmatch(r"(\d+)([smhd])", text)
-    if found:  # a lower-case m is minutes, as in perf
+    if found:  # a lower-case m means minutes, as in perf
         return SwitchOutput(seconds=int(found[1]) * _TIME_UNITS[found[2]])
     return SwitchOutput(size=parse_size(text, "--switch-output"))

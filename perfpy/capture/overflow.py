@@ -1,14 +1,9 @@
-"""Overflows of counters as calls: a thread of ours hears the kernel's signals and knows by their descriptor who overflowed.
+"""Call handlers at overflows of counters, on a thread that receives the kernel's signals.
 
-What enters: counters, with what to call. What leaves: one call of the handler
-for each overflow, on that thread.
-
-No signal handler is installed. One in Python is not told which descriptor a
-signal is about, takes the number away from the rest of the program, and lets
-the signals that are under way when it goes end the process. So the kernel
-sends them to our thread alone, where they are blocked and read: nobody else
-is interrupted, and what comes too late is dropped. Only real-time signals are
-queued, each with its descriptor; of others one may stand for several.
+No signal handler is installed. A Python signal handler does not get the descriptor, takes the signal number away from the rest of
+the program, and pending signals end the process once it is removed. The kernel therefore sends the signals to perfpy's thread
+alone, where they are blocked and read from a descriptor: no other code is interrupted, and late signals are dropped. Only
+real-time signals are queued, each with its descriptor; one of the others may stand for several overflows.
 """
 
 from __future__ import annotations
@@ -30,12 +25,12 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Overflowing(Protocol):
-        """What is told of here: a Counter."""
+        """The interface of a Counter that is used here."""
 
         fd: int
 
         def refresh(self, overflows: int) -> None:
-            """Count for so many overflows more."""
+            """Enable the counter for this number of overflows."""
 
     Handler = Callable[[Any], object]
 
@@ -43,11 +38,11 @@ DEFAULT_SIGNAL: Final = signal.SIGRTMAX - 1
 
 
 class _Watched:
-    """A counter whose overflows are heard.
+    """A counter with a handler.
 
-    refresh: so many overflows until it waits for its handler, 0: it never
-    does; stale: signals of these numbers are those of an earlier counter with
-    the same descriptor, until the mark behind them comes.
+    Attributes:
+        refresh: the overflows until the counter waits for its handler; 0: it never waits.
+        stale: signal numbers that still come from an earlier counter with this descriptor, until their mark arrives.
     """
 
     def __init__(self, counter: Overflowing, handler: Handler, signum: int, refresh: int) -> None:
@@ -60,7 +55,7 @@ class _Watched:
 
 
 class OverflowThread:
-    """Hears of overflows while there are counters to be heard of; one for a process."""
+    """Receives overflows while there are counters with handlers; one for each process."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -68,7 +63,7 @@ class OverflowThread:
         self._thread: threading.Thread | None = None
         self._watched: dict[int, _Watched] = {}
         self._used: defaultdict[int, set[int]] = defaultdict(set)  # signals that each descriptor has sent to this thread
-        self._marks: defaultdict[int, deque[_Watched | None]] = defaultdict(deque)  # what each signal of ours stands for
+        self._marks: defaultdict[int, deque[_Watched | None]] = defaultdict(deque)  # the meaning of each signal that perfpy itself sends
 
     def watch(self, counter: Overflowing, handler: Handler, *, signum: int = 0, refresh: int = 0) -> None:
         """Call `handler(counter)` at each overflow from now on. Raises UsageError, KernelRefusedError."""
@@ -90,24 +85,24 @@ class OverflowThread:
             watched.before = send_to_thread(counter.fd, signum, thread.native_id or 0)
 
     def forget(self, fd: int) -> None:
-        """No calls any more for this descriptor; a call under way ends."""
+        """Stop the calls for this descriptor; a running call completes."""
         with self._lock:
             watched = self._replace(fd, None)
             if watched is not None and not self._watched and self._thread is not None:
                 self._marks[watched.signum].append(None)
-                signal.pthread_kill(self._thread.ident or 0, watched.signum)  # so that it looks, and ends
+                signal.pthread_kill(self._thread.ident or 0, watched.signum)  # wakes the thread, which ends
 
     def _replace(self, fd: int, watched: _Watched | None) -> _Watched | None:
         before = self._watched.pop(fd, None)
         if before is not None:
-            with contextlib.suppress(OSError):  # it was closed without us
+            with contextlib.suppress(OSError):  # it was closed already
                 send_no_more(fd, before.before)
         if watched is not None:
             self._watched[fd] = watched
         return before
 
     def abandon(self) -> None:
-        """After a fork, in the child: what the thread used is given back, what the parent watches stays as it is."""
+        """Release the thread's resources in a forked child; the parent's counters stay unchanged."""
         self._file.close()
 
     def _running(self) -> threading.Thread:
@@ -120,7 +115,7 @@ class OverflowThread:
         return self._thread
 
     def _run(self, blocked: threading.Event) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # also: other signals are for other threads
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other signals go to other threads, too
         blocked.set()
         while True:
             for told in self._file.read():
@@ -133,7 +128,7 @@ class OverflowThread:
                     return
 
     def _end(self) -> None:
-        """What is still pending for this thread goes with it."""
+        """Reset the state; signals still pending for this thread are dropped with it."""
         self._thread = None
         self._used.clear()
         self._marks.clear()
@@ -153,7 +148,7 @@ class OverflowThread:
         _call(watched, stopped=told.code == POLL_HUP)
 
     def _heard_too_many(self) -> None:
-        """The kernel's queue was full (RLIMIT_SIGPENDING) and it sent SIGIO, which names nobody: all may have overflowed."""
+        """Handle SIGIO, which has no descriptor: the kernel's queue is full (RLIMIT_SIGPENDING), and any counter may have overflowed."""
         signal.sigtimedwait({signal.SIGIO}, 0)
         with self._lock:
             everybody = list(self._watched.values())
@@ -167,7 +162,7 @@ def _call(watched: _Watched, *, stopped: bool) -> None:
         return
     try:
         watched.handler(counter)
-    except Exception:  # noqa: BLE001  # the program's own mistake: told as that of any thread
+    except Exception:  # noqa: BLE001  # the program's own error, reported as for any thread
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
     if watched.refresh and stopped and counter.fd >= 0:
         counter.refresh(watched.refresh)
@@ -177,12 +172,12 @@ _thread = OverflowThread()
 
 
 def overflow_thread() -> OverflowThread:
-    """The one of this process: a child that was forked has another, which hears of nothing yet."""
+    """Return the thread of this process; a forked child has a new one without counters."""
     return _thread
 
 
 def _after_fork() -> None:
-    global _thread  # noqa: PLW0603  # the parent's thread is not in the child, and its lock may be held forever
+    global _thread  # noqa: PLW0603  # the parent's thread does not exist in the child, and its lock may be held
     _thread.abandon()
     _thread = OverflowThread()
 

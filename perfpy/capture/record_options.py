@@ -1,9 +1,4 @@
-"""RecordOptions: everything that can be asked of a recording, as values.
-
-What enters: the command line's options (already parsed) or the keyword
-arguments of perfpy.record(). What leaves: one frozen value that the recorder
-and its parts read. Names are those of perf-record(1).
-"""
+"""RecordOptions: all options of a recording as values, for the command line and perfpy.record(). Names are perf-record(1)'s."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ if TYPE_CHECKING:
     from perfpy.capture.option_values import Callchain, SwitchOutput
 
 DEFAULT_FREQ: Final = 4000
-_COMPRESSION: Final = 1  # of what is unwound: callchains say the same again and again
+_COMPRESSION: Final = 1  # for unwound recordings: callchains repeat a lot
 MAX_FREQ: Final = -1  # --freq max
 STANDARD_OUTPUT: Final = "-"
 ANYWHERE: Final = "sys"  # --affinity
@@ -29,8 +24,8 @@ SYNTH_ALL: Final = frozenset((SYNTH_TASK, SYNTH_MMAP, SYNTH_CGROUP))
 
 
 def compression_of_unwound() -> int:
-    """The level that records of unwound stacks are compressed with unless it is said; 0 where zstd is not installed."""
-    from perfpy.untrusted.expansion import ExpansionError, zstd_library  # few recordings need it
+    """Return the default compression level of unwound recordings; 0 if zstd is not installed."""
+    from perfpy.untrusted.expansion import ExpansionError, zstd_library  # rarely needed
 
     try:
         zstd_library()
@@ -220,7 +215,7 @@ class RecordOptions(NamedTuple):
     notes: bool = False
 
     def check(self) -> None:
-        """Refuse what cannot be together: raises UsageError."""
+        """Raise UsageError for options that exclude each other."""
         if self.sampling.freq is not None and self.sampling.period is not None:
             raise UsageError("cannot set frequency and period at the same time; give either -F or -c")
         if self.sampling.freq == 0:
@@ -260,7 +255,7 @@ class RecordOptions(NamedTuple):
             raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
 
     def _check_folder(self) -> None:
-        """A folder is one recording, begun once; and files of CPUs are written all at once."""
+        """Raise UsageError for options that a folder excludes: it is one recording, and files of CPUs are written in parallel."""
         option = "--threads" if self.buffers.threads else "--kcore"
         others = {
             "-o -": self.output.path == STANDARD_OUTPUT,
@@ -271,7 +266,7 @@ class RecordOptions(NamedTuple):
             "--python": self.python,
         }
         if self.buffers.threads:
-            from perfpy.capture.thread_masks import check  # rarely asked for
+            from perfpy.capture.thread_masks import check  # rarely needed
 
             check(self.buffers.threads)
             others |= {

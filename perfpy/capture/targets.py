@@ -1,9 +1,4 @@
-"""What to measure: option texts (pids, tids, users, CPU lists) -> tasks and CPUs to open counters on.
-
-What enters: the lists as the user wrote them, and /proc. What leaves: a
-`Target`; how its tasks and CPUs are combined is the recorder's or the
-counter's own affair.
-"""
+"""Resolve option texts (pids, tids, users, CPU lists) to the tasks and CPUs to open counters on."""
 
 from __future__ import annotations
 
@@ -16,20 +11,20 @@ if TYPE_CHECKING:
 
     from perfpy.kernel.procfs import ProcFs
 
-#: stands for "every CPU" or "every task" in perf_event_open's arguments
+#: Stands for "every CPU" or "every task" in perf_event_open's arguments.
 ANY = -1
 
 _ONLINE = "/sys/devices/system/cpu/online"
 
 
 class Target:
-    """Whose events are counted, and where.
+    """The tasks and CPUs to measure.
 
-    kind: "command", "pid", "tid", "user", "cpu" (some CPUs), "system" (all of
-    them) or "threads" (every thread there is); tids: the tasks to open
-    counters on, empty for "command" (its pid is known when it is forked) and
-    for "cpu" and "system" (all tasks); cpus: the CPUs asked for, or all that
-    are online; text: the option's value, for headings.
+    Attributes:
+        kind: "command", "pid", "tid", "user", "cpu" (some CPUs), "system" (all CPUs) or "threads" (every thread).
+        tids: the tasks to open counters on; empty for "command" (its pid is known after the fork), "cpu" and "system" (all tasks).
+        cpus: the requested CPUs, or all online ones.
+        text: the option's value, for headings.
     """
 
     __slots__ = ("cpus", "kind", "text", "tids")
@@ -56,12 +51,15 @@ def resolve(
     every_thread: bool = False,
     procfs: ProcFs | None = None,
 ) -> tuple[Target, list[str]]:
-    """The target that the options name, and a warning for each option that another one overrides.
+    """Return the target of the options, and a warning for each overridden option.
 
-    pid, tid: numbers separated by commas; user: a name or a number; cpu: a
-    list such as 0-2,5; every_thread: with system_wide, each thread for
-    itself. Nothing given: a command. Raises UsageError for texts that are
-    not such lists and for tasks that do not exist.
+    Without any option the target is a command. Raises UsageError for malformed lists, and for tasks that do not exist.
+
+    Args:
+        pid, tid: numbers separated by commas.
+        user: a name or a number.
+        cpu: a list such as 0-2,5.
+        every_thread: with system_wide, each thread separately.
     """
     warnings = _overridden(pid, tid, user, cpu, system_wide)
     cpus = online_cpus()
@@ -100,7 +98,7 @@ def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> l
 
 
 def parse_ids(text: str, what: str) -> tuple[int, ...]:
-    """Numbers separated by commas, in order, each once."""
+    """Parse numbers separated by commas; duplicates are dropped."""
     found: dict[int, None] = {}
     for item in text.split(","):
         if not item.strip().isdecimal():
@@ -110,7 +108,7 @@ def parse_ids(text: str, what: str) -> tuple[int, ...]:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """A list such as 0-2,5, of one CPU at least, in ascending order. Raises UsageError."""
+    """Parse a list such as 0-2,5, of at least one CPU, in ascending order. Raises UsageError."""
     try:
         cpus = parse_cpu_list(text)
     except ValueError as error:
@@ -128,19 +126,19 @@ def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def online_cpus() -> tuple[int, ...]:
-    """The CPUs that are online."""
+    """Return the online CPUs."""
     with open(_ONLINE) as file:
         return parse_cpu_list(file.read())
 
 
 def all_threads(procfs: ProcFs | None = None) -> tuple[int, ...]:
-    """Every thread of every process."""
+    """Return every thread of every process."""
     procfs = procfs or _procfs()
     return tuple(tid for pid in procfs.processes() for tid in procfs.threads(pid))
 
 
 def user_threads(user: str, procfs: ProcFs | None = None) -> tuple[int, ...]:
-    """Every thread of a user, given by name or number. Raises UsageError for a user who does not exist."""
+    """Return every thread of a user, given by name or number. Raises UsageError if the user does not exist."""
     import pwd
 
     if user.isdecimal():
@@ -162,7 +160,7 @@ def user_threads(user: str, procfs: ProcFs | None = None) -> tuple[int, ...]:
 
 
 def comms(tids: Iterable[int], procfs: ProcFs | None = None) -> list[tuple[str, int]]:
-    """(comm, tid) of each thread; a thread that is gone has the comm "<unknown>"."""
+    """Return (comm, tid) of each thread; an ended thread has the comm "<unknown>"."""
     procfs = procfs or _procfs()
     found = []
     for tid in tids:
@@ -191,6 +189,6 @@ def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
 
 
 def _procfs() -> ProcFs:
-    from perfpy.kernel.procfs import ProcFs  # a command needs none of it
+    from perfpy.kernel.procfs import ProcFs  # not needed for a command
 
     return ProcFs()

@@ -1,7 +1,6 @@
-"""--threads: which thread of the recorder empties the rings of which CPUs, and on which CPUs it runs.
+"""--threads: which thread of the recorder reads the ring buffers of which CPUs, and on which CPUs it runs.
 
-What enters: the option's text, the CPUs that are recorded, where they sit. What leaves: masks, or a UsageError. The forms
-are those of perf-record(1): cpu, core, package, numa, or MAPS/AFFINITY[:MAPS/AFFINITY...], both lists of CPUs.
+The forms are those of perf-record(1): cpu, core, package, numa, or MAPS/AFFINITY[:MAPS/AFFINITY...], both lists of CPUs.
 """
 
 from __future__ import annotations
@@ -18,20 +17,25 @@ if TYPE_CHECKING:
     from perfpy.kernel.topology import Topology
 
 EACH_CPU: Final = "cpu"
-#: the word -> the part of the machine that has a thread of its own
+#: The word -> the part of the machine that has a thread of its own.
 _PARTS: Final = MappingProxyType({"core": "CORE", "package": "SOCKET", "numa": "NODE"})
 _FORMS: Final = "cpu, core, package, numa, or lists of CPUs such as 0-3/0:4-7/4"
 
 
 class ThreadMask(NamedTuple):
-    """One thread. rings: the CPUs whose rings it empties; runs_on: where it runs itself."""
+    """One thread.
+
+    Attributes:
+        rings: the CPUs whose ring buffers it reads.
+        runs_on: the CPUs that it runs on.
+    """
 
     rings: frozenset[int]
     runs_on: frozenset[int]
 
 
 def thread_masks(text: str, recorded: Collection[int], online: Collection[int], topology: Topology) -> list[ThreadMask]:
-    """The threads of a recording of these CPUs. online: all that there are."""
+    """Return the threads of a recording of these CPUs. online has all online CPUs."""
     if text == EACH_CPU:
         return [ThreadMask(frozenset({cpu}), frozenset({cpu})) for cpu in sorted(recorded)]
     if text not in _PARTS:
@@ -44,7 +48,7 @@ def thread_masks(text: str, recorded: Collection[int], online: Collection[int], 
 
 
 def check(text: str) -> None:
-    """Raises UsageError where the option's text is of no form."""
+    """Raise UsageError if the option's text has none of the forms."""
     if text != EACH_CPU and text not in _PARTS:
         for part in text.split(":"):
             _lists(part)

@@ -1,8 +1,6 @@
-"""A program to measure: forked at once, held at a pipe until its counters are open, then executed.
+"""The command to measure: forked at once, held at a pipe until its counters are open, then executed.
 
-What enters: the command line. What leaves: its pid (to open counters on),
-and when it has ended its wait status and rusage. The program keeps its own
-standard streams, signals and exit status; perfpy only waits for it.
+The program keeps its own standard streams, signals and exit status.
 """
 
 from __future__ import annotations
@@ -24,11 +22,7 @@ _ERRNO_BYTES = 4
 
 
 class Ended:
-    """How a program ended: status as of wait(2), and what it used.
-
-    exit_code: its exit status, or 128 + n when signal n killed it;
-    signal: that n, or 0; rusage: the kernel's account of it and its children.
-    """
+    """How a program ended: its status as of wait(2), and rusage, the kernel's account of it and its children."""
 
     __slots__ = ("rusage", "status")
 
@@ -50,12 +44,13 @@ class Ended:
 class Workload:
     """One run of a command.
 
-    The child exists from the constructor on, but executes the command only
-    at start(): counters opened on `.pid` with enable_on_exec count the
-    program and nothing of perfpy. Use it as a context manager, so that an
-    error in between does not leave a child that nobody waits for. stdout_to_stderr: the
-    program's output goes there, as perfpy needs standard output for its own.
-    environment: variables to set for it.
+    The child exists from the constructor on, but executes the command only at start(): counters opened on `.pid` with
+    enable_on_exec count the program and nothing of perfpy. Use it as a context manager, so that an error in between does not leave
+    a zombie.
+
+    Args:
+        stdout_to_stderr: redirect the program's output, because perfpy needs standard output.
+        environment: variables to set for the program.
     """
 
     def __init__(self, command: Sequence[str], *, stdout_to_stderr: bool = False, environment: Mapping[str, str] | None = None) -> None:
@@ -76,7 +71,7 @@ class Workload:
         os.close(failure_write)
 
     def start(self) -> None:
-        """Let the child execute the command; returns when it does. Raises WorkloadFailedError when it cannot."""
+        """Let the child execute the command; return once it does. Raises WorkloadFailedError if that fails."""
         self.started_ns = time.monotonic_ns()
         os.write(self._go, b"g")
         self._close_go()
@@ -94,7 +89,7 @@ class Workload:
         return self.ended
 
     def poll(self) -> Ended | None:
-        """How the program ended, or None while it runs."""
+        """Return how the program ended, or None while it runs."""
         if self.ended is None:
             self._collect(os.WNOHANG)
         return self.ended
@@ -118,7 +113,7 @@ class Workload:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End a child that was never started; one that runs is told to stop and waited for."""
+        """End a child that was never started; terminate a running one, and wait for it."""
         self._close_go()  # a held child reads the end of file, and exits
         if self.ended is None:
             if self._failure < 0:
@@ -130,9 +125,9 @@ class Workload:
 
 
 def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
-    """The child's side: wait for the word, execute, or report the errno. Never returns."""
+    """Run in the child: wait for the parent, then execute the command, or report the errno. Never returns."""
     try:
-        # Python ignores these; programs expect the default
+        # Python ignores these; programs expect the default.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         candidates = _search_path(command[0])
@@ -140,7 +135,7 @@ def _run_child(command: tuple[str, ...], go: int, failure: int) -> None:
             _execute(candidates, command)
     except OSError as error:
         _tell(failure, error.errno or errno.EINVAL)
-    except ValueError:  # what execv does not even ask the kernel: an empty name, a NUL in a word
+    except ValueError:  # execv rejects an empty name, or a NUL in a word, without asking the kernel
         _tell(failure, errno.EINVAL if command[0] else errno.ENOENT)
     finally:
         os._exit(127)
@@ -151,14 +146,14 @@ def _tell(failure: int, number: int) -> None:
 
 
 def _search_path(name: str) -> list[str]:
-    """Where a program may be, by PATH; os.execvp would find out while the clock runs, and import modules for it."""
+    """Return the candidate paths of a program by PATH; os.execvp would search, and import modules, while the clock runs."""
     if "/" in name or not name:
         return [name]
     return [os.path.join(folder, name) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)]
 
 
 def _execute(candidates: Sequence[str], command: tuple[str, ...]) -> None:
-    """As execvp(3): the first path that can be executed; what the kernel cannot execute is a script for the shell."""
+    """Execute the first executable path, as execvp(3); files that the kernel cannot execute are scripts for the shell."""
     refused: OSError | None = None
     for path in candidates:
         try:

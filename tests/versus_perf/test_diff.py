@@ -122,7 +122,7 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
     [
         ("-c cycles", "branch records"),
         ("-c wdiff:0,1", "two weights"),
-        ("-c nothing", "are known"),
+        ("-c nothing", "expected delta"),
         ("-o 2", "0 (the baseline)"),
         ("--stream", "--stream"),
     ],

@@ -1,7 +1,4 @@
-"""Running programs against each other: in turn, so that what changes on the machine meanwhile hits all alike.
-
-What enters: a plan for each, how many runs. What leaves: the `Runs` of every side.
-"""
+"""Run commands in turns, so that changes of the machine affect all of them alike."""
 
 from __future__ import annotations
 
@@ -19,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class FailedRun(NamedTuple):
-    """A run that failed. side: which plan's; number: its run from 1, 0 for those that warm up; status: its exit status."""
+    """A run that failed.
+
+    Attributes:
+        side: the index of its plan.
+        number: its run from 1; 0 for warm-up runs.
+        status: its exit status.
+    """
 
     side: int
     number: int
@@ -27,12 +30,14 @@ class FailedRun(NamedTuple):
 
 
 class Contest:
-    """Several programs in turn.
+    """Several commands, run in turns.
 
-    plans: one a program, for the same events; repeat: runs of each that count;
-    warmup: runs of each before that which do not; ignore_failure: go on after
-    a run that failed; progress: called before each run with the number of runs
-    done and of all runs.
+    Args:
+        plans: one for each command, with the same events.
+        repeat: counted runs of each.
+        warmup: uncounted runs of each before.
+        ignore_failure: continue after a failed run.
+        progress: called before each run with the number of completed runs and of all runs.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class Contest:
         self.failed: list[FailedRun] = []
 
     def run(self) -> list[Runs]:
-        """Run all of it, or up to a failure. The order changes from round to round, so that none always comes first."""
+        """Run all rounds, or up to a failure. The order alternates between rounds, so that no command always comes first."""
         sides = [Runs(" ".join(plan.command)) for plan in self._plans]
         total = len(sides) * (self._repeat + self._warmup)
         for done, (number, side) in enumerate(self._turns()):
@@ -72,7 +77,7 @@ class Contest:
         return sides
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """(run from 1, side), those that warm up numbered 0 and below."""
+        """Yield (run from 1, side); warm-up runs have numbers up to 0."""
         for number in range(1 - self._warmup, self._repeat + 1):
             sides = range(len(self._plans))
             yield from ((number, side) for side in (sides if number % 2 else reversed(sides)))

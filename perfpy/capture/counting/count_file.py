@@ -1,9 +1,7 @@
-"""Counts into a perf.data: what `perf stat record` writes and `perf stat report` reads.
+"""Write counts to a perf.data, as `perf stat record` does, for `perf stat report`.
 
-What enters: the open counters, then their readings round by round. What
-leaves: the head with events and ids, THREAD_MAP, CPU_MAP and STAT_CONFIG, a
-STAT a counter and round, a STAT_ROUND after each; at the end the features.
-Layout: tools/perf/Documentation/perf.data-file-format.txt.
+The file has events and ids, THREAD_MAP, CPU_MAP and STAT_CONFIG, then a STAT for each counter and round, a STAT_ROUND after each
+round, and the features. Layout: tools/perf/Documentation/perf.data-file-format.txt.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ class CountFile:
         return self._is_pipe
 
     def begin(self, counting: Counting) -> None:
-        """Write the head, once; what later runs of a repeat count belongs to the same events."""
+        """Write the header, once; counts of later runs of a repeat belong to the same events."""
         new_run: dict[OpenEvent, dict[tuple[int, int], int]] = {event: counting.ids(event) for event in self._written(counting)}
         if self._ids:
             self._same_ids(new_run)
@@ -81,11 +79,11 @@ class CountFile:
             self._writer.write(encode(record, NATIVE_ENDIAN))
 
     def _written(self, counting: Counting) -> Iterator[OpenEvent]:
-        """Events of the kernel; those that it could not count have no ids."""
+        """Return the events of the kernel; those that it cannot count have no ids."""
         return (event for event in counting.events if not event.tool)
 
     def _same_ids(self, new_run: dict[OpenEvent, dict[tuple[int, int], int]]) -> None:
-        """Every run has counters of its own; the file knows them all by the first run's ids."""
+        """Map the counters of a later run to the first run's ids, which the file has."""
         for event, ids in new_run.items():
             known = self._ids[event]
             for target in ids if known else ():
@@ -109,7 +107,7 @@ class CountFile:
         return values | ({Feature.GROUP_DESC: groups} if groups else {})
 
     def _name(self, event: OpenEvent) -> str:
-        """As perf writes it down: it would show nothing else."""
+        """Return the event's name as perf writes it, because perf shows no other."""
         apart = self._plan.grouping.mode is Aggregation.NONE and not self._plan.default_set
         return name_with_pmu(event) if apart else event.name
 
@@ -135,9 +133,9 @@ class CountFile:
         yield StatConfig(0, config)
 
     def round(self, readings: dict[OpenEvent, list[CounterCell]], elapsed: int, *, final: bool) -> None:
-        """Write one round's readings; elapsed in ns since the start. After intervals a result is written only for --summary."""
+        """Write one round's readings; elapsed is in ns since the start. After intervals, a result is written only for --summary."""
         if final and self._plan.interval and not self._plan.summary:
-            return  # the last interval has ended where the result would
+            return  # the last interval ends with the result
         parts = []
         for event, ids in self._ids.items():
             for cell in readings[event]:
@@ -147,6 +145,6 @@ class CountFile:
         self._writer.write(*parts)
 
     def finish(self) -> None:
-        """Write what stands at the end, and let go of the file."""
+        """Write the end of the file, and close it."""
         self._writer.finish(self._features)
         self._writer.close()

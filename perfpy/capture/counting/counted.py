@@ -1,8 +1,4 @@
-"""A function that counts what its calls do (perfpy.counted).
-
-What enters: event texts and a function. What leaves: the function, which now
-has `counts`, the sums over all its calls so far, and `calls`, how many ended.
-"""
+"""Functions that count events in their calls (perfpy.counted)."""
 
 from __future__ import annotations
 
@@ -24,10 +20,11 @@ R = TypeVar("R")
 
 
 class CountedFunction(Generic[P, R]):
-    """A function whose calls are counted, each on the thread that makes it; calls that it makes of itself belong to the first.
+    """A function whose calls are counted, each on its own thread; recursive calls belong to the outermost one.
 
-    counts: the sums; calls: how many calls they are of. Both grow when a call
-    ends, also where it ends by an exception.
+    Attributes:
+        counts: the sums over all completed calls, including those that raised.
+        calls: the number of completed calls.
     """
 
     def __init__(self, function: Callable[P, R], events: tuple[str, ...], *, kernel: Kernel | None = None) -> None:
@@ -37,11 +34,11 @@ class CountedFunction(Generic[P, R]):
         self._kernel = kernel
         self._of_thread = threading.local()
         self._lock = threading.Lock()
-        self._region()  # what cannot be counted is said here and not at the first call
+        self._region()  # raises errors now instead of at the first call
         self.reset()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, and count what it does."""
+        """Call the function, and count its events."""
         if getattr(self._of_thread, "busy", False):
             return self._function(*args, **kwargs)
         region = self._region()
@@ -54,11 +51,11 @@ class CountedFunction(Generic[P, R]):
             self._add(region)
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
-        """As a method: bound to its object."""
+        """Bind the function to its object as a method."""
         return self if instance is None else MethodType(self, instance)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the counts."""
         self.counts = Counts()
         self.calls = 0
 

@@ -1,8 +1,6 @@
-"""Events opened as counters over tasks and CPUs, enabled, read, closed: the machinery under stat and count().
+"""Open events as counters over tasks and CPUs, enable, read and close them: the core of stat and count().
 
-What enters: events of perfpy.events and whom to count. What leaves: for each
-event the `CounterCell`s of its counters. What the attr of a counting event holds
-(read_format, inherit, enable_on_exec ...) is decided here, as perf does.
+The attr of a counting event (read_format, inherit, enable_on_exec ...) is decided here, as perf does.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ if TYPE_CHECKING:
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
-    #: what each event's counters said
+    #: The readings of each event's counters.
     Readings = dict[OpenEvent, list[CounterCell]]
 
 ANY: Final = -1
 _OTHER_FILES: Final = 40
-#: errnos by which the kernel says that it cannot count an event at all
+#: Errnos with which the kernel refuses events that it cannot count at all.
 _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP, errno.ENXIO)
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 
@@ -42,12 +40,14 @@ _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 class CountingOptions(NamedTuple):
     """How events are counted.
 
-    inherit: children and new threads, too; on_exec: from the moment that the
-    task executes a program; all_user, all_kernel: as if each event had :u or
-    :k; identifier: mark the attrs as those of a file with several events;
-    alone: events that are counted for the tasks themselves, whatever inherit
-    says; with_threads: and for threads that these start; skip_missing: leave out
-    tasks that end before they are opened, as long as one is left.
+    Attributes:
+        inherit: count children and new threads, too.
+        on_exec: start when the task executes a program.
+        all_user, all_kernel: as if each event had :u or :k.
+        identifier: mark the attrs as those of a file with several events.
+        alone: events counted for the tasks themselves, whatever inherit says.
+        with_threads: count events of `alone` in new threads, too.
+        skip_missing: skip tasks that end before they are opened, if one is left.
     """
 
     inherit: bool = True
@@ -61,7 +61,7 @@ class CountingOptions(NamedTuple):
 
 
 def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_group: bool) -> EventAttr:
-    """The attr to count an event with, as perf makes it; leads: a group, or itself alone."""
+    """Return the attr to count an event with, as perf makes it; leads: the event leads a group, or has none."""
     user, kernel = attr.exclude_user, attr.exclude_kernel
     if options.all_user or options.all_kernel:
         user, kernel = int(options.all_kernel), int(not options.all_kernel)
@@ -79,14 +79,13 @@ def counting_attr(attr: EventAttr, options: CountingOptions, *, leads: bool, in_
 
 
 class Counting:
-    """Events opened on tasks and CPUs.
+    """Events opened on tasks and CPUs. It may be opened again after close(); what was learned about the events is kept.
 
-    events: in the order of printing; cpus: CPUs, (ANY,) for any. cgroup_fds:
-    path -> fd of the folder, for events that have a cgroup. warn: called with
-    a line of text for what is worth telling.
-
-    It may be opened again when it was closed: what was found out about the
-    events holds then, too.
+    Args:
+        events: in the order of printing.
+        cpus: CPUs; (ANY,) for any.
+        cgroup_fds: path -> fd of the folder, for events with a cgroup.
+        warn: called with a line of text.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Counting:
         self.events = to_open(events)
         count_members(self.events)
         self.tids: list[int] = []
-        self.missing: set[int] = set()  # indexes of tasks that had ended before they were opened
+        self.missing: set[int] = set()  # indexes of tasks that ended before they were opened
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
         self._cgroup_fds = cgroup_fds or {}
@@ -114,11 +113,10 @@ class Counting:
     # -- opening ---------------------------------------------------------------
 
     def open(self, tids: Sequence[int] = (ANY,)) -> Counting:
-        """Open every event on every CPU and task; on an error nothing stays open. tids: tasks, (ANY,) for all.
+        """Open every event on every CPU and task; after an error nothing stays open. tids are tasks, (ANY,) for all.
 
-        Raises KernelRefusedError for what is the user's to mend (permissions, no
-        such process, too many files); events that the machine cannot count
-        are marked unsupported instead, with the reason.
+        Raises KernelRefusedError for problems that the user can solve (permissions, no such process, too many files). Events that the
+        machine cannot count are marked unsupported instead, with the reason.
         """
         self.tids, self.missing = list(tids), set()
         for event in self.events:
@@ -135,7 +133,7 @@ class Counting:
         return self
 
     def _make_room(self) -> None:
-        """Allow this process as many open files as it needs, if it may; once none is left it is too late to try."""
+        """Raise the limit of open files if needed and permitted; it is too late once none is left."""
         needed = len(self.events) * len(self._every_cpu()) * len(self.tids)
         if needed + _OTHER_FILES > os.sysconf("SC_OPEN_MAX"):
             from perfpy.kernel.procfs import raise_open_files_limit
@@ -150,7 +148,7 @@ class Counting:
         return sorted(found)
 
     def _cpus_of(self, event: OpenEvent) -> Sequence[int]:
-        """The CPUs that an event is opened on: those asked for that its PMU is on."""
+        """Return the CPUs to open an event on: the requested ones that its PMU covers."""
         if event.cpus is None:
             return self.cpus
         if self.cpus == [ANY]:
@@ -160,7 +158,7 @@ class Counting:
     def _prepare(self, event: OpenEvent) -> None:
         shape = event.is_leader, event.leader.group_size > 1
         known = self._prepared.get(event)
-        if known is None or known[0] is not event.attr or known[1] != shape:  # a block that is entered again asks for the same
+        if known is None or known[0] is not event.attr or known[1] != shape:  # a block that is entered again has the same attr
             known = self._prepared[event] = self._wanted(event, *shape), shape
         event.ask(known[0])
 
@@ -170,7 +168,7 @@ class Counting:
             threads = int(self.options.with_threads)
             attr = attr.copy(inherit=threads, inherit_thread=threads)
         if event.event.ebb:
-            from perfpy.events.ebb import with_needs  # few programs have such events
+            from perfpy.events.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr, leads=event.is_leader)
         return attr
@@ -186,17 +184,17 @@ class Counting:
     def _tids_of(self, event: OpenEvent) -> list[int]:
         return self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids)
 
-    # -- refusals (what the opener asks) ----------------------------------------
+    # -- refusals (called by the opener) ---------------------------------------
 
     def member_refused(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool | None:
-        """A weak group that the PMU cannot hold falls apart."""
+        """Dissolve a weak group that does not fit on the PMU."""
         if refusal.errno not in (errno.EINVAL, errno.EBADF):
             return None
         self._dissolve(opened.leader)
         return False
 
     def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
-        """An event that the machine lacks is marked, with the reason; not one that others depend on."""
+        """Mark an event that the machine lacks, with the reason, unless other events depend on it."""
         if refusal.errno not in _UNSUPPORTED:
             return False
         if opened.is_leader and opened.group_size > 1:
@@ -210,24 +208,24 @@ class Counting:
         return True
 
     def may_replace(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
-        """A user who may not look into the kernel counts user space; nothing else stands for an event."""
+        """Whether to count user space only, for a user without access to the kernel; no other replacement is made."""
         return refusal.errno == errno.EACCES and opened.cgroup is None
 
     def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
-        """A task that has ended is left out where others may stand for the target, as long as one is left."""
+        """Whether to skip a task that has ended, if other tasks of the target are left."""
         if refusal.errno != errno.ESRCH or not self.options.skip_missing or tid not in self.tids:
             return False
         self.missing.add(self.tids.index(tid))
         return len(self.missing) < len(self.tids)
 
     def _close_missing(self) -> None:
-        """Give back the counters that other events have of tasks that ended in between: every event counts the same tasks."""
+        """Close other events' counters of tasks that have ended meanwhile: all events must count the same tasks."""
         for event in self.events if self.missing else ():
             for known_by in [known_by for known_by in event.counters if known_by[1] in self.missing]:
                 event.counters.pop(known_by).close()
 
     def _dissolve(self, leader: OpenEvent) -> None:
-        """Open each event of a group alone, from the first CPU on."""
+        """Reopen each event of a group alone, from the first CPU on."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
             event.close()
@@ -239,15 +237,15 @@ class Counting:
     # -- running ---------------------------------------------------------------
 
     def enable(self, name: str = "") -> bool:
-        """Let all groups count, or the one that an event of this name leads; False when there is no such event."""
+        """Enable all groups, or the one that an event of this name leads; return False if there is no such event."""
         return self._switch(Counter.enable, name)
 
     def disable(self, name: str = "") -> bool:
-        """Stop all groups, so that what is read afterwards is of one moment; or the one that an event of this name leads."""
+        """Stop all groups, so that their readings have the same time, or the one that an event of this name leads."""
         return self._switch(Counter.disable, name)
 
     def enable_ebb(self) -> None:
-        """Let those count that the start of a program does not enable."""
+        """Enable the events that the start of a program does not enable."""
         for event in self.events:
             if event.event.ebb:
                 self._act(event, Counter.enable)
@@ -263,21 +261,20 @@ class Counting:
         for counter in event.counters.values() if event.is_leader else ():
             try:
                 action(counter)
-            except NotScheduledError:  # reads will tell
+            except NotScheduledError:  # reads report it
                 continue
 
     def read(self, tool_times: dict[str, int]) -> Readings:
-        """Every counter's reading since it was enabled.
+        """Read every counter's value since it was enabled.
 
-        tool_times: the tool events' values in ns. An event of which a counter
-        could not be read (a pinned one that lost the PMU) is marked failed.
+        tool_times has the tool events' values in ns. An event with an unreadable counter (a pinned one that lost the PMU) is marked failed.
         """
         found: Readings = {}
         groups: dict[tuple[OpenEvent, int, int], list[Reading]] = {}
         for event in self.events:
             if event.tool:
                 value = tool_times.get(event.tool, 0)
-                taken = 1 if event.snapshot else max(value, 1)  # a time of 0 was measured, too
+                taken = 1 if event.snapshot else max(value, 1)  # a time of 0 counts as measured
                 found[event] = [CounterCell(0, 0, value, taken, taken)]
                 continue
             found[event] = self._read_event(event, groups)
@@ -289,7 +286,7 @@ class Counting:
         for (cpu, thread), counter in event.counters.items():
             try:
                 reading = counter.read() if alone else self._read_member(event, cpu, thread, counter, groups)
-            except (NotScheduledError, UsageError) as reason:  # the latter of event-based branches, whose counts the program has
+            except (NotScheduledError, UsageError) as reason:  # UsageError comes from event-based branches, whose counts the program owns
                 event.state = event.state._replace(failed=True, why_not=reason)
                 continue
             cells.append(CounterCell(cpu, thread, reading.value, reading.enabled or 0, reading.running or 0))
@@ -308,16 +305,16 @@ class Counting:
             groups[key] = counter.read_group()[::-1]
         if key not in groups:
             raise NotScheduledError(event.name)
-        return groups[key].pop()  # members stand in the order in which they were opened
+        return groups[key].pop()  # members are in the order of opening
 
     def ids(self, event: OpenEvent) -> dict[tuple[int, int], int]:
-        """The kernel's ids of an event's counters, by CPU and thread index."""
+        """Return the kernel's ids of an event's counters, by CPU and thread index."""
         return {target: counter.id for target, counter in event.counters.items()}
 
     # -- closing ---------------------------------------------------------------
 
     def close(self) -> None:
-        """Give all counters back."""
+        """Close all counters."""
         for event in self.events:
             event.close()
 
@@ -329,13 +326,13 @@ class Counting:
 
 
 class Differences:
-    """Readings since the start -> readings since the last round; snapshot events stay as they are."""
+    """Converts readings since the start to readings since the last round; snapshot events are unchanged."""
 
     def __init__(self) -> None:
         self._previous: dict[OpenEvent, dict[tuple[int, int], CounterCell]] = {}
 
     def since_last(self, readings: Readings) -> Readings:
-        """The differences; the readings are remembered for the next time."""
+        """Return the differences, and store the readings for the next call."""
         return {event: self._event(event, cells) for event, cells in readings.items()}
 
     def _event(self, event: OpenEvent, cells: list[CounterCell]) -> list[CounterCell]:

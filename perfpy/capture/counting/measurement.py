@@ -1,8 +1,4 @@
-"""A whole measurement: runs of a command (or a wait), intervals, control from outside, repeats.
-
-What enters: a `Plan`. What leaves: a `Tally` for each printing, handed to a
-callback as it comes, and at the end an `Outcome`.
-"""
+"""Run a Plan: runs of a command (or a wait), intervals, --control, repeats. Each printing passes a Tally to a callback."""
 
 from __future__ import annotations
 
@@ -35,9 +31,12 @@ _MS: Final = 1_000_000
 class Outcome:
     """How a measurement ended.
 
-    exit_code: of the command (of its last run), 128 + n for a signal;
-    killed_by: that signal or 0; runs, failed_runs: how many there were, and
-    how many of them ended with another status than 0; tally: the last result, None when nothing was counted.
+    Attributes:
+        exit_code: of the command's last run; 128 + n for signal n.
+        killed_by: that signal, or 0.
+        runs: their number.
+        failed_runs: runs with a status other than 0.
+        tally: the last result; None if nothing was counted.
     """
 
     def __init__(self) -> None:
@@ -49,42 +48,42 @@ class Outcome:
 
 
 class Hooks:
-    """What a measurement tells while it goes on; override what is of interest."""
+    """Callbacks of a measurement; override those of interest."""
 
     def show(self, tally: Tally) -> None:
-        """A printing: an interval, a result, one run of an endless repeat."""
+        """Print an interval, a result, or one run of an endless repeat."""
 
     def opened(self, counting: Counting) -> None:
-        """The counters are open, nothing counts yet."""
+        """Called when the counters are open and disabled."""
 
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
-        """The counters were read; readings since the start, elapsed in ns."""
+        """Called after the counters are read; readings are since the start, elapsed is in ns."""
 
     def run_started(self, number: int) -> None:
-        """A repeat begins; from 0."""
+        """Called when a repeat begins; number starts at 0."""
 
     def run_ended(self, number: int, elapsed: int, values: Mapping[CountedEvent, CountRow]) -> None:
-        """A repeat has ended; its counts over everything."""
+        """Called when a repeat has ended, with its total counts."""
 
     def note(self, text: str) -> None:
-        """A line worth telling to whoever waits ("Events enabled")."""
+        """Print a line for the user ("Events enabled")."""
 
     def warn(self, text: str) -> None:
-        """A line for the verbose."""
+        """Print a line with -v."""
 
     def describe(self, counting: Counting, _option: str) -> str:
-        """What --control's evlist shows."""
+        """Return the text of --control's evlist."""
         return "\n".join(event.name for event in counting.events)
 
     def killed(self, program: str, signum: int) -> None:
-        """A signal ended the command."""
+        """Called if a signal ended the command."""
 
-    stop_fd = -1  #: readable when the measurement is to end now
-    stopped = False  #: that was asked for
+    stop_fd = -1  #: becomes readable when the measurement must end
+    stopped = False  #: whether the measurement must end
 
 
 class _Controlled:
-    """Open counters as --control switches and shows them."""
+    """Open counters, as --control switches and lists them."""
 
     def __init__(self, counting: Counting, hooks: Hooks) -> None:
         self._counting = counting
@@ -96,12 +95,12 @@ class _Controlled:
         return self._counting.enable(name) if on else self._counting.disable(name)
 
     def describe(self, option: str) -> str:
-        """The events, as evlist has them."""
+        """Return the events, as evlist prints them."""
         return self._hooks.describe(self._counting, option)
 
 
 class Measurement:
-    """Carries out a plan."""
+    """Runs a plan."""
 
     def __init__(self, plan: Plan, hooks: Hooks | None = None, *, control: Control | None = None, kernel: Kernel | None = None) -> None:
         self._plan = plan
@@ -117,7 +116,7 @@ class Measurement:
         self._rusage: Ended | None = None
 
     def run(self) -> Outcome:
-        """Run until the plan is done, or hooks.stopped. Raises PerfError."""
+        """Run until the plan is complete, or hooks.stopped. Raises PerfError."""
         plan, outcome = self._plan, Outcome()
         number = 0
         while plan.repeat == 0 or number < plan.repeat:
@@ -141,7 +140,7 @@ class Measurement:
     # -- one run ---------------------------------------------------------------
 
     def _run_between_commands(self, outcome: Outcome) -> Readings | None:
-        """One run with the commands around it; None when one of them failed."""
+        """Run once, with the commands around it; return None if one of them failed."""
         plan = self._plan
         if plan.before and self._shell(plan.before, outcome):
             return None
@@ -205,7 +204,7 @@ class Measurement:
         ended = workload.wait()
         self._rusage = ended
         outcome.killed_by = ended.signal
-        outcome.exit_code = 0 if ended_here else ended.exit_code  # its end is what was asked for, and no failure
+        outcome.exit_code = 0 if ended_here else ended.exit_code  # perfpy ended it as requested, which is no failure
         outcome.runs += 1
         outcome.failed_runs += outcome.exit_code != 0
         if ended.signal:
@@ -215,19 +214,19 @@ class Measurement:
         names = [event.tool for event in self._plan.events if event.tool]
         if not names:
             return {}
-        from perfpy.capture.counting import tool_values  # few ask for them
+        from perfpy.capture.counting import tool_values  # rarely needed
 
         return tool_values.times(elapsed, self._rusage) | tool_values.machine_values(names, on_cpus=not self._plan.target.has_tasks)
 
     # -- waiting ---------------------------------------------------------------
 
     def _wait(self, counting: Counting, workload: Workload | None) -> None:
-        """Until the command or the tasks end, time is up, or somebody says stop; shows the intervals meanwhile."""
+        """Wait until the command or the tasks end, time is up, or a stop is requested; show intervals meanwhile."""
         plan, hooks = self._plan, self._hooks
         if workload and not plan.interval and not plan.timeout and not self._control:
             workload.wait()
             return
-        from perfpy.capture.counting.watch import Watch  # most measurements just wait for their command
+        from perfpy.capture.counting.watch import Watch  # most measurements only wait for their command
 
         with Watch(workload, plan.target.tids) as watch:
             poller = select.poll()
@@ -250,7 +249,7 @@ class Measurement:
                     continue
                 ready = dict(poller.poll(watch.patience(period and (due - now) / _MS)))
                 for fd in ready.keys() & set(watch.fds):
-                    poller.unregister(fd)  # one task of several has ended
+                    poller.unregister(fd)  # one of several tasks has ended
                     watch.see_end(fd)
                 if self._control and self._obey(self._control, ready.get(self._control.fd, 0), poller, counting):
                     return
@@ -258,8 +257,8 @@ class Measurement:
                 self._show_interval(counting)
 
     def _obey(self, control: Control, ready: int, poller: select.poll, counting: Counting) -> bool:
-        """Do what came; True when it was "stop", which as in perf does not end a command."""
-        if ready and not ready & select.POLLIN:  # nobody is left who could write
+        """Carry out the commands; return True for "stop", which as in perf does not end a command."""
+        if ready and not ready & select.POLLIN:  # all writers have closed
             poller.unregister(control.fd)
         if not ready & select.POLLIN:
             return False
@@ -340,7 +339,7 @@ class Measurement:
         )
 
     def _metrics(self) -> dict[CountedEvent, list[Metric]]:
-        """The plan's metrics, of the events as they were opened."""
+        """Return the plan's metrics, with the events as they were opened."""
         if not self._plan.metrics:
             return {}
         from perfpy.counts.metrics import of_counterparts

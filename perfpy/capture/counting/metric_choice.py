@@ -1,8 +1,7 @@
-"""-M: names of metrics and of groups of metrics -> the events to count, and the metrics to compute from them.
+"""Resolve -M: names of metrics and metric groups -> the events to count, and the metrics to compute.
 
-What enters: names, and the metric files that the user has (see
-perfpy.events.event_files). What leaves: a list of events, and for each event
-the metrics that are shown with it. Metrics of software events are built in.
+Metrics come from the user's metric files (see perfpy.events.event_files) and the vendor's table; those of software events are
+built in.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfpy.events.event import Event
 
-_PMEM: Final = "/sys/firmware/acpi/tables/NFIT"  # tells of memory that keeps its content
+_PMEM: Final = "/sys/firmware/acpi/tables/NFIT"  # exists on machines with persistent memory
 
 BUILT_IN: Final = (
     Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),
@@ -39,8 +38,8 @@ BUILT_IN: Final = (
 
 
 def definitions() -> dict[str, Definition]:
-    """Every metric by its name in small letters; the user's files and the maker's table win over what is built in,
-    and of a hybrid CPU's two the one for its large cores.
+    """Return every metric by its lower-case name. The user's files and the vendor's table override built-in ones; of a hybrid CPU's two,
+    the one for large cores wins.
     """
     of_small_cores_first = sorted(this_machine().metrics, key=lambda metric: "cpu_atom@" not in metric.expression)
     return {metric.name.lower(): metric for metric in (*BUILT_IN, *of_small_cores_first)}
@@ -49,11 +48,15 @@ def definitions() -> dict[str, Definition]:
 def choose(
     names: str, *, grouped: bool = True, merged: bool = True, system_wide: bool = False
 ) -> tuple[list[Event], dict[Event, list[Metric]]]:
-    """names: metrics and groups, separated by commas; grouped: each metric's events on the PMU together if they fit;
-    merged: metrics share the software events that they have in common; system_wide: whole CPUs are counted.
+    """Return the events of metrics, and the metrics shown with each event.
 
-    Raises UsageError for an unknown name, EventSyntaxError for a formula that
-    makes no sense.
+    Raises UsageError for an unknown name, EventSyntaxError for an invalid formula.
+
+    Args:
+        names: metrics and groups, separated by commas.
+        grouped: schedule each metric's events together if they fit.
+        merged: share software events between metrics.
+        system_wide: whole CPUs are counted.
     """
     events: list[Event] = []
     shown: dict[Event, list[Metric]] = {}
@@ -95,10 +98,9 @@ def _named(names: str, known: Mapping[str, Definition]) -> Iterable[Definition]:
 
 
 def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, grouped: bool) -> dict[str, Event]:
-    """The event for each name of a formula.
+    """Return the event for each name of a formula.
 
-    shared: software and tool events of earlier metrics, which never compete
-    for the PMU: they are counted once for all metrics, outside of groups.
+    shared has software and tool events of earlier metrics. They never compete for the PMU, so they are counted once, outside of groups.
     """
     try:
         alone = {name: parse_events([name], counting=True)[0] for name in names}
@@ -118,13 +120,13 @@ def _is_soft(event: Event) -> bool:
 
 
 def _scale(text: str) -> tuple[float, str]:
-    """A number and a unit, as ScaleUnit of the files: "100%", "1CPUs"."""
+    """Split a number and a unit, as in ScaleUnit of metric files: "100%", "1CPUs"."""
     digits = len(text) - len(text.lstrip("0123456789.eE+-"))
     return float(text[:digits] or 1), text[digits:]
 
 
 def _literals(*, system_wide: bool) -> dict[str, float]:
-    """What a formula may ask of the machine."""
+    """Return the literals of formulas: facts about the machine."""
     from perfpy.capture.targets import online_cpus
     from perfpy.kernel.cpu_identity import nominal_frequency
     from perfpy.kernel.topology import Topology

@@ -1,9 +1,4 @@
-"""What a measurement is asked to do, as one value.
-
-What enters: events, a target, and what the command line or a caller wants of
-the measurement. What leaves: a `Plan`, which perfpy.capture.counting.measurement
-carries out; nobody changes it on its way.
-"""
+"""Plan: what a measurement does, as one immutable value. perfpy.capture.counting.measurement runs it."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def one_package(_cpu: int) -> int:
-    """The machine as a whole."""
+    """Map every CPU to one package."""
     return 0
 
 
@@ -31,16 +26,21 @@ _NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
 
 
 class Plan(NamedTuple):
-    """What to measure and how; times in ms, 0 = not asked for.
+    """What to measure and how; times are in ms, 0 for none.
 
-    command: the program, () for none; target: whose events besides;
-    grouping: how counts are summed; package_of: CPU -> package, for events
-    that count once a package; delay: before counting starts (-1: only when
-    control says so); repeat: how often, 0 = until interrupted; interval,
-    interval_count, timeout: as in perf-stat(1); summary: a result after the
-    intervals; scale: estimate what multiplexed counters missed; before,
-    after: shell commands around each run; sync: sync(2) before each run;
-    metrics: what to compute, by the event that it is shown with.
+    Attributes:
+        command: the program; () for none.
+        target: the tasks and CPUs.
+        grouping: how counts are added.
+        package_of: CPU -> package, for events that count once for each package.
+        metrics: the metrics to compute, by the event that they are shown with.
+        delay: before counting starts (-1: wait for --control).
+        repeat: the number of runs; 0 until interrupted.
+        interval, interval_count, timeout: as in perf-stat(1).
+        summary: print a result after the intervals.
+        scale: estimate what multiplexed counters missed.
+        before, after: shell commands around each run.
+        sync: call sync(2) before each run.
     """
 
     events: Sequence[Event]
@@ -76,6 +76,6 @@ class Plan(NamedTuple):
 
     @property
     def counting_options(self) -> CountingOptions:
-        """How to count: a command without a delay from its exec on; threads that nobody named may end before they are opened."""
+        """How to count: a command without a delay from its exec on; threads not named individually may end before they are opened."""
         kind = self.target.kind
         return self.options._replace(on_exec=kind == "command" and not self.delay, skip_missing=kind in ("pid", "user", "threads"))

@@ -1,8 +1,6 @@
-"""A request, as the command line or a caller makes it -> a Plan that can be carried out.
+"""Resolve a request of the command line or of the API to the parts of a Plan: events, threads' names, topology.
 
-What enters: event texts, a target, a way of aggregating. What leaves: what a
-Plan is made of, looked up: default events, threads' names, the machine's
-topology. Raises UsageError for combinations that make no sense.
+Raises UsageError for options that exclude each other.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
 
 
 def default_events(target: Target) -> list[str]:
-    """perf's own choice, when nothing else is asked for."""
+    """Return perf's default events."""
     import os
 
     clock = "task-clock" if target.has_tasks else "cpu-clock"
@@ -48,7 +46,7 @@ def default_events(target: Target) -> list[str]:
 
 
 def detail_events(level: int) -> list[str]:
-    """What each -d adds."""
+    """Return the events that each -d adds."""
     return [name for names in _DETAILS[:level] for name in names]
 
 
@@ -63,11 +61,13 @@ def choose_events(
     cores: str = "",
     only: str = "",
 ) -> tuple[list[Event], list[str]]:
-    """The events to count, and warnings.
+    """Return the events to count, and warnings.
 
-    filters: (number of texts before it, expression); event_files: a folder
-    with more named events, or ""; cores: the one kind of core on which generic
-    events are counted, or ""; only: of several PMUs that an event means, the one of this name, or "".
+    Args:
+        filters: (number of texts before it, expression).
+        event_files: a folder with more named events, or "".
+        cores: the core type on which generic events are counted, or "".
+        only: the PMU to use if an event matches several, or "".
     """
     if null_run:
         return [], []
@@ -82,7 +82,7 @@ def choose_events(
 
 
 def _has_several_core_pmus() -> bool:
-    """True on hybrid CPUs, where a generic event is one event for each kind of core."""
+    """Whether the CPU is hybrid: a generic event then means one event for each core type."""
     import os
 
     folder = os.path.dirname(os.path.dirname(_CORE_PMU))
@@ -93,23 +93,23 @@ def _has_several_core_pmus() -> bool:
 
 
 def _generic_event(name: str) -> Event:
-    """One of the kernel's own events; saves the default set from loading the event language."""
+    """Return a generic event; the default set need not load the event language."""
     known = generic_event(name)
-    assert known is not None  # the default set has names of the catalog only
+    assert known is not None  # the default set consists of names of the catalog
     attr = EventAttr(type=known[0], config=known[1], exclude_guest=1)
     unit, scale = natural_unit(attr, "")
     return Event(name, attr, unit=unit, scale=scale)
 
 
 def widened(target: Target, events: Sequence[Event]) -> Target:
-    """The whole system instead of a command, where every event counts for CPUs, not for tasks (uncore PMUs)."""
+    """Return the whole system instead of a command if every event counts on CPUs, not tasks (uncore PMUs)."""
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         return Target("system", target.tids, target.cpus, target.text)
     return target
 
 
 def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
-    """How counts are summed. Raises UsageError where the target does not fit."""
+    """Return how counts are added. Raises UsageError if the target does not fit."""
     if mode is Aggregation.THREAD:
         return _by_thread(target)
     if mode is Aggregation.GLOBAL:
@@ -121,7 +121,7 @@ def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, c
 
 
 def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
-    """CPU -> package; where no event counts once a package, one for all."""
+    """Return CPU -> package; one package if no event counts once for each package."""
     if not any(event.per_pkg for event in events):
         return one_package
     from perfpy.kernel.topology import Topology
@@ -138,7 +138,7 @@ def _by_thread(target: Target) -> Grouping:
 
 
 def by_topology(mode: Aggregation, cpus: Sequence[int], cache_level: int | None = None) -> Grouping:
-    """CPUs summed by the part of this machine that they belong to."""
+    """Return the grouping of CPUs by a part of this machine."""
     if mode is Aggregation.NONE:
         return Grouping.by_cpu(cpus)
     from perfpy.kernel.topology import Topology

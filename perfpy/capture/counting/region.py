@@ -1,8 +1,6 @@
-"""Counting a stretch of the calling program's own code (perfpy.count).
+"""Count a block of the calling program's code (perfpy.count).
 
-What enters: event texts. What leaves: a mapping from event name to Count,
-filled when the `with` block ends. Counters are on the calling thread and on
-threads and children that it starts inside the block.
+Counters are on the calling thread, and on threads and children that it starts inside the block.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ class Region(Counts):
         self._fill(self._asked, found)
 
     def read(self) -> list[Count]:
-        """The counts so far, in the order of the events; only inside the block."""
+        """Return the counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clock.read() if self._clock else {})
         found = [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
         if len(found) == len(self._asked):
@@ -85,7 +83,7 @@ class Region(Counts):
         return [count if tool else count.beside(next(alone)) for tool, count in zip(tools, found[: len(self._asked)], strict=True)]
 
     def overhead(self) -> Counts:
-        """What an empty block of these events counts: what switching them on and off costs. Found out once, by the least of a few."""
+        """Return the counts of an empty block: the cost of enabling and disabling. Measured once, as the minimum of a few blocks."""
         if self._overhead is None:
             empty = self._make()
             blocks = [list(empty.values()) for _ in range(_EMPTY_BLOCKS) if empty.passed()]
@@ -94,27 +92,27 @@ class Region(Counts):
         return self._overhead
 
     def passed(self) -> bool:
-        """An empty block."""
+        """Run an empty block."""
         with self:
             pass
         return True
 
     @property
     def why_not(self) -> dict[str, str]:
-        """The events that this machine does not count, each with the reason; known once the block has begun."""
+        """The events that this machine cannot count, each with the reason; available once the block has begun."""
         events = self._counting.events[: len(self._asked)]
         return {name: str(event.state.why_not) for name, event in zip(self._asked, events, strict=True) if not event.state.supported}
 
 
 class _Clock:
-    """perf's own clocks, of this process."""
+    """perf's own clocks, for this process."""
 
     def start(self) -> None:
         self._used = resource.getrusage(resource.RUSAGE_SELF)
         self._started = time.monotonic_ns()
 
     def read(self) -> dict[str, int]:
-        """Nanoseconds since the start."""
+        """Return nanoseconds since the start."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "duration_time": time.monotonic_ns() - self._started,

@@ -1,8 +1,5 @@
-"""The values of events that no counter has: times that perfpy takes itself, facts about the machine (perf 7.3's tool
-PMU), and what its sensors say (perf 7.3's hwmon PMUs).
-
-What enters: how long it took, what the command used, whether whole CPUs are counted, and below /sys what the machine is like.
-What leaves: a value for each name that is asked for.
+"""Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its
+hwmon PMUs).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ _PERSISTENT_MEMORY: Final = "/sys/firmware/acpi/tables/NFIT"
 
 
 def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
-    """In ns: the time that passed, and that of the command that has ended."""
+    """Return in ns the elapsed time, and the times of a command that has ended."""
     found = {"duration_time": elapsed}
     if ended:
         found["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
@@ -31,7 +28,7 @@ def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
 
 
 def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
-    """Those of the names that are facts about the machine, or its sensors; on_cpus: CPUs are counted, not tasks."""
+    """Return the values of those names that are facts about the machine or sensors; on_cpus: CPUs are counted, not tasks."""
     machine = _Machine(root)
     known: dict[str, Callable[[], int]] = {
         "num_cpus": lambda: len(machine.cpus("possible")),
@@ -54,21 +51,21 @@ def _sensed(name: str) -> int:
 
 
 class _Machine:
-    """The CPUs as a folder of sysfs has them."""
+    """The CPUs, from a folder of sysfs."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def cpus(self, which: str) -> tuple[int, ...]:
-        """possible or online."""
+        """Return the possible or online CPUs."""
         return parse_cpu_list(self._text(which) or "0")
 
     def parts(self, name: str) -> int:
-        """How many there are of what a file of each CPU's topology lists the CPUs of."""
+        """Return the number of distinct CPU lists in this topology file."""
         return len({self._text(f"cpu{cpu}/topology/{name}") for cpu in self.cpus("online")})
 
     def threads_share_cores(self) -> int:
-        """Whether cores run several threads at once."""
+        """Return whether cores run several threads at once."""
         return int(self._text("smt/active") == "1")
 
     def _text(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The end of a command, or of the last of some tasks, for a loop that has other things to wait for too."""
+"""Watch for the end of a command, or of the last of several tasks, in a poll loop."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
 
     from perfpy.capture.workload import Workload
 
-#: how often to look whether a task has ended where the kernel cannot tell us
+#: How often to check for ended tasks if the kernel has no descriptor for them.
 _LOOK_AGAIN_MS: Final = 100
 
 
 class Watch:
-    """Knows when a command, or the last of some tasks, has ended; descriptors that wake a poll where the kernel has them."""
+    """Detects the end of a command, or of the last of several tasks; its descriptors wake a poll if the kernel has them."""
 
     def __init__(self, workload: Workload | None, tids: Sequence[int]) -> None:
         self._workload = workload
         self._alive = set() if workload else set(tids)
         self.fds: dict[int, int] = {}
-        self._blind = False  # some task has no descriptor that tells of its end
+        self._blind = False  # some task has no descriptor
         self._end_seen = False
         for pid in (workload.pid,) if workload else tids:
             try:
                 self.fds[os.pidfd_open(pid)] = pid
-            except OSError:  # an old kernel, a thread that leads no process, or gone already
+            except OSError:  # an old kernel, a thread that leads no process, or already ended
                 self._blind = True
 
     def see_end(self, fd: int) -> None:
-        """A descriptor became readable: its task has ended, though its parent may not have noticed yet."""
+        """Note that a descriptor is readable: its task has ended, though its parent may not have reaped it yet."""
         self._alive.discard(self.fds[fd])
         self._end_seen = True
 
     def ended(self) -> bool:
-        """Whether all is over; asks the kernel only when there is a reason to, for this is called several times an interval."""
+        """Whether all have ended. It is called several times an interval, so it asks the kernel only if there is a reason."""
         if not (self._end_seen or self._blind):
             return False
         if self._workload:
@@ -44,7 +44,7 @@ class Watch:
         return not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
 
     def patience(self, wanted: float) -> float | None:
-        """How many ms a poll may sleep; wanted: 0 = for ever."""
+        """Return the ms that a poll may sleep; None for no limit. wanted is 0 for no limit."""
         if self._blind:
             return min(wanted or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
         return wanted or None

@@ -1,1 +1,7 @@
-"""A recording rewritten with more in it: `perf inject`."""
+"""`perf inject`: rewrite a recording with more data.
+
+Modules:
+
+injecting       JIT-compiled code and build-ids
+converting      stack copies -> callchains
+"""

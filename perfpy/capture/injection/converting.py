@@ -1,7 +1,6 @@
-"""perf inject --convert-callchain: the copies of stacks in a recording become callchains, and are left out.
+"""perf inject --convert-callchain: replace the stack copies in a recording by callchains.
 
-What enters: the records of a recording with keys, and what unwinds its stacks: the files that ran have to be here. What leaves: the
-bytes of the same records, their samples as if the kernel had walked the user's frames. Nothing else of them changes.
+The samples become as if the kernel had walked the user's frames; nothing else changes. The binaries must be on this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CallchainConverter:
-    """Converts the chunks of one recording. callchains: unwinds its stacks."""
+    """Converts the chunks of one recording. callchains unwinds its stacks."""
 
     def __init__(self, data: PerfData, callchains: UserCallchains) -> None:
         self._callchains = callchains
@@ -34,15 +33,15 @@ class CallchainConverter:
 
     @property
     def truncated(self) -> list[TruncatedStacks]:
-        """What copies were too short for, as far as was read."""
+        """Truncated stacks, so far."""
         return self._callchains.truncated
 
     def attr(self, attr: EventAttr) -> EventAttr:
-        """An event's attr as the new recording has it."""
+        """Return an event's attr in the new recording."""
         return plain_attr(attr) if has_user_stacks(attr) else attr
 
     def converted(self, ordered: OrderedChunk) -> list[bytes]:
-        """The records of a chunk, in their order, but the marks of rounds."""
+        """Return the records of a chunk in order, without FINISHED_ROUND."""
         rewriting = Rewriting(ordered.chunk)
         rewriting.kept[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
         for number in self._unwound:
@@ -52,7 +51,7 @@ class CallchainConverter:
         return rewriting.written()
 
     def _convert(self, ordered: OrderedChunk, number: int, mine: np.ndarray, rewriting: Rewriting) -> None:
-        """The samples of one event; mine: which of the chunk's samples they are."""
+        """Convert the samples of one event; mine has their indexes in the chunk."""
         event, samples, rows = self._data.events[number], ordered.samples.rows(mine), ordered.rows[mine]
         fields = {*self._callchains.fields, "ip", "cpumode"}
         columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)

@@ -1,11 +1,8 @@
-"""perf inject: a recording with what was not known, or not in it, when it was made.
+"""perf inject: add data to a recording that it was made without.
 
-What enters: a recording, and what to add: an ELF file per function of jitdump
-files (with the MMAP2 records that map them), build-ids of the files that
-samples hit, in a table or in the mappings themselves. What leaves: a new recording with the same events and features.
-
-The records that mark rounds are left out: what is added is older than what
-stands around it, so a reader has to put all records in order of time.
+It adds an ELF file for each function of jitdump files (with MMAP2 records that map them), or build-ids of the hit files, in a
+table or in the mappings. The new recording has the same events and features. FINISHED_ROUND records are dropped, because added
+records are older than those around them: a reader must sort all records by time.
 """
 
 from __future__ import annotations
@@ -47,16 +44,18 @@ _STDOUT_FD: Final = 1
 
 
 class _Mapped(NamedTuple):
-    """Where the image of a function is."""
+    """The image of a function."""
 
     path: str
     size: int
 
 
 class JitInjector:
-    """Makes images of the functions in the dumps that a recording's processes mapped, and the records that map them.
+    """Writes images of the functions in the dumps that a recording's processes mapped, and records that map the images.
 
-    cache: the build-id cache (""; perf's default); the images stand below it, in a new folder of jit/. force: dumps of whoever.
+    Args:
+        cache: the build-id cache ("": perf's default); the images go to a new folder of jit/ in it.
+        force: accept dumps of any owner.
     """
 
     def __init__(self, data: PerfData, cache: str = "", *, force: bool = False) -> None:
@@ -66,12 +65,12 @@ class JitInjector:
         event = _first_event(data)
         self._layout = IdLayout.of(event.attr, data.endian)
         self._identity = event.ids[0] if event.ids else 0
-        self.dumps: dict[int, str] = {}  # pid -> the dump it wrote
+        self.dumps: dict[int, str] = {}  # pid -> its dump
         self.functions = 0
-        self.folder = ""  # of the images, once there is one
+        self.folder = ""  # of the images, once it exists
 
     def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
-        """The records to add; the dumps that are mapped in the side-band are read and their images written."""
+        """Return the records to add; read the dumps mapped in the side-band, and write their images."""
         found: list[bytes] = []
         for side in side_band:
             record = side.record
@@ -84,7 +83,7 @@ class JitInjector:
         return found
 
     def unwanted(self, record: object) -> bool:
-        """Whether a record would hide what is added: the mapping of a dump, and memory that its process got for code."""
+        """Whether a record would hide added ones: the mapping of a dump, and memory that its process allocated for code."""
         if not isinstance(record, _MAPPING):
             return False
         return record.pid in self.dumps and (is_anonymous(record.filename) or is_dump(record.filename))
@@ -95,8 +94,8 @@ class JitInjector:
         added = []
         for event in dump.events:
             if event.pid not in (record.pid, dump.pid):
-                continue  # a program speaks of itself alone
-            # in a container it has other numbers
+                continue  # a program describes only its own code
+            # The process has other ids in a container.
             mine = event if event.pid == record.pid else event._replace(pid=record.pid, tid=record.pid)
             if isinstance(mine, jitdump.CodeLoad):
                 images[mine.code_index] = self._write_image(mine, dump)
@@ -111,7 +110,7 @@ class JitInjector:
         try:
             self.folder = self.folder or new_folder(self._cache)
             path = paths.below(self.folder, paths.jitted(load.pid, load.code_index))
-            if os.path.lexists(path):  # a number that came twice; what has been mapped stays
+            if os.path.lexists(path):  # a repeated index; the mapped image stays
                 path = paths.below(self.folder, f"{self.functions}-{paths.jitted(load.pid, load.code_index)}")
             with open(path, "xb") as file:
                 file.write(data)
@@ -134,7 +133,7 @@ def _first_event(data: PerfData) -> FileEvent:
 
 
 def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str) -> Any:
-    """The value of a record, None for a damaged one."""
+    """Return the decoded record, None if it is damaged."""
     try:
         return records.decode(kind, misc, record[8:], layout, endian)
     except (ValueError, struct.error):
@@ -144,7 +143,9 @@ def _decoded(record: bytes, kind: int, misc: int, layout: IdLayout, endian: str)
 class BuildIdMapper:
     """Puts build-ids into mappings.
 
-    build_ids: file name -> build-id, b"" where it is not known; only_these: mappings of other files are left out.
+    Args:
+        build_ids: file name -> build-id, b"" if unknown.
+        only_these: drop mappings of other files.
     """
 
     def __init__(self, data: PerfData, build_ids: Mapping[str, bytes], *, only_these: bool) -> None:
@@ -154,7 +155,7 @@ class BuildIdMapper:
         self._only_these = only_these
 
     def changed(self, kind: int, misc: int, record: bytes) -> bytes:
-        """A mapping's record as it shall be, b"" if it shall not be; damaged ones are left out, as readers do."""
+        """Return the new record of a mapping, b"" to drop it; damaged records are dropped, as readers do."""
         mapping = _decoded(record, kind, misc, self._layout, self._endian)
         if not isinstance(mapping, _MAPPING):
             return b""
@@ -200,17 +201,20 @@ def inject(
     mapper: BuildIdMapper | None = None,
     converter: CallchainConverter | None = None,
 ) -> None:
-    """Write a copy of a recording with what is to be added.
+    """Write a copy of a recording with added data. Raises PerfError and OutputFailedError.
 
-    path: "-" is standard output. jit: adds jitted code; build_ids: takes the place of the BUILD_ID feature, and comes as records
-    before all others, where readers of a pipe look for it; mapper: puts build-ids into mappings; converter: makes callchains
-    of stacks (alone or with build_ids). Raises PerfError and OutputFailedError.
+    Args:
+        path: "-" for standard output.
+        jit: adds JIT-compiled code.
+        build_ids: replaces the BUILD_ID feature; in a pipe, written as records before all others, where readers expect them.
+        mapper: puts build-ids into mappings.
+        converter: converts stacks to callchains (alone or with build_ids).
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
     if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
         raise OutputFailedError(path, "it is the input")
-    _first_event(data)  # before anything is written
+    _first_event(data)  # raises before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)
     features = features_of(data, build_ids) | _changed_events(data, converter)
@@ -231,7 +235,7 @@ def inject(
 
 
 def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
-    """All records but the marks of rounds; mappings as they shall be."""
+    """Copy all records except FINISHED_ROUND, with changed mappings."""
     for stream in data.records.chunks():
         for ordered in stream:
             chunk = ordered.chunk
@@ -259,7 +263,7 @@ def _events(data: PerfData, converter: CallchainConverter | None) -> list[Writte
 
 
 def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
-    """The feature that describes events, where what they sample is another thing now."""
+    """Return the feature that describes events, if their attrs change."""
     described = data.features.get(key_of(Feature.EVENT_DESC))
     if converter is None or not described:
         return {}

@@ -1,8 +1,4 @@
-"""Build-ids of the recorded files, for the table in perf.data.
-
-What enters: DSOs. What leaves: HeaderBuildId values for the BUILD_ID feature,
-and the files themselves in BuildIdCache (of perfpy.symbols).
-"""
+"""Build-ids of the recorded files: the table for perf.data, and the files' copies in the BuildIdCache of perfpy.symbols."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ _PID: Final = -1  # the host
 
 
 def own_build_id(name: str) -> bytes:
-    """The build-id of what a map is called: a file, the kernel, one of its modules, the vdso; b"" where there is none."""
+    """Return the build-id of a mapping's name: a file, the kernel, a module, the vdso; b"" if there is none."""
     if name == _VDSO:
         return build_id_notes.of_image(build_id_notes.vdso_image())
     if name.startswith(KERNEL):
@@ -37,7 +33,7 @@ def own_build_id(name: str) -> bytes:
 
 
 def paths(dsos: Iterable[HitDso]) -> dict[str, str]:
-    """Where the files are that are not at their path: deleted ones, and those of containers, while their processes run."""
+    """Return the paths of files that are not at their recorded path: deleted ones, and those of containers, while their processes run."""
     found = {}
     for dso in dsos:
         is_file = dso.name.startswith("/") and not dso.name.startswith("//") and not dso.is_kernel
@@ -49,7 +45,7 @@ def paths(dsos: Iterable[HitDso]) -> dict[str, str]:
 
 
 def table(dsos: Iterable[HitDso], elsewhere: Mapping[str, str] | None = None) -> tuple[HeaderBuildId, ...]:
-    """The entries for the files that have a build-id. elsewhere: as `paths` has it."""
+    """Return the entries for the files with a build-id. elsewhere is the result of `paths`."""
     elsewhere = elsewhere or {}
     found = []
     for dso in dsos:
@@ -61,6 +57,6 @@ def table(dsos: Iterable[HitDso], elsewhere: Mapping[str, str] | None = None) ->
 
 
 def keep(entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str], folder: str) -> None:
-    """Put the files of a table into the cache in a folder ("": perf's default), and say what was not safe to keep."""
+    """Add the files of a table to the cache in a folder ("": perf's default), and print those that were not safe to add."""
     for refused in BuildIdCache(folder).add(entries, elsewhere):
         print(f"Warning: {refused}", file=sys.stderr)

@@ -1,7 +1,5 @@
-"""What perf writes about the recording itself in front of the samples.
-
-What enters: the open counters. What leaves: TIME_CONV, ID_INDEX,
-EVENT_UPDATE, THREAD_MAP, CPU_MAP and LOST_SAMPLES records as bytes.
+"""Records about the recording itself, which perf writes before the samples: TIME_CONV, ID_INDEX, EVENT_UPDATE, THREAD_MAP, CPU_MAP;
+and LOST_SAMPLES after them.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ FINISHED_INIT: Final = _encode(FinishedInit(0))
 
 
 def time_conversion(ring: Ring) -> Iterator[bytes]:
-    """How the CPU's cycle counter becomes perf time; nothing where the kernel does not say."""
+    """Yield the conversion from the CPU's cycle counter to perf time, if the kernel has one."""
     clock = ring.clock()
     if clock.zero:
         short = (clock.time_cycles, clock.time_mask, int(clock.zero), int(clock.short))
@@ -52,14 +50,14 @@ def time_conversion(ring: Ring) -> Iterator[bytes]:
 
 
 def id_index(counters: SampleCounters) -> Iterator[bytes]:
-    """Which id belongs to which CPU and thread."""
+    """Yield the CPU and thread of each id."""
     entries = counters.id_index()
     for offset in range(0, len(entries), _IDS_PER_RECORD):
         yield _encode(IdIndex(0, entries[offset : offset + _IDS_PER_RECORD]))
 
 
 def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:
-    """Units and scales of the events, and in a pipe their names and CPUs, which a file has in its features."""
+    """Yield units and scales of the events; for a pipe also their names and CPUs, which a file has in its features."""
     for event in counters.events:
         ident = next(iter(counters.ids(event)), None)
         if ident is None:
@@ -75,17 +73,17 @@ def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:
 
 
 def thread_map(counters: SampleCounters) -> bytes:
-    """The threads that are recorded (ANY: all of them)."""
+    """Return the recorded threads (ANY: all)."""
     return _encode(ThreadMap(0, tuple((tid & _UNSIGNED, "") for tid in counters.tids)))
 
 
 def cpu_map(counters: SampleCounters) -> bytes:
-    """The CPUs that are recorded."""
+    """Return the recorded CPUs."""
     return _encode(CpuMap(0, counters.cpus))
 
 
 def lost_samples(counters: SampleCounters, layout: IdLayout) -> Iterator[tuple[int, bytes]]:
-    """For each counter that lost samples: how many, and the record that tells it."""
+    """Yield the number of lost samples and its record, for each counter that lost any."""
     for one, lost in counters.lost():
         target = one.target
         who = SampleId(cpu=max(target.cpu, 0), tid=max(target.tid, 0), id=one.id, identifier=one.id)

@@ -1,11 +1,8 @@
-"""`record -g` of programs without frame pointers: whether the callchains were worth taking, told in one line.
+"""A hint for `record -g` of programs without frame pointers: whether the callchains are complete enough.
 
-What enters: a finished recording, and where in it rounds begin. What leaves:
-the line, or none. Some hundreds of samples from all over the file are looked
-at, without numpy: that costs a few milliseconds whatever the file's size.
-
-A chain ends with its first frame where what follows lies in no code: without
-frame pointers the kernel takes whatever is in that register for one.
+Some hundreds of samples from all parts of the file are read, without numpy, which takes a few milliseconds whatever the file's
+size. A chain ends with its first frame if the next address lies in no code: without frame pointers the kernel takes any value
+in that register for a frame.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ _MOST: Final = 2000  # samples
 
 
 def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:
-    """Whether the kernel was to walk user frames in all samples, and their callchains are where they can be found."""
+    """Whether the kernel walks user frames in all samples, and their callchains are at a known offset."""
     return all(
         attr.sample_type & SampleType.CALLCHAIN
         and not attr.sample_type & (SampleType.STACK_USER | SampleType.READ | SampleType.BRANCH_STACK)
@@ -40,7 +37,7 @@ def has_walked_chains(attrs: Sequence[EventAttr]) -> bool:
 
 
 def chain_ends(data: memoryview, starts: Sequence[int], attrs: Sequence[EventAttr], hits: DsoHits) -> ChainEnds:
-    """Look at samples of every part of the data. starts: where rounds begin in it; hits: what was mapped where."""
+    """Read samples from every part of the data. starts are offsets of rounds; hits has the mappings."""
     kind = attrs[0].sample_type
     chain_at = 8 * words_before(kind)
     pid_at = 8 * words_before(kind, SampleType.TID)
@@ -60,7 +57,7 @@ def chain_ends(data: memoryview, starts: Sequence[int], attrs: Sequence[EventAtt
 
 
 def _samples(data: memoryview, offset: int, most: int) -> Iterator[int]:
-    """Where the next samples are."""
+    """Yield the offsets of the next samples."""
     while offset + 8 <= len(data) and most > 0:
         kind, _, size = _HEADER.unpack_from(data, offset)
         if size < 8 or offset + size > len(data):
@@ -72,7 +69,7 @@ def _samples(data: memoryview, offset: int, most: int) -> Iterator[int]:
 
 
 def _user_frames(data: memoryview, offset: int) -> list[int]:
-    """The innermost two addresses of user space in a callchain."""
+    """Return the innermost two user addresses of a callchain."""
     (count,) = _WORD.unpack_from(data, offset)
     words = data[offset + 8 : offset + 8 + 8 * min(count, 512)].cast("Q").tolist()
     if CONTEXT_USER not in words:

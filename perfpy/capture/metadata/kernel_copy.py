@@ -1,8 +1,8 @@
-"""record --kcore: the kernel's code, its symbols and its modules beside the recording, as they are while it is made.
+"""record --kcore: copy the running kernel's code, its symbols and modules beside the recording.
 
-What enters: a folder, and where /proc is mounted. What leaves: in the folder `kallsyms`, `modules` and `kcore`: an ELF file with the
-kernel's text and that of its modules at their addresses. perf looks for them there, too (perf.data-directory, "kcore_dir").
-Layouts: elf(5), fs/proc/kcore.c; /proc/modules has { name, size, references, users, state, address }.
+The folder has `kallsyms`, `modules` and `kcore`, an ELF file with the text of the kernel and of its modules at their addresses.
+perf looks for them there, too (perf.data-directory, "kcore_dir"). Layouts: elf(5), fs/proc/kcore.c; /proc/modules has
+{ name, size, references, users, state, address }.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CODE: Final = b"tTwW"
 
 
 class Range(NamedTuple):
-    """Addresses: the first, and the one behind the last."""
+    """A range of addresses; end is exclusive."""
 
     start: int
     end: int
 
 
 def copy_kernel(folder: str, proc: str = "/proc") -> None:
-    """Make the folder. Raises PerfError where the kernel does not let one have it."""
+    """Write the folder. Raises PerfError if the kernel denies access."""
     try:
         with open_regular(f"{proc}/{KCORE}") as memory:
             with open_regular(f"{proc}/{KALLSYMS}") as file:
@@ -62,7 +62,7 @@ def _write(path: str, pieces: Iterator[bytes]) -> None:
 
 
 def _text(symbols: bytes, modules: bytes) -> list[Range]:
-    """Where code is: the kernel's, then that of each module up to the end of the page of its last function."""
+    """Return the ranges of code: the kernel's, then each module's up to the end of its last function's page."""
     bounds = {b"_stext": 0, b"_etext": 0}
     last: dict[bytes, int] = {}
     for line in symbols.splitlines():
@@ -84,7 +84,7 @@ def _text(symbols: bytes, modules: bytes) -> list[Range]:
 
 
 def _kcore(memory: BinaryIO, wanted: list[Range]) -> Iterator[bytes]:
-    """A file of the same machine with these ranges, as far as they are there."""
+    """Yield an ELF file of this machine with the ranges that are in kcore."""
     header = memory.read(_EHDR_SIZE)
     (table,) = struct.unpack_from("=Q", header, 32)
     size, count = struct.unpack_from("=2H", header, 54)
@@ -116,7 +116,7 @@ def _offset_of(wanted: Range, segments: list[tuple[int, ...]]) -> int | None:
 
 
 def _bytes(memory: BinaryIO, offset: int, size: int) -> Iterator[bytes]:
-    """That many; what the kernel does not show is zeros."""
+    """Yield the bytes of a range; unreadable ones are zeros."""
     while size:
         memory.seek(offset)
         data = memory.read(min(size, _PIECE)) or bytes(min(size, _PAGE))

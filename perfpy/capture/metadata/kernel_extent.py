@@ -1,11 +1,8 @@
-"""Where the running kernel's text begins and ends, from /proc/kallsyms.
+"""Find the bounds of the running kernel's text in /proc/kallsyms.
 
-What enters: a ProcFs. What leaves: a KernelExtent, None where the addresses
-are hidden. The kernel formats all its symbols anew for each reader, and the
-end stands almost after the last of them: that costs more than all the rest
-of a short recording, so the end is kept below XDG_CACHE_HOME/perfpy for as
-long as the machine does not boot, where nobody else can read or write it. The
-beginning is always looked up.
+The kernel formats all its symbols for each reader, and the end comes almost last, which takes longer than all the rest of a
+short recording. The end is therefore cached below XDG_CACHE_HOME/perfpy until the next boot, where only the user can read or
+write it. The start is always read.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ _END_SYMBOLS: Final = ("_edata", "_etext")
 
 
 class KernelExtent(NamedTuple):
-    """symbol: the one that stands at `start`; end: the first address after it."""
+    """The kernel's text: the symbol at its start, the start, and the first address after it."""
 
     symbol: str
     start: int
@@ -35,7 +32,7 @@ class KernelExtent(NamedTuple):
 
 
 def kernel_extent(procfs: ProcFs, cache: str | None = None) -> KernelExtent | None:
-    """The kernel's extent. cache: the file that keeps its end ("" = none; None = the user's own)."""
+    """Return the kernel's extent, None if addresses are hidden. cache is the file with its end ("": none; None: the user's)."""
     starts = procfs.kernel_symbols(_START_SYMBOLS)
     symbol = next((name for name in _START_SYMBOLS if name in starts), "")
     if not symbol:
@@ -66,7 +63,7 @@ def _kept(path: str, key: str) -> int | None:
 
 
 def _keep(path: str, key: str, end: int) -> None:
-    """Nothing fails here: what cannot be kept is looked up again."""
+    """Write the cache; errors are ignored, because the end can be read again."""
     if not path:
         return
     folder, name = os.path.split(path)

@@ -1,9 +1,4 @@
-"""The header's feature sections of one recording.
-
-What enters: the machine, the open counters, the options, and what was found
-in the finished data. What leaves: {Feature: bytes}, the same sections that
-perf writes.
-"""
+"""The header's feature sections of one recording, the same as perf's."""
 
 from __future__ import annotations
 
@@ -36,7 +31,7 @@ _CLOCK_DATA_VERSION = 1
 
 
 class RecordedFeatures:
-    """Collects the sections. Build it when the recording starts: the clocks are compared then. attrs: of the events."""
+    """Collects the sections. Create it when the recording starts, because it compares the clocks. attrs are the events'."""
 
     def __init__(self, counters: SampleCounters, options: RecordOptions, attrs: Sequence[EventAttr]) -> None:
         self._attrs = attrs
@@ -47,7 +42,7 @@ class RecordedFeatures:
         if clock is not None:
             self._fixed[Feature.CLOCKID] = int(time.clock_getres(clock) * 1e9)
             self._fixed[Feature.CLOCK_DATA] = ClockData(_CLOCK_DATA_VERSION, clock, time.time_ns(), time.clock_gettime_ns(clock))
-        if options.buffers.threads:  # perf looks for a file of each CPU then
+        if options.buffers.threads:  # perf then looks for a file for each CPU
             self._fixed[Feature.DIR_FORMAT] = FOLDER_VERSION
 
     def collect(
@@ -61,7 +56,7 @@ class RecordedFeatures:
         packer: Packer | None = None,
         mmap_len: int = 0,
     ) -> dict[int, bytes]:
-        """All sections; times: of the first and the last sample; mmap_len: the longest piece that was packed."""
+        """Return all sections. times are those of the first and last sample; mmap_len is the longest compressed piece."""
         events = self._counters.events
         values: dict[int, Any] = Environment().features() | self._fixed
         values |= {
@@ -93,7 +88,7 @@ class RecordedFeatures:
 
 
 def _groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
-    """The groups of more than one event."""
+    """Return the groups of more than one event."""
     found = []
     for index, event in enumerate(events):
         members = sum(other.leader is event for other in events)

@@ -1,9 +1,7 @@
-"""/proc -> the records that the kernel would have written, had we been there when it happened.
+"""Synthesize the records that the kernel would have written for the existing tasks, from /proc.
 
-What enters: a ProcFs, and which tasks and kinds of records are wanted. What
-leaves: records as bytes, in perf's order: the kernel's and its modules' maps,
-cgroups, then for each task FORK, NAMESPACES, COMM and for each process MMAP2.
-Each carries an all-zero sample_id, so that it comes before anything timed.
+The order is perf's: maps of the kernel and its modules, cgroups, then for each task FORK, NAMESPACES, COMM and for each process
+MMAP2. Each record has an all-zero sample_id, so that it sorts before all timed records.
 """
 
 from __future__ import annotations
@@ -42,18 +40,19 @@ _BPF_LOADED: Final = 1  # PERF_BPF_EVENT_PROG_LOAD
 
 
 def id_layout(sample_type: int) -> IdLayout:
-    """The trailer of synthesized records: that of the first event."""
+    """Return the trailer of synthesized records: the first event's."""
     return IdLayout(sample_type, NATIVE_ENDIAN) if sample_type & ~(SampleType.IP | SampleType.PERIOD) else NO_ID
 
 
 class Synthesis:
-    """Writes what /proc tells as records.
+    """Synthesizes records from /proc.
 
-    layout: the sample_id trailer; namespaces: NAMESPACES records, too;
-    mmaps, data_mmaps: executable (and readable) mappings; build_id: a
-    function path -> build-id puts it into the MMAP2 records; module_text: a
-    function module -> where its .text is, for machines on which something
-    stands before it.
+    Args:
+        layout: the sample_id trailer.
+        namespaces: write NAMESPACES records, too.
+        mmaps, data_mmaps: write executable (and readable) mappings.
+        build_id: path -> build-id, for MMAP2 records with build-ids.
+        module_text: module -> start of its .text, for machines on which other sections come before it.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Synthesis:
         return encode(record, self._layout, NATIVE_ENDIAN)
 
     def kernel(self) -> Iterator[bytes]:
-        """The kernel's own map, and one for each module; nothing where its addresses are hidden."""
+        """Yield the kernel's map, and one for each module; none if addresses are hidden."""
         extent = kernel_extent(self._procfs)
         if extent is None:
             return
@@ -100,7 +99,7 @@ class Synthesis:
         return self._encode(Mmap(MISC_KERNEL, _KERNEL_PID, 0, start, size, pgoff, name))
 
     def bpf_programs(self, programs: Iterable[BpfProgramInfo], types: dict[int, bytes]) -> Iterator[bytes]:
-        """The symbols of loaded BPF programs, and that they were loaded; types: the BTF that names their functions."""
+        """Yield the symbols and load events of BPF programs; types has the BTF with their functions' names."""
         for program in programs:
             names = program_function_names(program.name, len(program.functions), program.function_types, types.get(program.btf_id, b""))
             for (address, length), tag, name in zip(program.functions, program.tags, names, strict=True):
@@ -108,23 +107,23 @@ class Synthesis:
             yield self._encode(BpfEvent(0, _BPF_LOADED, 0, program.id, program.tag))
 
     def cgroups(self, root: str) -> Iterator[bytes]:
-        """Every cgroup of the hierarchy mounted at `root`; its id is its folder's inode number."""
+        """Yield every cgroup of the hierarchy mounted at `root`; its id is its folder's inode number."""
         for folder, _, _ in os.walk(root):
             try:
                 number = os.stat(folder).st_ino
-            except OSError:  # removed in the meantime
+            except OSError:  # removed meanwhile
                 continue
             yield self._encode(Cgroup(0, number, folder[len(root) :] or "/"))
 
     def comm(self, tid: int) -> Iterator[bytes]:
-        """Who a task is: its COMM, and its NAMESPACES."""
+        """Yield a task's COMM and NAMESPACES."""
         status = self._procfs.status(tid)
         if status is not None:
             yield self._encode(Comm(0, status.tgid, tid, status.comm))
             yield from self._namespaces_of(status.tgid, tid)
 
     def threads(self, tids: Sequence[int]) -> Iterator[bytes]:
-        """Some threads, without how they came to be; their processes' maps, too."""
+        """Yield threads without FORK records, and their processes' maps."""
         wanted = set(tids)
         led: set[int] = set()
         for tid in tids:
@@ -140,7 +139,7 @@ class Synthesis:
                 yield from self._maps_of(status.tgid)
 
     def processes(self) -> Iterator[bytes]:
-        """Every task of the system."""
+        """Yield every task of the system."""
         for pid in self._procfs.processes():
             for tid in self._procfs.threads(pid):
                 yield from self._task(pid, tid)
@@ -185,14 +184,14 @@ class Synthesis:
 
 
 class ModulePaths:
-    """The files of the running kernel's modules, as perf names them."""
+    """The files of the running kernel's modules, named as perf does."""
 
     def __init__(self, root: str = "") -> None:
         self._root = root or f"/lib/modules/{os.uname().release}"
         self._found: dict[str, str] | None = None
 
     def find(self, module: str) -> str:
-        """The path of a module's file; [NAME] where there is none."""
+        """Return the path of a module's file; [NAME] if there is none."""
         if self._found is None:
             self._found = dict(self._scan())
         return self._found.get(module.replace("-", "_"), f"[{module}]")

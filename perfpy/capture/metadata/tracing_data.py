@@ -1,8 +1,4 @@
-"""The formats of recorded tracepoints, from tracefs, for the file's TRACING_DATA section.
-
-What enters: the tracepoints that were recorded. What leaves: the section as
-a TracingData value.
-"""
+"""The formats of recorded tracepoints, from tracefs, for the file's TRACING_DATA section."""
 
 from __future__ import annotations
 
@@ -19,11 +15,11 @@ if TYPE_CHECKING:
     from perfpy.kernel.tracefs import Tracefs
 
 _VERSION: Final = "0.6"
-_FTRACE: Final = "ftrace"  # its formats stand apart from the other systems'
+_FTRACE: Final = "ftrace"  # its formats are separate from the other systems'
 
 
 def tracing_data(tracefs: Tracefs, tracepoints: Iterable[tuple[str, str]]) -> TracingData:
-    """The section for these (system, event) pairs; raises KernelRefusedError when tracefs cannot be read."""
+    """Return the section for these (system, event) pairs. Raises KernelRefusedError if tracefs is unreadable."""
     by_system: dict[str, list[bytes]] = {}
     for system, event in dict.fromkeys(tracepoints):
         by_system.setdefault(system, []).append((tracefs.format(system, event) or "").encode())
@@ -42,7 +38,7 @@ def tracing_data(tracefs: Tracefs, tracepoints: Iterable[tuple[str, str]]) -> Tr
 
 
 def _file(path: str) -> bytes:
-    """A file of tracefs; nothing where this kernel has none."""
+    """Return a file of tracefs; b"" if this kernel has none."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -1,7 +1,6 @@
-"""What compressed files of ours hold, read back when they are complete: plain, without numpy.
+"""Decompress the records of perfpy's own complete files without numpy, some megabytes at a time.
 
-What enters: the records of a part of a finished file, COMPRESSED ones among them. What leaves: whole records, some megabytes at a
-time; the mirror of perfpy.perfdata.container.compression.
+perfpy.perfdata.container.compression writes them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _PIECE: Final = 4 << 20
 
 
 def unpacked(data: memoryview) -> Iterator[memoryview]:
-    """The records."""
+    """Yield pieces of whole records."""
     stream = _decompressor()
     buffer = bytearray()
     offset = 0
@@ -31,7 +30,7 @@ def unpacked(data: memoryview) -> Iterator[memoryview]:
         if kind == RecordType.COMPRESSED:
             buffer += stream.decompress(data[offset + 8 : offset + size])
         else:
-            buffer += data[offset : offset + size]  # it stands between two pieces, each of which ends with a record
+            buffer += data[offset : offset + size]  # it comes between two compressed pieces, each of which ends with a record
         offset += size
         if len(buffer) >= _PIECE:
             end = _whole(buffer)
@@ -41,7 +40,7 @@ def unpacked(data: memoryview) -> Iterator[memoryview]:
 
 
 def _whole(records: bytearray) -> int:
-    """Where the last whole record ends."""
+    """Return the end of the last whole record."""
     header, offset, end = _HEADER.unpack_from, 0, len(records)
     while offset + 8 <= end:
         size = header(records, offset)[2]

@@ -1,13 +1,9 @@
-"""Storms of switches: so many stacks a second, and no more.
+"""Limit the stacks per second of context switches.
 
-What enters: the counters of a recording, looked at between two passes over the rings. What
-leaves: nothing; but the events that sample stacks and wakings are off for as long as they
-have had more than their share, and the user is told once.
-
-Taking a stack at each switch costs the program a microsecond or more, and so does writing it down; a
-program that switches 200,000 times a second would be watched more than it
-would run. SWITCH records go on meanwhile, so that the time off the CPU is
-whole, and in the right thread; what is missing is the stack of some of it.
+Recording a stack at each switch takes a microsecond or more, and so does writing it. A program that switches 200,000 times a
+second would be disturbed more than it runs. Events that sample stacks and wakeups are therefore disabled while they exceed the
+limit, with one warning. SWITCH records continue, so that the time off the CPU stays complete, and in the right thread; part of
+it has no stack.
 """
 
 from __future__ import annotations
@@ -21,26 +17,26 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.opening import OpenEvent
 
-_LOOK: Final = 0.05  # seconds between two looks
+_LOOK: Final = 0.05  # seconds between two checks
 _LONGEST_REST: Final = 1.0  # seconds
 
 
 class SwitchedCounters(Protocol):
-    """What is needed of a recording's counters."""
+    """The interface of a recording's counters that is used here."""
 
     @property
     def events(self) -> Sequence[OpenEvent]:
         """All events of the recording."""
 
     def count(self, event: OpenEvent) -> int:
-        """How often an event has happened."""
+        """Return how often an event has happened."""
 
     def switch(self, event: OpenEvent, on: bool) -> None:
         """Enable or disable an event's counters."""
 
 
 class SwitchLimit:
-    """Watches the switches of one recording. most: stacks a second, 0 for any number; tell: called with a line for the user."""
+    """Watches the switches of one recording. most is the limit of stacks per second, 0 for none; tell is called with a warning."""
 
     def __init__(self, counters: SwitchedCounters, plan: WaitPlan, most: int, tell: Callable[[str], None]) -> None:
         self._counters = counters
@@ -50,11 +46,11 @@ class SwitchLimit:
         self._tell = tell
         self._looked = time.monotonic()
         self._seen = 0
-        self._resume = 0.0  # when what is off is on again; 0: it is on
+        self._resume = 0.0  # when disabled events are enabled again; 0 while they are on
         self._told = False
 
     def check(self) -> None:
-        """All rings were read: turn the events off or on again, where it is time for that."""
+        """Disable or re-enable the events if necessary; called after all ring buffers were read."""
         now = time.monotonic()
         if self._sampled is None or not self._most:
             return

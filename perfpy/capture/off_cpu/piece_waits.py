@@ -1,9 +1,9 @@
-"""The waits of a recording, piece by piece: records of switches are read into Transitions, and left out of the file.
+"""Convert the switches of a recording to waits, piece by piece.
 
-What enters: the records of a piece with their events and times, and the callchains of switches. What leaves: SAMPLE records of
-`offcpu-time` that end the piece in their stead, and at the end how long each thread ran. A piece gets the waits that ended up to
-the end of the one before it: the rings' content of that time is complete then, and the samples keep the order of rounds
-(FINISHED_ROUND), as they are no older than the last round but one.
+Records of switches become Transitions and are dropped from the file. The piece ends with SAMPLE records of `offcpu-time` instead,
+and the recording with READ records of each thread's running time. A piece gets the waits that ended before the end of the
+previous piece: the ring buffers' data of that time are complete then, and the samples keep the order of rounds
+(FINISHED_ROUND), because they are no older than the last round but one.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
 
 _NEVER = (1 << 64) - 1
-_WORTH_TELLING = 0.01  # the share of the time without a stack
+_WORTH_TELLING = 0.01  # share of the time without a stack
 
 
 class WaitShares(NamedTuple):
-    """How much time off the CPU was found, in ns; how much of it without a stack."""
+    """Time off the CPU in ns, and the part without a stack."""
 
     total: int = 0
     without_stack: int = 0
 
 
 class WaitSamples:
-    """Makes the samples. ident: the id of the event."""
+    """Writes the samples. ident is the id of the event."""
 
     def __init__(self, plan: WaitPlan, ident: int) -> None:
         self._plan = plan
         self._ident = ident
         self._pairing = IntervalPairing()
         self._bound = 0
-        self._of_kernel = np.zeros(0, np.int32)  # threads that have no user space
+        self._of_kernel = np.zeros(0, np.int32)  # threads without user space
         self._shares = WaitShares()
 
     def of_piece(self, transitions: Transitions, newest: int, oldest: int = 0) -> bytes:
-        """The samples that come with a piece. newest, oldest: the latest and the earliest time of its records."""
+        """Return the samples to write with a piece. newest and oldest are the latest and earliest time of its records."""
         self._pairing.running.first = self._pairing.running.first or oldest
         bound, self._bound = self._bound, max(self._bound, newest)
         return self._written(self._pairing.take_ended(bound, transitions))
 
     def rest(self) -> bytes:
-        """No more pieces: the samples of all other waits."""
+        """Return the samples of all remaining waits, after the last piece."""
         ended = self._written(self._pairing.take_ended(_NEVER, Transitions.none()))
         self._pairing.newest = max(self._pairing.newest, self._bound)
         waits = ended + self._written(self._pairing.take_unfinished())
@@ -73,7 +73,7 @@ class WaitSamples:
         return waits + read_records(self._pairing.running.totals(newest), newest, self._ident)
 
     def notes(self) -> list[str]:
-        """What the user ought to know."""
+        """Return notes for the user."""
         total, without = self._shares
         if self._plan.switches < 0 or without <= _WORTH_TELLING * total:
             return []
@@ -87,7 +87,7 @@ class WaitSamples:
         return records(added_up(waits, self._plan.threshold), self._ident)
 
     def _without_kernel(self, waits: Intervals) -> Intervals:
-        """Less the threads that never run in user space: they wait for work, all day long."""
+        """Drop threads that never run in user space: they wait for work most of the time."""
         tid, stack = waits.rows["tid"], waits.rows["stack"]
         in_user = np.append(has_user_part(waits.stacks), False)[stack]
         of_kernel = (stack >= 0) & ~in_user
@@ -99,7 +99,7 @@ _FIELDS = ("pid", "tid", "time", "cpu", "raw")
 
 
 class PieceWaits:
-    """Reads the pieces of one recording. events: in the order that the plan counts; own: the pid whose waits are nobody's business."""
+    """Reads the pieces of one recording. events are in the plan's order; own is the pid whose waits are dropped."""
 
     def __init__(self, plan: WaitPlan, events: Sequence[FileEvent], layouts: Sequence[SampleLayout], own: int) -> None:
         self._plan = plan
@@ -110,12 +110,12 @@ class PieceWaits:
         self.rest = self._samples.rest
 
     def left_out(self, sample_events: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which samples are not for the file."""
+        """Return which samples are not for the file."""
         found: NDArray[np.bool_] = np.isin(sample_events, self._plan.hidden)
         return found
 
     def switches_of(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which records, given with their events, are SWITCH records that nobody but us asked for."""
+        """Return which records, given with their events, are SWITCH records that were requested for waits only."""
         found: NDArray[np.bool_] = are_switches(chunk.types) & (events == self._plan.time)
         return found
 
@@ -130,7 +130,7 @@ class PieceWaits:
         newest: int,
         oldest: int,
     ) -> bytes:
-        """The samples that come with a piece, whose records are of these times. chains: of its switches, where they were unwound."""
+        """Return the samples to write with a piece. chains are the callchains of its switches if they were unwound."""
         transitions = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
         parts = [
             switch_transitions(*_some(side_band, side_times, self.switches_of(side_band, side_events))),

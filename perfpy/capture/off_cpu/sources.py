@@ -1,19 +1,13 @@
-"""Which events tell of time off the CPU: what is opened for record --off-cpu.
+"""The events that record --off-cpu opens, and a WaitPlan that describes how they become waits.
 
-What enters: the events to record, the options, the target, the kernel. What
-leaves: the same events, and behind them what is opened besides; and a WaitPlan, which
-says how one is made of the other.
+Three events are added after the user's. The first becomes `offcpu-time` in the file. It counts nothing, but requests SWITCH
+records, which have the times when each thread left a CPU and returned, and need no privilege. The second samples the stack of
+the leaving thread: the tracepoint sched:sched_switch, which also has the thread's state, or without access to tracepoints the
+software event context-switches. The third, a tracepoint again, has the wakers (without -a only wakeups by recorded threads).
 
-Three events are opened. One, which becomes `offcpu-time` in the file, counts
-nothing: it asks for SWITCH records, which say when each thread left a CPU and
-when it came back, and need no privilege. One samples the stack of what leaves:
-the tracepoint sched:sched_switch, which tells the thread's state, too, or where
-tracepoints are not allowed the software event context-switches. One, a
-tracepoint again, tells who wakes whom (without -a only of what recorded threads wake). None of the three is in
-the file: another process makes samples of waits of them, while the recording runs
-(perfpy.capture.off_cpu.piece_waits), since a machine can switch a hundred thousand
-times a second, and since a pipe, --switch-output and a recording that is killed
-want them then, not at the end.
+None of the three is in the file. Another process converts them to samples of waits during the recording
+(perfpy.capture.off_cpu.piece_waits), because a machine may switch a hundred thousand times a second, and because pipes,
+--switch-output and killed recordings need them then, not at the end.
 """
 
 from __future__ import annotations
@@ -43,8 +37,8 @@ _WHO_AND_WHEN: Final = SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | 
 _SWITCH: Final = ("sched", "sched_switch")
 _WAKING: Final = ("sched", "sched_waking")
 _FIELD: Final = re.compile(r"field:[^;]*\b(\w+)(?:\[\d+\])?;\s*offset:(\d+);\s*size:(\d+);")
-_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
-_NANOSECONDS: Final = 1_000_000  # of a millisecond
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
+_NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 _WITHOUT_TRACEPOINTS: Final = (
     "note: without tracepoints neither the state of what waits nor who wakes it is known:"
@@ -55,7 +49,7 @@ _WITHOUT_STACKS: Final = (
     " sysctl kernel.perf_event_paranoid=1, or be root"
 )
 
-#: the attr of waits in the file: perf's
+#: The attr of waits in the file, as perf has it.
 TIME_ATTR: Final = EventAttr(
     type=PerfType.SOFTWARE,
     config=SoftwareId.BPF_OUTPUT,
@@ -74,11 +68,14 @@ class RawField(NamedTuple):
 
 
 class WaitPlan(NamedTuple):
-    """How waits are made of what is recorded.
+    """How recorded events become waits.
 
-    time, switches, wakings: indexes of the three events (-1: not there); state: of sched_switch, woken: of
-    sched_waking, None without tracepoints; threshold: shorter waits are added up, in ns; without_kernel: threads that never run in
-    user space are left out.
+    Attributes:
+        time, switches, wakings: indexes of the three events (-1: missing).
+        state: the field of sched_switch; None without tracepoints.
+        woken: the field of sched_waking; None without tracepoints.
+        threshold: in ns; shorter waits are added up.
+        without_kernel: drop threads that never run in user space.
     """
 
     time: int
@@ -98,7 +95,7 @@ class WaitPlan(NamedTuple):
 def with_waits(
     events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel, tell: Callable[[str], None]
 ) -> tuple[list[Event], WaitPlan]:
-    """The events, and those that tell of waits behind them. Each must have its id in front and a time."""
+    """Return the events and those for waits. Each must have its id first, and a time."""
     sources = _Sources(options, target, kernel)
     found = list(events)
     time = len(found)
@@ -126,7 +123,7 @@ def with_waits(
 
 
 class _Sources:
-    """Makes the events of one recording."""
+    """Builds the events of one recording."""
 
     def __init__(self, options: RecordOptions, target: Target, kernel: Kernel) -> None:
         self._options = options
@@ -134,11 +131,11 @@ class _Sources:
         self._kernel = kernel
 
     def time(self) -> Event:
-        """The event of SWITCH records."""
+        """Return the event of SWITCH records."""
         return Event(OFF_CPU_EVENT, self._attr(PerfType.SOFTWARE, SoftwareId.BPF_OUTPUT, exclude_kernel=1, context_switch=1))
 
     def traced(self) -> bool:
-        """Whether the tracepoints can be had."""
+        """Whether the tracepoints are accessible."""
         try:
             known = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
         except KernelRefusedError:
@@ -148,7 +145,7 @@ class _Sources:
         return self._opens(EventAttr(type=PerfType.TRACEPOINT, config=known[0] or 0, sample_period=1, sample_type=int(SampleType.RAW)))
 
     def switches(self, traced: bool) -> Event | None:
-        """The event that samples what leaves a CPU; None where the kernel does not let one see it."""
+        """Return the event that samples threads leaving a CPU; None without access."""
         if traced:
             attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_SWITCH) or 0)
             attr = attr.copy(sample_type=attr.sample_type | SampleType.RAW)
@@ -160,12 +157,12 @@ class _Sources:
         return Event(name, self._with_stack(attr), tracepoint=tracepoint)
 
     def wakings(self) -> Event:
-        """The event that tells who wakes whom."""
+        """Return the event of wakeups."""
         attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_WAKING) or 0)
         return Event(":".join(_WAKING), attr.copy(sample_type=attr.sample_type | SampleType.RAW), tracepoint=_WAKING)
 
     def _attr(self, kind: int, config: int, **fields: int) -> EventAttr:
-        """An attr that starts and ends with the others."""
+        """Return an attr that starts and ends with the other events."""
         options = self._options
         from_exec = self._target.kind == "command" and not options.starts_disabled
         attr = EventAttr(
@@ -183,7 +180,7 @@ class _Sources:
         return attr if options.sampling.clockid is None else attr.copy(use_clockid=1, clockid=options.sampling.clockid)
 
     def _with_stack(self, attr: EventAttr) -> EventAttr:
-        """The attr with the stack, as the options have it; by frame pointers where they say nothing."""
+        """Add the stack to the attr by the options; by frame pointers without an option."""
         options = self._options
         chain = options.sampling.callchain or Callchain("fp", max_stack=0)
         attr = attr.copy(
@@ -203,7 +200,7 @@ class _Sources:
         )
 
     def _opens(self, attr: EventAttr) -> bool:
-        """Whether the kernel lets one have the event."""
+        """Whether the kernel permits the event."""
         pid, cpu = (0, ANY) if self._target.has_tasks else (ANY, min(online_cpus()))
         try:
             self._kernel.close(self._kernel.perf_event_open(attr, pid, cpu))
@@ -213,6 +210,6 @@ class _Sources:
 
 
 def _field(system: str, name: str, field: str) -> RawField | None:
-    """Where a tracepoint's field lies, as its format file says it."""
+    """Return the position of a tracepoint's field from its format file."""
     text = Tracefs().format(system, name) or ""
     return next((RawField(int(offset), int(size)) for found, offset, size in _FIELD.findall(text) if found == field), None)

@@ -1,15 +1,12 @@
-"""Intervals off the CPU -> SAMPLE records of the event `offcpu-time`, and the time on the CPU -> READ records.
+"""Write Intervals off the CPU as SAMPLE records of the event `offcpu-time`, and the time on the CPU as READ records.
 
-What enters: Intervals, the id that the samples carry, and how long a wait must be
-to be a sample of its own: shorter ones of one thread, with one stack, state
-and waker, are added up. What leaves: records. Layout: perfpy.abi.samples, with the fields of
-perfpy.capture.off_cpu.sources.TIME_ATTR; the weight: perfpy.abi.waits.
+Waits shorter than the threshold are added up if thread, stack, state and waker are equal. Layout: perfpy.abi.samples, with the
+fields of perfpy.capture.off_cpu.sources.TIME_ATTR; the weight: perfpy.abi.waits. As in perf, a sample's address is where the
+thread left user space, though its callchain includes the kernel's part: kernel addresses of waits are the same few functions
+for all threads.
 
-As perf has it, a sample lies where the thread left user space, though its
-callchain has the kernel's part, too: what it waits in there is the same few functions for all.
-
-READ records of the same event have the time that each thread was on a CPU, in nanoseconds. Whatever event was sampled beside, a
-report can tell by them how much time its samples stand for. perf reads such records with `report -T`. Layout:
+READ records of the same event have the time that each thread was on a CPU, in nanoseconds. With them a report can compute the time
+that its samples stand for, whatever event was sampled. perf reads such records with `report -T`. Layout:
 { header; u32 pid, tid; u64 value, id, lost; } and the trailer { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }.
 """
 
@@ -35,7 +32,7 @@ _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def added_up(waits: Intervals, threshold: int) -> Intervals:
-    """The waits, those shorter than the threshold (in ns) added up where they are alike."""
+    """Return the waits; those shorter than the threshold (in ns) are added up with equal ones."""
     rows = waits.rows
     is_long = rows["duration"] >= np.uint64(threshold)
     short = rows[~is_long]
@@ -49,7 +46,7 @@ def added_up(waits: Intervals, threshold: int) -> Intervals:
 
 
 def _likeness(rows: NDArray[np.void], stacks: Ragged) -> NDArray[np.uint64]:
-    """A number that is the same for waits that are added up."""
+    """Return a number that is equal for waits to add up."""
     chain = np.append(_hashes(stacks), np.uint64(0))[rows["stack"]]
     who = rows["tid"].astype(np.uint64) << np.uint64(32) | rows["waker"]
     why = rows["state"] << np.uint64(8) | rows["note"]
@@ -68,7 +65,7 @@ def _hashes(chains: Ragged) -> NDArray[np.uint64]:
 
 
 def records(waits: Intervals, ident: int) -> bytes:
-    """The waits as records, in order of time. ident: the id of the event."""
+    """Return the waits as records, sorted by time. ident is the id of the event."""
     rows = waits.rows[np.argsort(waits.rows["end"], kind="stable")]
     chains = _chains(rows["stack"], waits.stacks)
     sizes = _BEFORE_CHAIN + chains.lengths + _AFTER_CHAIN
@@ -87,7 +84,7 @@ def records(waits: Intervals, ident: int) -> bytes:
 
 
 def _chains(stack: NDArray[np.int64], stacks: Ragged) -> Ragged:
-    """The callchain of each wait, empty for none, none longer than a record has room for."""
+    """Return the callchain of each wait, empty for none, limited to a record's size."""
     known = stack >= 0
     begins, lengths = (np.append(values, 0)[stack] for values in (stacks.offsets[:-1], stacks.lengths))
     index, offsets = slices_index(begins, np.where(known, np.minimum(lengths, _MOST), 0))
@@ -95,7 +92,7 @@ def _chains(stack: NDArray[np.int64], stacks: Ragged) -> Ragged:
 
 
 def _left_from(chains: Ragged) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The address that each thread left user space from, or else its first one in the kernel; and whether it is of user space."""
+    """Return the address from which each thread left user space, or else its first kernel address; and whether it is a user address."""
     values = np.append(chains.values, np.uint64(0))
     row = np.repeat(np.arange(len(chains)), chains.lengths)
     markers = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))

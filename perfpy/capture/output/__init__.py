@@ -1,9 +1,11 @@
-"""Bytes of ring buffers -> files: perf.data, folders of them, pipes.
+"""Write bytes of ring buffers to files: perf.data, folders, pipes.
 
-attention           what a recording waits for beside its rings: signals, times, commands; wakeups: signals as something to poll
-draining            copies what rings hold; threaded_draining: with several threads
+Modules:
+
+attention           inputs besides ring buffers: signals, times, commands; wakeups: signals as something to poll
+draining            copies the ring buffers; threaded_draining: with several threads
 output              one output, in rounds; output_switch: when the next one begins
-data_file           the perf.data around the records; attr_size: attrs of the size that the machine's perf knows
-folder_output, ring_files   a folder with a file for the rings of each CPU
-unwound_output      records that go through the process that unwinds; stack_file: the file of raw stacks beside them
+data_file           the perf.data around the records; attr_size: attrs of a size that this machine's perf can read
+folder_output, ring_files   a folder with a file for the ring buffers of each CPU
+unwound_output      records rewritten by the unwinding process; stack_file: the raw stacks beside them
 """

@@ -1,12 +1,8 @@
-"""What a recording attends to beside its rings: signals, the clock, --control, answers of others, the end of what is recorded.
+"""Inputs of a recording besides its ring buffers: signals, the clock, --control, answers of other processes, the end of the target.
 
-What enters: open counters, the signals, the workload and --control, if any.
-What leaves: whether the recording is to stop, and because of which signal;
-events are switched here as the clock and --control have it.
-
-Rings that fill up faster than they are emptied never let the recorder wait.
-So look() is called after every pass over them: a signal is seen at once, the
-rest (which needs a system call) at the latest after a moment.
+Events are switched here by the clock and --control. If ring buffers fill faster than they are read, the recorder never waits.
+look() is therefore called after every pass over them: signals take effect at once, other inputs (which need a system call) after
+a moment at the latest.
 """
 
 from __future__ import annotations
@@ -32,36 +28,36 @@ if TYPE_CHECKING:
     from perfpy.capture.workload import Workload
 
     class Answers(Protocol):
-        """Something else that wants attention when its descriptor becomes readable."""
+        """Another process whose descriptor becomes readable."""
 
         def fileno(self) -> int:
-            """The descriptor."""
+            """Return the descriptor."""
 
         def take(self) -> bool:
-            """Take what is there; False when no more is to come."""
+            """Read the available data; return False at the end."""
 
     class Alarm(Protocol):
-        """Something that is due from time to time."""
+        """A periodic action."""
 
         def wait(self, now: float) -> float:
-            """Seconds until it is."""
+            """Return the seconds until it is due."""
 
         def ring(self, now: float) -> None:
-            """Do it, if it is due."""
+            """Perform it if it is due."""
 
-    #: events and evlist's option -> its lines
+    #: Events and evlist's option -> its lines.
     Describe = Callable[[Sequence[OpenEvent], str], str]
 
 
 class TimedSwitch(NamedTuple):
-    """The counters go on or off."""
+    """A time at which the counters are enabled or disabled."""
 
     time: float
     on: bool
 
 
 class Timetable:
-    """The switches to come. delay: milliseconds, -1 = never, or ranges of milliseconds."""
+    """Future switches. delay is in milliseconds (-1: never), or ranges of milliseconds."""
 
     def __init__(self, delay: int | tuple[tuple[int, int], ...], start: float) -> None:
         self._switches: list[TimedSwitch] = []
@@ -73,54 +69,62 @@ class Timetable:
             self._switches.append(TimedSwitch(start + delay / 1000, True))
 
     def due(self, now: float) -> Iterator[TimedSwitch]:
-        """What has to be done by now, each once."""
+        """Yield the switches that are due, each once."""
         while self._switches and self._switches[0].time <= now:
             yield self._switches.pop(0)
 
     @property
     def over(self) -> bool:
-        """The last range has ended: there is nothing more to record."""
+        """Whether the last range has ended, and with it the recording."""
         return self._in_ranges and not self._switches
 
     def wait(self, now: float) -> float | None:
-        """Seconds until the next switch; None when there is none."""
+        """Return the seconds until the next switch; None if there is none."""
         return max(self._switches[0].time - now, 0.0) if self._switches else None
 
 
-#: what ends a recording as it should
+#: Signals that end a recording normally.
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
-_MOMENT: Final = 0.1  # seconds: where signals cannot tell that the command has ended, and where there is no time to wait
+_MOMENT: Final = 0.1  # seconds; the poll interval without SIGCHLD, and the longest time between two looks
 
 
 class Regularly:
-    """An alarm that only ends the waiting: large rings are emptied long before the kernel finds them half full."""
+    """An alarm that only ends waiting: large ring buffers are read long before the kernel reports them half full."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._next = 0.0
 
     def wait(self, now: float) -> float:
-        """Seconds until the next time."""
+        """Return the seconds until the next time."""
         return max(self._next - now, 0.0)
 
     def ring(self, now: float) -> None:
-        """Once more."""
+        """Schedule the next time."""
         if now >= self._next:
             self._next = now + self._seconds
 
 
 def names_only(events: Sequence[OpenEvent], _option: str) -> str:
-    """The shortest answer to evlist."""
+    """Return the shortest answer to evlist."""
     return "\n".join(event.name for event in events)
 
 
 class Attention:
-    """Attends to one recording.
+    """Handles the inputs of one recording.
 
-    tell: a line for whoever watches; describe: the events as --control's
-    evlist shows them; answers: comes from whoever helps. stopping: it is time to stop; signal: what ended it, 0
-    = no signal; wakeups: how often it was waited; alarms: what else is due from time to time; others: what else may come.
+    Args:
+        tell: called with a line for the user.
+        describe: events -> the text of --control's evlist.
+        answers: data from helper processes.
+
+    Attributes:
+        stopping: whether to stop.
+        signal: the signal that ended the recording, 0 for none.
+        wakeups: how often the recorder waited.
+        alarms: periodic actions.
+        others: further inputs.
     """
 
     def __init__(
@@ -154,9 +158,9 @@ class Attention:
         self.wakeups = 0
 
     def begin(self, fds: Iterable[int], delay: int | tuple[tuple[int, int], ...], *, ends_only: bool = False) -> None:
-        """The measurement starts. fds: the counters whose end is its end; delay: as a Timetable takes it.
+        """Start the measurement. fds are the counters whose end ends it; delay is as in Timetable.
 
-        ends_only: what the counters write is for others to take.
+        ends_only: other threads read the counters' records.
         """
         now = self._looked = time.monotonic()
         self._timetable = Timetable(delay, now)
@@ -171,20 +175,20 @@ class Attention:
 
     @property
     def called(self) -> bool:
-        """A signal has come; costs nothing to ask."""
+        """Whether a signal has arrived; needs no system call."""
         return self._signals.arrived
 
     @property
     def signal_fd(self) -> int:
-        """Becomes readable when a signal has come."""
+        """The descriptor that becomes readable when a signal arrives."""
         return self._signals.fileno()
 
     def is_called_again(self) -> bool:
-        """One more signal has come that ends a recording."""
+        """Return whether another signal that ends a recording has arrived."""
         return bool(self._signals.read() & set(STOPPING))
 
     def look(self, *, wait: bool) -> None:
-        """See what there is to do, and do it; wait: there is nothing else to do until then."""
+        """Handle pending inputs; wait: nothing else is to do until one arrives."""
         now = time.monotonic()
         patience = self._patience(now) if wait else 0.0
         if not (wait or self.called or now - self._looked >= _MOMENT):
@@ -214,7 +218,7 @@ class Attention:
         elif self._control and fd == self._control.fileno():
             if events & select.POLLIN:
                 self._obey(self._control)
-            elif events & _GONE:  # nobody is left who could write
+            elif events & _GONE:  # all writers have closed
                 self._poller.unregister(fd)
         elif other := next((one for one in self.others if one.fileno() == fd), None):
             other.take()
@@ -238,7 +242,7 @@ class Attention:
             self.stopping = True
 
     def switch(self, on: bool, name: str) -> bool:
-        """Enable or disable events; those that only tell of tasks and mappings go on, or later samples would lack names."""
+        """Enable or disable events, except those with only side-band: later samples need their names."""
         named = [event for event in self._counters.events if name in ("", event.name)]
         for event in named:
             if not is_dummy(event):
@@ -246,26 +250,26 @@ class Attention:
         return bool(named)
 
     def describe(self, option: str) -> str:
-        """The events, as evlist has them."""
+        """Return the events, as evlist prints them."""
         return self._describe(self._counters.events, option)
 
     def _obey(self, control: Control) -> None:
-        """Do what came over --control."""
+        """Carry out the commands of --control."""
         for command in control.commands():
             self._obey_one(command)
             control.acknowledge(command)
 
     def _obey_one(self, command: Command) -> None:
-        """A snapshot is one of an AUX trace, which there is not: perf answers and does nothing, too."""
+        """Carry out a command. A snapshot is one of an AUX trace; as in perf, it is acknowledged and ignored."""
         if command.verb == "stop":
             self.stopping = True
         else:
             command.obey(self)
 
     def wait_for_workload(self) -> None:
-        """Until it has ended: it was told to. Who asks again has it killed."""
+        """Wait until the workload has ended, after it was signalled. A further signal kills it."""
         workload = self._workload
-        if not self._signals.works:  # it can only be waited for
+        if not self._signals.works:  # it can only be reaped
             return
         poller = select.poll()
         poller.register(self._signals.fileno(), select.POLLIN)

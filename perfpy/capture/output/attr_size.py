@@ -1,8 +1,6 @@
-"""How long the attrs in a file are: as long as the perf of the recorded machine knows them.
+"""Truncate the attrs in a file to the size that the recorded machine's perf knows.
 
-What enters: an attr. What leaves: the same, without the last word where the
-kernel is older than that. perf opens no file whose attrs are longer than its
-own, whatever they hold, and is as a rule as old as the kernel that it came with.
+perf opens no file whose attrs are longer than its own, and it is usually as old as its kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _CONFIG3_SINCE: Final = (6, 3)
 
 
 def known_here(attr: EventAttr) -> EventAttr:
-    """The attr, as long as this machine's perf reads it."""
+    """Return the attr with the size that this machine's perf can read."""
     major, _, minor = os.uname().release.replace("-", ".").partition(".")
     minor = minor.partition(".")[0]
     if attr.config3 or not (major.isdecimal() and minor.isdecimal()) or (int(major), int(minor)) >= _CONFIG3_SINCE:

@@ -1,8 +1,6 @@
-"""One perf.data of a recording: what stands in front of the samples, and what is found out at the end.
+"""One perf.data of a recording: the header and records before the samples, and the features after them.
 
-What enters: open counters and an RecordOutput. What leaves: in begin() the head,
-the records about the recording and of what ran before it; in end() the
-features, the build-ids of the files that samples fell into among them.
+The features include the build-ids of the files that samples hit.
 """
 
 from __future__ import annotations
@@ -38,14 +36,20 @@ if TYPE_CHECKING:
 
 _MISC: Final = struct.Struct("=H")
 _MISC_AT: Final = 4  # in a record's header
-_PIECE = 1 << 16  # synthesized records are written in pieces of about this size
+_PIECE = 1 << 16  # bytes; synthesized records are written in pieces of about this size
 
 
 class DataFile:
-    """Begins and ends the files of a recording; samples: those of the file ended last, None where nobody counted;
-    hint: what to do better next time, "" for nothing.
+    """Begins and ends the files of a recording.
 
-    workload: the pid of the command, 0 without one; attrs: of the events, where the file's are not what the kernel has.
+    Args:
+        workload: the pid of the command, 0 without one.
+        attrs: the events' attrs in the file, if they differ from the kernel's.
+
+    Attributes:
+        samples: the number of samples in the last file; None if unknown.
+        hint: advice for the next recording, "" for none.
+        lost: the number of lost samples.
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class DataFile:
         self._tail = options.side_band.tail_synthesize or options.buffers.overwrite
         self._procfs = procfs
         self._tracing = self._tracing_data()
-        # as perf: threads for themselves are recorded without what belongs to the whole machine
+        # As in perf, separate threads are recorded without data of the whole machine.
         self._programs = loaded_programs() if options.side_band.bpf_events and not options.target.per_thread else []
         self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
@@ -81,18 +85,18 @@ class DataFile:
         tracepoints = [event.event.tracepoint for event in self._counters.events if event.event.tracepoint]
         if not tracepoints:
             return b""
-        # only tracepoints need tracefs
+        # Only tracepoints need tracefs.
         from perfpy.capture.metadata.tracing_data import tracing_data
         from perfpy.kernel.tracefs import Tracefs
 
         return tracing_data(Tracefs(), tracepoints).encode()
 
     def begin(self, *, first: bool = True) -> None:
-        """Write everything that stands in front of the samples; first: the command has not started yet."""
+        """Write everything before the samples; first: the command has not started yet."""
         self._begin_head()
         if not self._tail:
             self._write(self._synthesized())
-        if self._workload and first:  # its name before it is executed: some samples may come before the kernel's own COMM
+        if self._workload and first:  # the name before exec, because samples may come before the kernel's own COMM
             self._write(self._synthesis().comm(self._workload))
         elif self._workload:
             self._write(self._synthesis().threads((self._workload,)))
@@ -100,13 +104,13 @@ class DataFile:
             self._output.write(event_records.FINISHED_INIT)
 
     def resume(self, records: Iterable[bytes]) -> None:
-        """As begin(), in the middle of a recording: the records are what is known by then."""
+        """Begin a file in the middle of a recording, with the records of the current state."""
         self._begin_head()
         self._write(records)
 
     @property
     def written_events(self) -> list[WrittenEvent]:
-        """The events, as the file has them."""
+        """The events as they are in the file."""
         return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self._attrs, strict=True)]
 
     def _begin_head(self) -> None:
@@ -142,7 +146,7 @@ class DataFile:
         yield event_records.cpu_map(counters)
         yield from synthesis.bpf_programs(self._programs, self._program_types)
         if options.side_band.all_cgroups and SYNTH_CGROUP in options.side_band.synth:
-            from perfpy.capture.cgroups import mount_point  # rarely asked for
+            from perfpy.capture.cgroups import mount_point  # rarely needed
 
             yield from synthesis.cgroups(mount_point())
         if SYNTH_TASK in options.side_band.synth:
@@ -165,14 +169,14 @@ class DataFile:
             mmaps=SYNTH_MMAP in options.side_band.synth,
             data_mmaps=any(event.attr.mmap_data for event in self._counters.events),
             build_id=build_id,
-            module_text=module_text if os.uname().machine == "s390x" else None,  # its PLT stands before it there
+            module_text=module_text if os.uname().machine == "s390x" else None,  # the PLT comes before .text there
         )
 
     def end(self, *, last: bool = True) -> None:
-        """Write everything that follows the samples, and close the file.
+        """Write everything after the samples, and close the file.
 
-        last: the counters are not needed any more, so that their losses can be
-        told. Raises OutputFailedError when there is no room; the records are whole then.
+        last: the counters are no longer needed, so their losses can be read. Raises OutputFailedError if the disk is full; the records
+        are complete then.
         """
         if last:
             for lost, record in event_records.lost_samples(self._counters, self._layout):
@@ -184,7 +188,7 @@ class DataFile:
         self._output.finish(self._final_features())
 
     def early_features(self) -> dict[int, bytes]:
-        """The features as far as they are known before the first sample."""
+        """Return the features that are known before the first sample."""
         return self._collect() | self._room_for_names()
 
     def _final_features(self) -> dict[int, bytes]:
@@ -196,10 +200,10 @@ class DataFile:
         return features | self._room_for_names()
 
     def _room_for_names(self) -> dict[int, bytes]:
-        """The entry for files that are put in when the recording is complete."""
+        """Return the entry for files that are added after the recording."""
         if not (self._options.jit or self._options.python or self._options.output.self_contained):
             return {}
-        from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely asked for
+        from perfpy.perfdata.container.kept_files import KEPT_FILES  # rarely needed
 
         return {KEPT_FILES: b""}
 
@@ -215,9 +219,9 @@ class DataFile:
         )
 
     def _scan(self) -> DsoHits | None:
-        """Look through the records for what the features need; None when they need nothing of it."""
+        """Scan the records for the features; None if no feature needs it."""
         options, writer = self._options, self._output.writer
-        if self._output.hits and options.output.switch_output is None:  # somebody has looked already, at one file
+        if self._output.hits and options.output.switch_output is None:  # the unwinding process has scanned it, for one file
             from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
             hits = DsoHits.from_told(self._output.hits)
@@ -239,12 +243,12 @@ class DataFile:
                     self._judge_chains(data, hits, [start - part.begin for start in part.starts])
         except OSError:  # a device such as /dev/null
             return None
-        if options.output.buildids and not (options.output.buildid_all or self._packer):  # as perf tells it
+        if options.output.buildids and not (options.output.buildid_all or self._packer):  # as perf counts them
             self.samples = hits.samples
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
-        """Whether the callchains that the kernel walked are worth something, where somebody reads it."""
+        """Set the hint if callchains of frame pointers end too early, and a person reads it."""
         if (
             self._options.sampling.unwind
             or not self._options.notes
@@ -271,7 +275,7 @@ class DataFile:
 
 
 def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool) -> None:
-    """Look through a part of a finished file; mappings without a build-id are no longer said to have one, which perf would believe."""
+    """Scan a part of a finished file, and clear the build-id mark of mappings without a build-id, which perf would trust."""
     if packed:
         from perfpy.capture.metadata.unpacked import unpacked  # few recordings are compressed
 
@@ -286,6 +290,6 @@ def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool
 
 @contextmanager
 def _mapped(part: OutputPart) -> Iterator[memoryview]:
-    """The records of a part of the output. Raises OSError where they cannot be mapped."""
+    """Map the records of a part of the output. Raises OSError if that fails."""
     with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as whole, whole[part.begin :] as data:
         yield data

@@ -1,12 +1,8 @@
-"""The rings -> the output: what has been written since the last time, as slices, without a look inside.
+"""Copy the ring buffers to the output as slices, without decoding, and end each pass that found data with FINISHED_ROUND.
 
-What enters: rings and an RecordOutput. What leaves: the bytes in the file, a
-FINISHED_ROUND after each pass that found some.
-
-A pass is bounded, whatever the kernel writes meanwhile: each ring is read up
-to where its head stood when its turn came, and between two rings it is asked
-whether to stop. The last pass, rest(), reads all heads first and goes no
-further, so that the end of a recording costs what the rings hold and no more.
+A pass is bounded, whatever the kernel writes meanwhile: each ring buffer is read up to its head at the start of its turn, and
+`stop` is checked between two. The last pass, rest(), reads all heads first and goes no further, so that the end of a recording
+costs no more than the ring buffers' contents.
 """
 
 from __future__ import annotations
@@ -20,17 +16,21 @@ if TYPE_CHECKING:
     from perfpy.capture.rings.sample_counters import SampleCounters
     from perfpy.kernel.ring import Ring
 
-    #: what a ring held, as slices of it
+    #: The contents of a ring buffer, as slices of it.
     Held = Sequence[memoryview]
 
 
 class Drain:
-    """Empties the rings of some counters.
+    """Reads the ring buffers of some counters.
 
-    flush: bytes that a ring must hold before it is worth a write; stop: asked
-    between two rings, ends the pass (which rest() completes then); move: told
-    which ring is read next, by its index; inspect: given what a pass finds in each ring, for as long as it is set. tids: of
-    threads that do the work; there are none.
+    Args:
+        flush: bytes that a ring buffer must have before it is written.
+        stop: called between two ring buffers; True ends the pass (which rest() completes).
+        move: called with the index of the next ring buffer.
+
+    Attributes:
+        inspect: called with the contents of each ring buffer, if set.
+        tids: of the threads that do the work; none here.
     """
 
     tids: tuple[int, ...] = ()
@@ -56,10 +56,10 @@ class Drain:
         self._backward = [ring for ring in rings if ring.backward]
 
     def forward(self) -> int:
-        """Write what the forward rings hold, if it is worth it. Returns the bytes taken."""
+        """Write the contents of the forward ring buffers that have enough. Return the bytes written."""
         total = 0
         for index, ring in enumerate(self._forward):
-            if self._stop():  # no end of the round: it is one when every ring was read
+            if self._stop():  # the round ends when every ring buffer was read
                 return total
             if self._move:
                 self._move(index)
@@ -70,13 +70,13 @@ class Drain:
         return self._round(total)
 
     def rest(self) -> int:
-        """Write what the forward rings hold at this moment, however little. Returns the bytes taken."""
+        """Write the current contents of the forward ring buffers, however little. Return the bytes written."""
         held = [(ring, ring.pending()) for ring in self._forward]
         aux = self._aux.take(self._output) if self._aux else 0
         return self._round(sum(self._take(ring, slices, 1) for ring, slices in held) + aux)
 
     def backward(self) -> int:
-        """Write a snapshot of the backward rings, if there are any: what happened last. Returns the bytes taken."""
+        """Write a snapshot of the backward ring buffers, if there are any: the latest records. Return the bytes written."""
         if not self._backward:
             return 0
         self._counters.pause(True)
@@ -86,7 +86,7 @@ class Drain:
             self._counters.pause(False)
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """No-op: there are no threads."""
 
     def _take(self, ring: Ring, slices: Held, least: int) -> int:
         size = sum(map(len, slices))

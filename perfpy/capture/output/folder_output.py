@@ -1,7 +1,4 @@
-"""A recording as a folder: the file `data`, as any other, and beside it what the option asks for.
-
-What enters: a folder's path. What leaves: the folder, made anew, with a file `data`; the one that was there before as PATH.old.
-"""
+"""A recording as a folder: the file `data`, and further files of options. An existing folder is renamed to PATH.old."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ class FolderOutput(RecordOutput):
         self._old = rotate(self.path)
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path)  # an empty file, which nobody keeps
+                os.unlink(self.path)  # an empty file, which is not kept as .old
             os.mkdir(self.path, 0o700)
         except OSError as error:
             raise OutputFailedError(self.path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
         return FileWriter(os.path.join(self.path, MAIN_FILE))
 
     def abandon(self) -> None:
-        """Nothing was recorded: leave things as they were."""
+        """Remove the folder, and restore the old one: nothing was recorded."""
         self.writer.close()
         shutil.rmtree(self.path, ignore_errors=True)
         if self._old:

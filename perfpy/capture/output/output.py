@@ -1,8 +1,6 @@
 """The file or files of a recording: rotation of the old one, compression, the final names.
 
-What enters: a path ("-" = standard output), then heads and records. What
-leaves: perf.data, the previous one as perf.data.old; and when the output is
-switched, perf.data.TIMESTAMP files.
+An existing perf.data becomes perf.data.old; with --switch-output the files are perf.data.TIMESTAMP. "-" is standard output.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RoundStarts:
-    """Where rounds begin in a file, some of them: few enough to be kept however long the recording is."""
+    """Offsets of some rounds in a file; their number stays bounded however long the recording is."""
 
     def __init__(self, most: int = 128) -> None:
         self.offsets: list[int] = []
@@ -36,7 +34,7 @@ class RoundStarts:
         self._skipped = 0
 
     def add(self, offset: int) -> None:
-        """One more round begins."""
+        """Add a round."""
         self._skipped += 1
         if self._skipped < self._every:
             return
@@ -48,11 +46,11 @@ class RoundStarts:
 
 
 _STDOUT_FD: Final = 1
-_IN_FOLDER: Final = ("data", "kcore_dir")  # of a recording that is a folder, besides data.N
+_IN_FOLDER: Final = ("data", "kcore_dir")  # files of a folder recording, besides data.N
 
 
 class OutputPart(NamedTuple):
-    """Where whole records are: from `begin` to `end` of a file. starts: offsets at which some rounds begin."""
+    """A range of whole records in a file, from `begin` to `end`. starts are offsets of some rounds."""
 
     fd: int
     begin: int
@@ -61,10 +59,14 @@ class OutputPart(NamedTuple):
 
 
 class RecordOutput:
-    """Where a recording goes; open it before anything is measured, so that a bad path costs nothing.
+    """The destination of a recording. Open it before anything is measured, so that a bad path fails early. Raises OutputFailedError.
 
-    packer: compresses the records of the rings. others: the processes that help to write it; answers: what
-    comes from them; hits: which files samples fell into, where they found that out. Raises OutputFailedError.
+    packer compresses the records of the ring buffers.
+
+    Attributes:
+        others: the processes that help to write it.
+        answers: the data from them.
+        hits: the files that samples hit, if these processes have found them.
     """
 
     others: tuple[int, ...] = ()
@@ -76,13 +78,13 @@ class RecordOutput:
         self.is_pipe = path == STANDARD_OUTPUT
         self._packer = packer
         self._old = ""
-        self.images: dict[str, bytes] = {}  # files of functions, by their names, in the end
+        self.images: dict[str, bytes] = {}  # images of functions by file name, at the end
         self.writer = self._open()
         self.rounds = 0
         self.round_starts = RoundStarts()
 
     def names(self) -> dict[int, bytes]:
-        """Lines of perf maps by pid, as far as those that help to write it found out any."""
+        """Return lines of perf maps by pid, from the processes that help to write it."""
         return {}
 
     def _open(self) -> RecordWriter:
@@ -98,37 +100,37 @@ class RecordOutput:
 
     @property
     def taken(self) -> int:
-        """Bytes that the rings gave: as many as were written."""
+        """Bytes read from the ring buffers: here as many as were written."""
         return self.writer.size
 
     def begin(self, events: Sequence[WrittenEvent], features: Mapping[int, bytes]) -> None:
-        """Write the head of the current file."""
+        """Write the header of the current file."""
         self.writer.begin(events, features)
 
     def write(self, *slices: Slice) -> None:
-        """Append records as they are."""
+        """Append records unchanged."""
         self.writer.write(*slices)
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
-        """Append records of a ring."""
+        """Append records of a ring buffer."""
         if self._packer:
             self.writer.write(*self._packer.pack(*slices))
         else:
             self.writer.write(*slices)
 
     def parts(self) -> Iterator[OutputPart]:
-        """Where the records are, if they can be read again."""
+        """Yield the ranges of records, if they can be read again."""
         if isinstance(self.writer, FileWriter):
             yield OutputPart(self.writer.fd, self.writer.data.offset, self.writer.size, self.round_starts.offsets)
 
     def start(self) -> None:
-        """What stands in front of the samples is written; they come next."""
+        """Called after everything before the samples is written."""
 
     def complete(self, called: int, hurried: Callable[[], bool]) -> None:
-        """No more records come: write what is held back. called: becomes readable with a signal; hurried: whether it says not to wait."""
+        """Write records still held after the last ones. called becomes readable with a signal; hurried returns whether not to wait."""
 
     def end_round(self) -> None:
-        """All rings were read: what stands before the previous round can be put in order."""
+        """Mark the end of a round, after all ring buffers were read: records before the previous mark can be sorted."""
         self.rounds += 1
         self.writer.write(FINISHED_ROUND)
         self.writer.mark()
@@ -142,22 +144,22 @@ class RecordOutput:
             self.writer.close()
 
     def stamp(self) -> str:
-        """Give the finished file a name with the time in it; returns that name."""
+        """Rename the finished file to a name with the time; return that name."""
         now = time.time()
-        while os.path.lexists(name := _stamped(self.path, now)):  # no file takes the place of another one
+        while os.path.lexists(name := _stamped(self.path, now)):  # no existing file is replaced
             now += 0.01
         os.rename(self.path, name)
         return name
 
     def reopen(self) -> None:
-        """Begin another file of the same path."""
+        """Begin another file at the same path."""
         if self._packer:
             self._packer.restart()
         self.writer = self._open()
         self.round_starts = RoundStarts()
 
     def abandon(self) -> None:
-        """Nothing was recorded: leave things as they were."""
+        """Remove the file, and restore the old one: nothing was recorded."""
         self.writer.close()
         if self.is_pipe:
             return
@@ -173,8 +175,8 @@ def _stamped(path: str, now: float) -> str:
 
 
 def _remove_folder(path: str) -> None:
-    """Remove a recording that is a folder; one in which other things are stays. Raises OSError."""
-    import shutil  # it loads compressors, and this is rare
+    """Remove a folder recording, unless it contains other files. Raises OSError."""
+    import shutil  # rarely needed; it loads compressors
 
     if any(name not in _IN_FOLDER and not name.startswith("data.") for name in os.listdir(path)):
         raise OSError(errno.ENOTEMPTY, "")
@@ -182,14 +184,14 @@ def _remove_folder(path: str) -> None:
 
 
 def rotate(path: str) -> str:
-    """Keep a recording of the same name as PATH.old; returns that name, "" when there was none."""
+    """Rename an existing recording to PATH.old; return that name, "" if there was none."""
     if not (os.path.isdir(path) or (os.path.isfile(path) and os.path.getsize(path))):
         return ""
     old = f"{path}.old"
     try:
         if os.path.isdir(old) and not os.path.islink(old):
             _remove_folder(old)
-        elif os.path.isdir(path) and os.path.lexists(old):  # no folder takes a file's name
+        elif os.path.isdir(path) and os.path.lexists(old):  # no folder replaces a file
             os.unlink(old)
         os.rename(path, old)
     except OSError as error:

@@ -1,8 +1,4 @@
-"""--switch-output: when a recording goes on in a new file, and which old files are kept.
-
-What enters: the option's value, the size of the current file, the time. What
-leaves: whether to switch now; files beyond the number to keep are removed.
-"""
+"""--switch-output: when a recording continues in a new file, and which old files are kept."""
 
 from __future__ import annotations
 
@@ -15,25 +11,25 @@ if TYPE_CHECKING:
 
 
 class OutputSwitch:
-    """Decides about one recording. rule: None = never; keep: files at most, 0 = all."""
+    """The state for one recording. rule None means never; keep is the limit of files, 0 for all."""
 
     def __init__(self, rule: SwitchOutput | None, keep: int) -> None:
         self._rule = rule
         self._keep = keep
         self._asked = False
-        self.files: list[str] = []  # that are complete, and still there
+        self.files: list[str] = []  # complete files that still exist
         self._next: float | None = None
 
     def begin(self, start: float) -> None:
-        """The measurement starts, and with it the time between switches."""
+        """Start the time between switches, with the measurement."""
         self._next = start + self._rule.seconds if self._rule and self._rule.seconds else None
 
     def ask(self) -> None:
-        """A signal asks for it; without the option it means nothing."""
+        """Request a switch, after a signal; ignored without the option."""
         self._asked = self._rule is not None
 
     def due(self, size: int, now: float) -> bool:
-        """Whether to switch now; counts as done then."""
+        """Return whether to switch now, and reset the request."""
         rule = self._rule
         if rule is None:
             return False
@@ -46,11 +42,11 @@ class OutputSwitch:
         return True
 
     def wait(self, now: float) -> float | None:
-        """Seconds until a switch by the clock; None when there is none."""
+        """Return the seconds until a timed switch; None if there is none."""
         return None if self._next is None else max(self._next - now, 0.0)
 
     def finished(self, name: str) -> None:
-        """A file is complete: remove the oldest beyond the number to keep."""
+        """Add a complete file, and remove the oldest beyond the limit."""
         self.files.append(name)
         while self._keep and len(self.files) > self._keep:
             with contextlib.suppress(OSError):

@@ -1,10 +1,7 @@
-"""The output of record --threads: a folder, in which each CPU's rings have a file of their own.
+"""The output of record --threads: a folder with a file for each CPU's ring buffers.
 
-What enters: records of the rings, told with the CPU that they came from, by several threads at once; everything else
-as for any RecordOutput. What leaves: PATH/data, and PATH/data.0, data.1 ..., one a CPU, which hold records and nothing else.
-
-A file is only ever written by one thread, so nothing is locked. What the threads have to say goes through a pipe that the
-recorder polls.
+The folder has `data`, and data.0, data.1 ..., which contain only records. Each file is written by one thread, so no locks are
+needed. Threads notify the recorder through a pipe that it polls.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RingFile:
-    """What one CPU's rings held. level: of its compression, 0 for none."""
+    """The file of one CPU's ring buffers. level is of its compression, 0 for none."""
 
     def __init__(self, path: str, level: int) -> None:
         self.file = RecordFile(path)
@@ -36,35 +33,35 @@ class RingFile:
         self.packer = Packer(level) if level else None
 
     def write(self, slices: Sequence[Slice]) -> None:
-        """Append records of a ring."""
+        """Append records of a ring buffer."""
         self.file.write(*(self.packer.pack(*slices) if self.packer else slices))
 
     def end_round(self) -> None:
-        """The rings were read."""
+        """Mark the end of a pass over the ring buffers."""
         self.starts.add(self.file.size)
 
 
 class ThreadNotices:
-    """What threads tell the recorder: a descriptor that becomes readable then. Answers, as Attention has them."""
+    """Notifications of the recorder by threads: a descriptor that becomes readable. Answers of Attention."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._failure: OutputFailedError | None = None
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._reading
 
     def tell(self, failure: OutputFailedError | None = None) -> None:
-        """By a thread: there is something to see, or it failed."""
+        """Notify the recorder, optionally of a failure; called by threads."""
         self._failure = self._failure or failure
         try:
             os.write(self._writing, b".")
-        except BlockingIOError:  # it has been told often enough
+        except BlockingIOError:  # the recorder has been notified already
             return
 
     def take(self) -> bool:
-        """By the recorder. Raises what a thread failed with."""
+        """Consume the notifications in the recorder. Raises a thread's failure."""
         try:
             os.read(self._reading, 4096)
         except BlockingIOError:
@@ -74,14 +71,17 @@ class ThreadNotices:
         return True
 
     def close(self) -> None:
-        """No thread is left."""
+        """Close the pipe, after the threads have ended."""
         os.close(self._reading)
         os.close(self._writing)
 
 
 class RingFilesOutput(FolderOutput):
-    """A RecordOutput whose rings' records go to files of their CPUs. level: of compression, 0 for none; most: bytes of the
-    whole at which the recorder is to be told (--max-size), 0 for any number.
+    """A RecordOutput whose ring buffers' records go to the files of their CPUs.
+
+    Args:
+        level: of compression, 0 for none.
+        most: total bytes at which to notify the recorder (--max-size), 0 for no limit.
     """
 
     def __init__(self, path: str, packer: Packer | None = None, level: int = 0, most: int = 0) -> None:
@@ -93,7 +93,7 @@ class RingFilesOutput(FolderOutput):
         self.answers = self.notices
 
     def open_files(self, number: int) -> None:
-        """One for each CPU, in their order."""
+        """Open one file for each CPU, in order."""
         self.files = [RingFile(os.path.join(self.path, f"{MAIN_FILE}.{index}"), self._level) for index in range(number)]
 
     @property
@@ -103,30 +103,30 @@ class RingFilesOutput(FolderOutput):
 
     @property
     def taken(self) -> int:
-        """Bytes that the rings gave."""
+        """Bytes read from the ring buffers."""
         return self.size
 
     def start(self) -> None:
-        """What stands in front of the samples is written: should the recorder be killed, every perf reads that, and finds the rest."""
+        """Mark everything before the samples as complete: if the recorder is killed, any perf can read it and find the other files."""
         assert isinstance(self.writer, FileWriter)
         self.writer.mark_with({Feature.DIR_FORMAT: encode_feature(Feature.DIR_FORMAT, FOLDER_VERSION, NATIVE_ENDIAN)})
 
     def pass_ended(self) -> None:
-        """By a thread: it has emptied its rings once."""
+        """Called by a thread after a pass over its ring buffers."""
         if 0 < self._most <= self.size:
             self.notices.tell()
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
-        """What no CPU of the recording has written: there is no such ring."""
+        """Append records of a ring buffer to the main file; no recorded CPU has one."""
         self.write(*slices)
 
     def parts(self) -> Iterator[OutputPart]:
-        """The main file's records, then those of each CPU."""
+        """Yield the main file's records, then those of each CPU."""
         yield from super().parts()
         yield from (OutputPart(one.file.fd, 0, one.file.size, one.starts.offsets or [0]) for one in self.files)
 
     def complete(self, called: int, hurried: Callable[[], bool]) -> None:
-        """The threads are gone: their compression counts as ours."""
+        """Add the compression of the threads, which have ended, to the recorder's."""
         super().complete(called, hurried)
         for one in self.files:
             if self._packer and one.packer:
@@ -141,7 +141,7 @@ class RingFilesOutput(FolderOutput):
             self._close_files()
 
     def abandon(self) -> None:
-        """Nothing was recorded."""
+        """Remove the folder: nothing was recorded."""
         self._close_files()
         super().abandon()
 

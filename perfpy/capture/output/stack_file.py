@@ -1,9 +1,7 @@
-"""The file of raw stacks beside one that is unwound while it is recorded: as `--call-graph dwarf` without --unwind writes it.
+"""The file of raw stacks beside a recording with --unwind, as `--call-graph dwarf` would write it.
 
-What enters: what the rings hold. What leaves: a perf.data of its own. It is
-begun with the recording, where the stacks are to be kept; or in its middle,
-where unwinding ended before its time: then what is known of tasks and mappings
-by that time stands in front of the first sample.
+With --keep-stacks it begins with the recording. If unwinding fails it begins in the middle, with the tasks and mappings known by
+then before the first sample.
 """
 
 from __future__ import annotations
@@ -19,27 +17,27 @@ if TYPE_CHECKING:
 
 
 class StackFile:
-    """One such file. output: where it goes; data_file: writes its head and its end, with the attrs that the kernel has."""
+    """One file. output is its destination; data_file writes its start and end, with the kernel's attrs."""
 
     def __init__(self, output: RecordOutput, data_file: DataFile) -> None:
         self._output = output
         self._data_file = data_file
 
     def begin(self, known: Iterable[bytes] | None) -> None:
-        """Write what stands in front of the samples. known: the records of that; None: nothing was recorded yet."""
+        """Write everything before the samples. known has the records of tasks and mappings; None: nothing was recorded yet."""
         if known is None:
             self._data_file.begin()
         else:
             self._data_file.resume(known)
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
-        """Records of a ring."""
+        """Append records of a ring buffer."""
         self._output.write_ring(slices)
 
     def end_round(self) -> None:
-        """All rings were read."""
+        """Mark the end of a round."""
         self._output.end_round()
 
     def end(self) -> None:
-        """Complete it."""
+        """Complete the file."""
         self._data_file.end()

@@ -1,8 +1,7 @@
-"""The rings -> the files of their CPUs, by threads (record --threads).
+"""Copy ring buffers to the files of their CPUs in threads (record --threads).
 
-What enters: counters, a RingFilesOutput, masks. What leaves: the bytes in the files. Each thread waits for its own rings,
-where its mask has it run. Python's own lock is held between two system calls only: what takes time, copying a ring into
-its file and waiting, goes on at once on all CPUs.
+Each thread waits for its own ring buffers, on the CPUs of its mask. The GIL is only held between system calls: copying and
+waiting, which take the time, run on all CPUs at once.
 """
 
 from __future__ import annotations
@@ -29,9 +28,16 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class ThreadedDrain:
-    """Empties the rings of some counters, as a Drain does. masks: the threads; flush: bytes that a ring must hold before it is
-    worth a write; patience: seconds after which a ring is emptied however little it holds, None for never. tids: of the threads;
-    inspect: given what is found in each ring, for as long as it is set.
+    """Reads the ring buffers of some counters, as a Drain does.
+
+    Args:
+        masks: one for each thread.
+        flush: bytes that a ring buffer must have before it is written.
+        patience: seconds after which a ring buffer is written however little it has; None for never.
+
+    Attributes:
+        tids: of the threads.
+        inspect: called with the contents of each ring buffer, if set.
     """
 
     def __init__(
@@ -51,7 +57,7 @@ class ThreadedDrain:
         output.open_files(len(cpus))
         files = dict(zip(cpus, output.files, strict=True))
         read = [(ring, home[index], fd) for index, (ring, fd) in enumerate(zip(counters.rings, counters.ring_fds(), strict=True))]
-        # of CPUs that no thread was given nothing is kept, as perf has it
+        # As in perf, CPUs without a thread are not recorded.
         mine = [[(ring, files[cpu], fd) for ring, cpu, fd in read if cpu in mask.rings] for mask in masks]
         self._rings = [(ring, file) for share in mine for ring, file, _ in share]
         self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
@@ -61,11 +67,11 @@ class ThreadedDrain:
         self.tids = tuple(thread.native_id for thread in self._threads if thread.native_id)
 
     def forward(self) -> int:
-        """Nothing: the threads do it."""
+        """No-op: the threads do it."""
         return 0
 
     def take(self, rings: Iterable[tuple[Ring, Held, RingFile]], least: int) -> int:
-        """Write what rings hold, where it is that much."""
+        """Write the ring buffers that have at least this many bytes."""
         total = 0
         for ring, held, file in rings:
             size = sum(map(len, held))
@@ -80,21 +86,21 @@ class ThreadedDrain:
         return total
 
     def fail(self, failure: OutputFailedError) -> None:
-        """By a thread that cannot go on."""
+        """Report a failure; called by a thread."""
         self._output.notices.tell(failure)
 
     def pass_ended(self) -> None:
-        """By a thread, when it has emptied its rings."""
+        """Report the end of a pass; called by a thread."""
         self._output.pass_ended()
 
     def rest(self) -> int:
-        """The threads end; write what the forward rings hold at this moment, however little."""
+        """End the threads, and write the current contents of the forward ring buffers, however little."""
         self.close()
         self._output.notices.take()
         return self.take([(ring, ring.pending(), file) for ring, file in self._rings if not ring.backward], 1)
 
     def backward(self) -> int:
-        """Write a snapshot of the backward rings, if there are any."""
+        """Write a snapshot of the backward ring buffers, if there are any."""
         backward = [(ring, file) for ring, file in self._rings if ring.backward]
         if not backward:
             return 0
@@ -105,7 +111,7 @@ class ThreadedDrain:
             self._counters.pause(False)
 
     def close(self) -> None:
-        """End the threads; once more does nothing."""
+        """End the threads; calling it twice is harmless."""
         if self._stopping < 0:
             return
         os.close(self._stopping)
@@ -116,7 +122,7 @@ class ThreadedDrain:
 
 
 class _Thread(threading.Thread):
-    """One of them: waits for its rings until nobody holds the other end of `stop` any more."""
+    """A thread that reads its ring buffers until the other end of `stop` is closed."""
 
     def __init__(
         self,
@@ -139,8 +145,8 @@ class _Thread(threading.Thread):
             self._poller.register(fd, select.POLLIN)
 
     def run(self) -> None:
-        """Until it is stopped, or has failed."""
-        with contextlib.suppress(OSError):  # the CPU is gone, or not ours to use: it runs where it is
+        """Run until stopped or failed."""
+        with contextlib.suppress(OSError):  # the CPU is offline or not permitted; the thread stays where it is
             os.sched_setaffinity(0, self._runs_on)
         try:
             taken = 0

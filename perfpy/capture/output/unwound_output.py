@@ -1,13 +1,8 @@
-"""The output of a recording that is unwound while it runs.
+"""The output of a recording whose records another process rewrites while it runs.
 
-What enters: what the rings hold, as for any RecordOutput. What leaves: the
-same records in the file, those with a stack copy as plain callchains, as soon
-as the unwinding process hands them back. A round in the file is one or more of
-the rings' rounds.
-
-Where that process ends before its time, everything that it had not handed back
-goes, with all that comes later, into a file of raw stacks; so does everything
-at once where the stacks are to be kept.
+Records with a stack copy become plain callchains; they are written as the unwinding process returns them. A round in the file
+is one or more rounds of the ring buffers. If that process ends early, everything that it has not returned, and all later
+records, go to a file of raw stacks; with --keep-stacks everything does.
 """
 
 from __future__ import annotations
@@ -36,28 +31,35 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import Slice
 
-    Serve = Callable[..., None]  # requests, answers, stores, and with a reader its answers by the name of python
+    Serve = Callable[..., None]  # Called with requests, answers, stores, and with a reader its answers as `python`.
 
-_PIECE: Final = 48 << 20  # bytes: a piece costs the more for each sample, the fewer these are
-_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs begin then, and with them mappings
+_PIECE: Final = 48 << 20  # bytes; smaller pieces cost more for each sample
+_FIRST_MOMENT: Final = 0.1  # seconds after which less is a piece, too: programs start then, and with them mappings
 _MOMENT: Final = 1.0  # the same, later on
 _AT_ONCE: Final = 4  # parts of finished records
-_PATIENCE: Final = 60.0  # seconds for it to get ready: where disks are cold and CPUs busy or emulated, numpy alone takes ten
-_LATE: Final = 3.0  # seconds after which one is told
-_SLOW: Final = 1.0  # seconds at the end after which one is told what is waited for
+_PATIENCE: Final = 60.0  # seconds for its start: with cold disks and busy or emulated CPUs, numpy alone takes ten
+_LATE: Final = 3.0  # seconds after which the user is informed
+_SLOW: Final = 1.0  # seconds at the end after which the user is informed
 _DEFAULT_NAME: Final = "perf.data"
 _STACKS: Final = ".stacks"
 
 
 class UnwoundOutput(RecordOutput):
-    """A RecordOutput whose stacks are unwound by another process.
+    """A RecordOutput whose stacks another process unwinds.
 
-    serve: what that process does; tell: called with each line that the user ought to read; keep_stacks: write the
-    raw stacks beside it, too. piece: bytes that are rewritten at once; most: bytes of the file from which on records are
-    dropped (--max-size), as nobody waits for what comes after; after_round: called when all rings were read; stack_file:
-    makes the file of raw stacks, set before the first record comes; new_reader: starts what reads Python frames (record
-    --python); images: in the end, files of functions by their names; hits: in the end, which files the samples fell into, as
-    DsoHits.told() has it.
+    Args:
+        serve: the function of that process.
+        tell: called with each line for the user.
+        keep_stacks: also write the raw stacks beside it.
+        new_reader: starts the process that reads Python frames (record --python).
+
+    Attributes:
+        piece: bytes that are rewritten at once.
+        most: bytes of the file above which records are dropped (--max-size).
+        after_round: called after all ring buffers were read.
+        stack_file: creates the file of raw stacks; set before the first record.
+        images: at the end, images of functions by file name.
+        hits: at the end, the files that samples hit, in the format of DsoHits.told().
     """
 
     def __init__(
@@ -88,38 +90,38 @@ class UnwoundOutput(RecordOutput):
         self.hits = b""
         self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)
-        self._knows = True  # what is written so far the other process has to know of
-        self._begun = 0.0  # when the open piece was begun
+        self._knows = True  # whether written records are also for the other process
+        self._begun = 0.0  # start of the open piece
         self._moment = _FIRST_MOMENT
         self._ready = self._finished = False
-        self._unwinds = True  # until it is given up
+        self._unwinds = True  # False after it was given up
         self._is_over = self._has_rounds = False
         self._taken = 0
-        self._parts: list[bytes] = []  # of the piece that comes in
+        self._parts: list[bytes] = []  # of the incoming piece
         self._finished_parts: list[bytes | None] = []  # None: the end of a round
         self.others = (self._process.pid, *((self._reader.pid,) if self._reader else ()))
         self.answers = self
 
     @property
     def taken(self) -> int:
-        """Bytes that the rings gave."""
+        """Bytes read from the ring buffers."""
         return self._taken
 
     def names(self) -> dict[int, bytes]:
-        """Lines of perf maps that the other process found out, by pid."""
+        """Return lines of perf maps from the other process, by pid."""
         return {pid: bytes(lines) for pid, lines in self._lines.items()}
 
     @property
     def stacks_path(self) -> str:
-        """Where raw stacks go."""
+        """The path of the raw stacks."""
         return (_DEFAULT_NAME if self.is_pipe else self.path) + _STACKS
 
     # before the recording
 
     def expect(self, events: Iterable[tuple[EventAttr, tuple[int, ...]]], features: Mapping[int, bytes] | None = None) -> None:
-        """Tell the other process what samples look like. events: their attrs and ids.
+        """Send the attrs and ids of the events to the other process.
 
-        features: of the file, should that process have to complete it.
+        features are the file's, for the case that that process has to complete it.
         """
         self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
         self._process.ask(messages.EVENTS, self._spool.close_piece())
@@ -128,16 +130,16 @@ class UnwoundOutput(RecordOutput):
             self._process.ask(messages.FEATURES, self._spool.close_piece())
 
     def write(self, *slices: Slice) -> None:
-        """Append records as they are; those of what runs already are news to the other process."""
+        """Append records unchanged; synthesized records also go to the other process."""
         super().write(*slices)
-        if not self._knows:  # in front of the samples of one more file
+        if not self._knows:  # at the start of a further file
             self.writer.mark()
         else:
             self._spool.write(slices)
             self._side_band.append(b"".join(slices))
 
     def start(self) -> None:
-        """The recording begins: wait until the other process can."""
+        """Start the recording: wait until the other process is ready."""
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
         self.writer.mark()
@@ -153,10 +155,10 @@ class UnwoundOutput(RecordOutput):
         if not self._ready:
             self._give_up("unwinding did not start")
 
-    # while it runs
+    # during the recording
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
-        """Take records of a ring over."""
+        """Take records of a ring buffer."""
         self._taken += sum(map(len, slices))
         if self._stacks:
             self._stacks.write_ring(slices)
@@ -168,7 +170,7 @@ class UnwoundOutput(RecordOutput):
                 self._reader.look(extents)
 
     def end_round(self) -> None:
-        """All rings were read."""
+        """Called after all ring buffers were read."""
         if self._stacks:
             self._stacks.end_round()
         if self.after_round:
@@ -183,21 +185,21 @@ class UnwoundOutput(RecordOutput):
             self._process.ask(messages.PIECE, self._spool.close_piece())
 
     def fileno(self) -> int:
-        """What to poll: there are answers to take."""
+        """Return the descriptor to poll for answers."""
         return self._process.answers
 
     def take(self) -> bool:
-        """Write what the other process has done; False when no more is to come."""
+        """Write records from the other process; return False at the end."""
         for kind, data in self._process.take():
             if kind == messages.READY:
                 self._ready = True
-                while len(self._spool):  # nothing was sent after what it is ready with
+                while len(self._spool):  # nothing was sent after the state that it is ready with
                     self._spool.done()
             elif kind == messages.SIDE_BAND:
                 self._side_band.append(data)
             elif kind == messages.RECORDS:
                 self._parts.append(data)
-            elif kind == messages.PIECE_DONE:  # what is not whole is not written: who unwinds may end in its middle
+            elif kind == messages.PIECE_DONE:  # partial pieces are not written: the process may end in the middle
                 self._finished_parts += [*self._parts, None]
                 self._parts.clear()
                 self._spool.done()
@@ -209,7 +211,7 @@ class UnwoundOutput(RecordOutput):
         return self._process.alive
 
     def _learn(self, kind: int, data: bytes) -> None:
-        """Take an answer that is no records."""
+        """Take an answer other than records."""
         if kind == messages.NAMES:
             pid, lines = messages.named(data)
             self._lines.setdefault(pid, bytearray()).extend(lines)
@@ -224,7 +226,7 @@ class UnwoundOutput(RecordOutput):
             self._finished = True
 
     def _write_parts(self, most: int | None = None) -> None:
-        """Write finished records: some of them, as the rings fill up meanwhile."""
+        """Write finished records, a few at a time, because the ring buffers fill meanwhile."""
         parts, self._finished_parts = self._finished_parts[:most], self._finished_parts[most:] if most else []
         for part in parts:
             if self._is_full:
@@ -242,13 +244,13 @@ class UnwoundOutput(RecordOutput):
 
     @property
     def _is_full(self) -> bool:
-        """Whether the file has the size that was asked for, and a round in it: what ran before may be as large."""
+        """Whether the file has the requested size and a round: the synthesized records may be as large."""
         return self._has_rounds and 0 < self.most <= self.size
 
     # the end
 
     def complete(self, called: int, hurried: Callable[[], bool]) -> None:
-        """Nothing more comes: wait for the rest. called: becomes readable with a signal; hurried: whether it says not to wait."""
+        """Wait for the remaining records. called becomes readable with a signal; hurried returns whether not to wait."""
         try:
             if not self._is_full:
                 self._send_piece()
@@ -285,7 +287,7 @@ class UnwoundOutput(RecordOutput):
                 self.tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
 
     def finish(self, features: Mapping[int, bytes]) -> None:
-        """Complete the current file; with the last one, that of the raw stacks, if there is one."""
+        """Complete the current file; with the last one also that of the raw stacks, if there is one."""
         try:
             super().finish(features)
         finally:
@@ -293,7 +295,7 @@ class UnwoundOutput(RecordOutput):
                 self._stacks.end()
 
     def abandon(self) -> None:
-        """Nothing was recorded."""
+        """End the process, and remove the file: nothing was recorded."""
         self._process.kill()
         self._process.close()
         self._close_reader()
@@ -307,11 +309,11 @@ class UnwoundOutput(RecordOutput):
         self._stacks.begin(None if all_of_it else self._side_band.pieces())
 
     def _give_up(self, why: str) -> None:
-        """From here on stacks are stored as they are."""
+        """Store stacks unchanged from here on."""
         self._unwinds = False
         if self._is_full:
             return
-        waiting = self._spool.take_all() if self._ready else []  # before, it is not from the rings
+        waiting = self._spool.take_all() if self._ready else []  # before that, it is not from the ring buffers
         has_all = self._stacks is not None
         if not has_all:
             self._open_stacks(all_of_it=False)

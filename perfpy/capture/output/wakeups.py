@@ -1,8 +1,4 @@
-"""Signals as something to poll: Ctrl-C, the end of the workload, the request for a snapshot.
-
-What enters: the signals to catch. What leaves: a descriptor that becomes
-readable when one has come, and their numbers.
-"""
+"""Signals as something to poll: Ctrl-C, the end of the workload, the request for a snapshot."""
 
 from __future__ import annotations
 
@@ -16,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class Wakeups:
-    """Catches signals while it is open; a context manager that puts the old handlers back.
+    """Catches signals while it is open; a context manager that restores the old handlers.
 
-    In a thread that is not the main one no handler can be set: nothing is
-    caught then, and the caller has to look at the workload from time to time.
-    A hang-up that is ignored (nohup) stays ignored.
+    Only the main thread can set handlers. In other threads nothing is caught, and the caller has to poll the workload. An ignored
+    SIGHUP (nohup) stays ignored.
 
-    arrived: a signal has come that read() has not returned yet. Asking costs
-    no system call, so that a loop may ask in every turn, also where system
-    calls are what is recorded.
+    Attributes:
+        works: whether signals are caught.
+        arrived: whether a signal has arrived that read() has not returned. It needs no system call, so that loops may check it often,
+            also when system calls are recorded.
     """
 
     def __init__(self, signals: Iterable[int]) -> None:
@@ -56,15 +52,15 @@ class Wakeups:
         os.close(self._writing)
 
     def _note(self, _number: int, _frame: object) -> None:
-        self.arrived = True  # the number is in the pipe already
+        self.arrived = True  # the number is in the pipe
 
     def fileno(self) -> int:
-        """The descriptor to poll."""
+        """Return the descriptor to poll."""
         return self._reading
 
     def read(self) -> set[int]:
-        """The signals that have come since the last call."""
-        self.arrived = False  # first: one that comes now is found by the next call at the latest
+        """Return the signals since the last call."""
+        self.arrived = False  # first: a signal that arrives now is returned by the next call at the latest
         found: set[int] = set()
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._reading, 512):

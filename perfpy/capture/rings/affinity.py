@@ -1,7 +1,4 @@
-"""--affinity: on which CPUs the recorder reads a ring, so that what a CPU wrote is read near it.
-
-What enters: the option's word and the open counters. What leaves: for each ring the CPUs to be on, and the move there.
-"""
+"""--affinity: the CPUs on which the recorder reads a ring buffer, so that a CPU's records are read near it."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _NODES = "/sys/devices/system/node"
 
 
 def mover(word: str, counters: SampleCounters) -> Callable[[int], None]:
-    """What goes to the CPUs of a ring, told by its index. word: cpu, or node."""
+    """Return a function that moves to the CPUs of a ring buffer, given by index. word is cpu or node."""
     alone = [frozenset({cpu}) for cpu in counters.cpus if cpu != ANY]
     groups = alone if word == "cpu" else list(_nodes())
     home = {one.ring: next((group for group in groups if one.target.cpu in group), frozenset[int]()) for one in counters.opened}
@@ -29,7 +26,7 @@ def mover(word: str, counters: SampleCounters) -> Callable[[int], None]:
 
 
 class _Mover:
-    """Asks the kernel only where the next ring is at home elsewhere."""
+    """Calls the kernel only if the next ring buffer has other CPUs."""
 
     def __init__(self, home: dict[int, frozenset[int]]) -> None:
         self._home = home
@@ -40,7 +37,7 @@ class _Mover:
         if not cpus or cpus == self._here:
             return
         self._here = cpus
-        with contextlib.suppress(OSError):  # the CPU is gone, or not ours to use: it is read from where we are
+        with contextlib.suppress(OSError):  # the CPU is offline or not permitted; the recorder stays where it is
             os.sched_setaffinity(0, cpus)
 
 

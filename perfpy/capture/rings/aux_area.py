@@ -1,8 +1,6 @@
-"""AUX data of a recording: what hardware writes into memory by itself, and how it gets into the file.
+"""AUX data of a recording, which hardware writes to memory, as AUXTRACE records with their data, and AUXTRACE_INFO.
 
-What enters: the counter of the one event that has an AUX area, and its ring. What leaves:
-AUXTRACE records with the data behind them, where they are in the file, and AUXTRACE_INFO.
-The area is mapped after the ring, in whose control page the kernel says how far it is written.
+The AUX area is mapped after the ring buffer, whose control page has its head.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.writer import Slice
 
     class Destination(Protocol):
-        """Where records go: a RecordOutput."""
+        """The destination of records: a RecordOutput."""
 
         @property
         def size(self) -> int:
@@ -47,7 +45,7 @@ _UNSIGNED: Final = (1 << 32) - 1
 
 
 def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Event]:
-    """The events, of which the one with an AUX area comes first: the rings of its CPU are its own. Raises UsageError."""
+    """Return the events with the AUX event first, because the ring buffers of its CPU are its own. Raises UsageError."""
     check_session(events)
     found = [event for event in events if event.pmu.startswith(PMCU_NAME)]
     if not found:
@@ -69,7 +67,7 @@ def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Even
 
 
 def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:
-    """Tell a PMCU which events to count, where that was said with the event. Raises KernelRefusedError."""
+    """Write the event's list of counted events to a PMCU, if it has one. Raises KernelRefusedError."""
     pmu = (sysfs or Sysfs()).pmu(event.pmu) if event.terms.user_events else None
     if pmu is None:
         return
@@ -82,12 +80,12 @@ def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:
 
 
 def info_record(kind: int) -> bytes:
-    """What was traced; kind: the PMU's number."""
+    """Return the AUXTRACE_INFO record; kind is the PMU's number."""
     return user_records.encode(AuxtraceInfo(0, HISI_PMCU, (kind,)), NATIVE_ENDIAN)
 
 
 class AuxOutput:
-    """Copies an AUX area into the file. kind: the PMU's number; index: where its records are, for the file's features."""
+    """Copies an AUX area to the file. kind is the PMU's number; index has the positions of its records, for the file's features."""
 
     def __init__(self, counter: Counter, ring: Ring, ring_index: int, pages: int) -> None:
         self._counter = counter
@@ -97,7 +95,7 @@ class AuxOutput:
         self.index: list[AuxtraceIndexEntry] = []
 
     def take(self, output: Destination) -> int:
-        """Write what is there; returns the bytes."""
+        """Write the available data; return its bytes."""
         slices = self._area.pending()
         size = sum(map(len, slices))
         if size:
@@ -113,9 +111,9 @@ class AuxOutput:
         return user_records.encode(record, NATIVE_ENDIAN)
 
     def go_on(self) -> None:
-        """Count again: the kernel stops an event whose area was full."""
+        """Re-enable the event, which the kernel stops if its area is full."""
         self._counter.enable()
 
     def close(self) -> None:
-        """Unmap."""
+        """Unmap the area."""
         self._area.close()

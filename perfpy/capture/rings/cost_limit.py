@@ -1,11 +1,8 @@
-"""--max-cpu: what recording itself costs, held below a share of a CPU.
+"""--max-cpu: keep the cost of recording below a share of a CPU by taking fewer samples, and report it to the user.
 
-What enters: the counters of a recording, the processes that record, the share. What leaves: nothing; but samples
-are taken less often from then on, and the user is told.
-
-The kernel's ioctl for a new frequency reaches the counters that were opened, not those that threads inherited
-from them before; and tracepoints are sampled at each hit, whatever their period is. Where a lower frequency does
-not help, the events have a rest now and then instead, which reaches all.
+The kernel's ioctl for a new frequency affects the opened counters, but not those that threads have inherited before; and
+tracepoints are sampled at each hit, whatever their period. If a lower frequency does not help, the events are disabled from time
+to time, which affects all counters.
 """
 
 from __future__ import annotations
@@ -23,22 +20,25 @@ if TYPE_CHECKING:
     from perfpy.capture.opening import OpenEvent
     from perfpy.capture.rings.sample_counters import SampleCounters
 
-_LOOK: Final = 0.5  # seconds between two looks
+_LOOK: Final = 0.5  # seconds between two checks
 _SHORTEST_REST: Final = 0.05
 _LONGEST_REST: Final = 5.0
-_MARGIN: Final = 0.8  # of what is allowed is aimed at: what recording costs is not all due to samples
-_SLACK: Final = 1.1  # a cost this much higher than allowed is let be
+_MARGIN: Final = 0.8  # of the limit is the goal, because not all cost is due to samples
+_SLACK: Final = 1.1  # times the limit is tolerated
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
-_SAMPLED_ALWAYS: Final = (PerfType.TRACEPOINT, PerfType.SOFTWARE)  # with a period in each sample, which they have here
+_SAMPLED_ALWAYS: Final = (PerfType.TRACEPOINT, PerfType.SOFTWARE)  # with a period in each sample, which --max-cpu requests
 _NANOSECONDS: Final = 1_000_000_000
 _OF_A_PROCESS: Final = 2  # CPUCLOCK_SCHED, for clock ids made of process ids
 
 
 class CostLimit:
-    """Watches one recording; an alarm of Attention's.
+    """Watches one recording; an alarm of Attention.
 
-    events: whose samples may become rarer; most: seconds of CPU time a second; others: processes that help; may_rest:
-    whether the events may be off for a while.
+    Args:
+        events: those that may be sampled less.
+        most: seconds of CPU time per second.
+        others: processes that help to record.
+        may_rest: whether the events may be disabled for a while.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class CostLimit:
         self._looked, self._spent = time.monotonic(), self._cpu_time()
         self._debt = 0.0
         self._was_lowered = self._rests = False
-        self._resume = 0.0  # when events at rest go on; 0: they are on
+        self._resume = 0.0  # when disabled events are enabled again; 0 while they are on
 
     def wait(self, now: float) -> float:
-        """Seconds until the next look, or until events go on."""
+        """Return the seconds until the next check, or until events are enabled again."""
         return max((self._resume or self._looked + _LOOK) - now, 0.0)
 
     def ring(self, now: float) -> None:
-        """Look, where it is time to."""
+        """Check if it is due."""
         if self._resume:
             if now >= self._resume:
                 self._resume = 0.0
@@ -116,7 +116,7 @@ class CostLimit:
 
 
 def _made_rarer(event: OpenEvent, factor: float) -> str:
-    """Sample an event that many times less often than it was asked for. Returns how often that is, "" where it cannot be."""
+    """Sample an event less often by this factor. Return the new rate as text, "" if it cannot be changed."""
     attr = event.attr
     if attr.freq:
         rate = max(round(attr.sample_freq / factor), 1)
@@ -133,7 +133,7 @@ def _made_rarer(event: OpenEvent, factor: float) -> str:
 
 
 def _time_of(pid: int) -> float:
-    """Seconds of CPU time of another process; 0 when it is gone."""
+    """Return another process's CPU time in seconds; 0 if it has ended."""
     try:
         return time.clock_gettime(~pid << 3 | _OF_A_PROCESS)
     except OSError:

@@ -1,9 +1,6 @@
-"""What the kernel is to write: the options of a recording -> the sampling half of every event's attr.
+"""Complete every event's attr for sampling: sample_type, read_format, period, side-band and enabling bits, by the options.
 
-What enters: the events as their texts asked for them, the options, the
-target. What leaves: the same events, each with an attr made once that has
-sample_type, read_format, period, side-band and enabling bits, and where perf
-has one, a dummy event after them that carries the side-band. The rules are those of perf-record(1) 6.12.
+If perf has one, a dummy event for the side-band is added. The rules are those of perf-record(1) 6.12.
 """
 
 from __future__ import annotations
@@ -34,17 +31,15 @@ _TRACE_FIELDS: Final = SampleType.RAW | SampleType.TIME | SampleType.CPU | Sampl
 _TIMES: Final = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING
 _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
-_WORTH_WAKING: Final = 1 << 18  # bytes in a ring
+_WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
 
 
 def configure_sampling(events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> list[Event]:
-    """The events to open, with the attrs that they are to have, the tracking event among them.
+    """Return the events to open with their attrs, including the tracking event.
 
-    kernel: is asked whether it knows PERF_SAMPLE_IDENTIFIER, where that is of use.
-
-    The tracking event (the one that asks for mmap, comm, fork ... records) is
-    the first one, or a dummy event of its own where the events are not on
-    from the program's start (-a, -C, -D), or may have a rest (--max-cpu), and the first one is no dummy.
+    The tracking event, which requests side-band (mmap, comm, fork ... records), is the first one. It is a separate dummy if the events
+    are not enabled from the program's start (-a, -C, -D) or may be disabled (--max-cpu), unless the first one is a dummy. The
+    kernel is checked for PERF_SAMPLE_IDENTIFIER if needed.
     """
     result = _in_order(events, options)
     tracking = result[0]
@@ -59,12 +54,12 @@ def configure_sampling(events: Sequence[Event], options: RecordOptions, target: 
 
 
 def is_aux(event: Event | OpenEvent) -> bool:
-    """Whether hardware writes data of this event into memory by itself."""
+    """Whether hardware writes this event's data to memory."""
     return event.pmu.startswith(PMCU_NAME)
 
 
 def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
-    """As the file has them."""
+    """Return the events in the file's order."""
     if not any(is_aux(event) for event in events):
         return list(events)
     from perfpy.capture.rings.aux_area import with_aux_first  # few machines have one
@@ -73,7 +68,7 @@ def _in_order(events: Sequence[Event], options: RecordOptions) -> list[Event]:
 
 
 def _aux_attr(attr: EventAttr) -> EventAttr:
-    """Of an event whose data are not in samples: it only says when there were some."""
+    """Return the attr of an AUX event: its records only mark the times of its data."""
     sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
     excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
     read_format = int(ReadFormat.ID | ReadFormat.LOST)
@@ -83,7 +78,7 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
 
 
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
-    """The attr to sample an event with; tracks: it carries the side-band; in_group: it leads others or follows one."""
+    """Return the attr to sample an event with. tracks: it requests side-band; in_group: it leads or follows other events."""
     if event.ebb:
         raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
     if is_aux(event):
@@ -92,12 +87,12 @@ def sampling_attr(event: Event, options: RecordOptions, target: Target, *, track
 
 
 def is_dummy(event: Event | OpenEvent) -> bool:
-    """Whether an event only carries side-band records."""
+    """Whether an event only provides side-band records."""
     return event.attr.type == PerfType.SOFTWARE and event.attr.config == SoftwareId.DUMMY
 
 
 def _starts_late(options: RecordOptions, target: Target) -> bool:
-    """Whether events are on later than what side-band tells of."""
+    """Whether events are enabled later than the side-band begins."""
     return options.starts_disabled or not target.has_tasks
 
 
@@ -106,12 +101,12 @@ def _dummy() -> Event:
 
 
 def _software(config: int, **fields: int) -> EventAttr:
-    """One of the kernel's own events, in user space only."""
+    """Return the attr of a software event, in user space only."""
     return EventAttr(type=PerfType.SOFTWARE, config=config, exclude_kernel=1, exclude_hv=1, exclude_guest=1, **fields)
 
 
 class _Draft:
-    """One event's attr on its way through the rules; each method is one family of them, and nobody else sees it before the end."""
+    """One event's attr while the rules are applied; each method is one group of rules."""
 
     def __init__(self, event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> None:
         self.event = event
@@ -120,13 +115,13 @@ class _Draft:
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that was asked for
+        self.own_dummy = tracks and is_dummy(event) and event.attr.sample_period == 1  # not one that the user requested
         self.at_once = self.own_dummy or (tracks and is_dummy(event) and _starts_late(options, target))
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
 
     def finished(self) -> EventAttr:
-        """The attr with everything set, in the order in which later rules overrule earlier ones."""
+        """Return the complete attr; later rules override earlier ones."""
         draft, options = self.draft, self.options
         draft.sample_id_all = 1
         draft.inherit = int(options.target.inherit and not options.target.per_thread)
@@ -139,7 +134,7 @@ class _Draft:
         self._set_registers()
         self._set_side_band()
         self._set_enabling()
-        if options.off_cpu.enabled and not options.buffers.no_buffering:  # half of a roomy ring would be minutes of few waits
+        if options.off_cpu.enabled and not options.buffers.no_buffering:  # half of a large ring buffer would be minutes of few waits
             draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
         if self.event.precise_max:
             draft.precise_ip = _MAX_PRECISION
@@ -152,7 +147,7 @@ class _Draft:
         return draft
 
     def _set(self, field: int, wanted: bool | None) -> None:
-        """Put a field in (True), take it out (False), or leave it (None)."""
+        """Add a field (True), remove it (False), or leave it (None)."""
         if wanted is not None:
             self.sample = self.sample | field if wanted else self.sample & ~field
 
@@ -187,7 +182,7 @@ class _Draft:
         options, draft = self.options, self.draft
         chain = options.sampling.callchain
         stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.sampling.unwind)
-        # perf records data addresses with stacks; where these are unwound at once nobody has a use for them
+        # perf records data addresses with stacks; they are useless if stacks are unwound at once.
         addresses = options.sampling.data or (stacks and not options.sampling.unwind)
         for wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
@@ -206,7 +201,7 @@ class _Draft:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
             draft.branch_sample_type = options.sampling.branch_filter
-        if addresses or stacks or options.sampling.data_mmap:  # call frame information lies in mappings that are not executable
+        if addresses or stacks or options.sampling.data_mmap:  # call frame information is in mappings that are not executable
             draft.mmap_data = int(self.tracks)
         if options.sampling.time is not False and (options.sampling.time or not options.target.per_thread):
             self.sample |= SampleType.TIME
@@ -228,11 +223,13 @@ class _Draft:
         draft.defer_callchain = int(callchain.defer)
         if callchain.mode == "dwarf" and not is_function:  # page faults while tracing functions would never end
             self.sample |= SampleType.REGS_USER | SampleType.STACK_USER
-            # those who choose registers get them, and what nothing can be unwound without
+            # A user's choice of registers gets those, and the ones that unwinding needs.
             registers = minimal_registers if options.sampling.user_regs else user_registers
             draft.sample_regs_user |= registers(os.uname().machine)
             draft.sample_stack_user = callchain.stack_size
-            if options.sampling.unwind and not options.buffers.no_buffering:  # half of a roomy ring would be seconds of a few samples
+            if (
+                options.sampling.unwind and not options.buffers.no_buffering
+            ):  # half of a large ring buffer would be seconds of a few samples
                 draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
             draft.exclude_callchain_user = 1
 
@@ -259,7 +256,7 @@ class _Draft:
         draft.defer_output = int(bool(options.sampling.callchain and options.sampling.callchain.defer))
 
     def _set_enabling(self) -> None:
-        """Leaders start off; those of a program start with it; side-band of a system starts at once."""
+        """Set the enabling bits: leaders start disabled, a program's events start with it, side-band of a system starts at once."""
         draft = self.draft
         draft.disabled = int(self.event.is_leader)
         from_exec = self.target.kind == "command" and (self.at_once or not self.options.starts_disabled)
@@ -299,7 +296,7 @@ class _Draft:
             raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
 
     def _set_own_callchain(self) -> None:
-        """Terms about stacks replace what the options say."""
+        """Apply the event's terms about stacks, which override the options."""
         terms, draft = self.event.terms, self.draft
         common = self.options.sampling.callchain
         mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
@@ -324,7 +321,7 @@ def _is_bpf_output(event: Event) -> bool:
 
 
 def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
-    """The leader samples for a :S group: a member is only read, but looks like the leader to whoever reads the file."""
+    """Return the attr of a :S group's member: the leader samples, and the member is only read, but has the leader's sample_type."""
     attr = attrs[event]
     if event.terms.period is None and event.terms.freq is None:
         attr = attr.copy(freq=0, sample_period=0)
@@ -332,8 +329,8 @@ def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
 
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:
-    """Several events: each record must tell whose it is, at an offset that does not depend on the answer."""
-    if not options.sampling.identifier and len(attrs) == 1 and options.output.path != STANDARD_OUTPUT:  # perf has ids in pipes, always
+    """Add ids to the attrs: with several events, each record must identify its event at a fixed offset."""
+    if not options.sampling.identifier and len(attrs) == 1 and options.output.path != STANDARD_OUTPUT:  # perf always has ids in pipes
         return list(attrs)
     differ = any(attr.sample_type != attrs[0].sample_type for attr in attrs)
     if (differ or options.sampling.identifier) and _knows_identifier(kernel):
@@ -344,7 +341,7 @@ def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel
 def _knows_identifier(kernel: Kernel) -> bool:
     """Whether the kernel (3.12 and newer) has ids at a fixed offset."""
     attr = _software(SoftwareId.CPU_CLOCK, sample_type=SampleType.IDENTIFIER)
-    for pid in (ANY, 0):  # users may only ask about themselves
+    for pid in (ANY, 0):  # users may only query their own tasks
         try:
             kernel.close(kernel.perf_event_open(attr, pid, min(online_cpus())))
             return True

@@ -1,9 +1,4 @@
-"""All counters of a recording and their rings: every event on every CPU or thread, one ring a CPU (or a thread).
-
-What enters: configured events, CPUs and threads. What leaves: open counters,
-their ids, mapped rings and the file descriptors to poll; later the counts of
-what the kernel lost. The system calls are perfpy.kernel's.
-"""
+"""The counters of a recording and their ring buffers: every event on every CPU or thread, one ring buffer for each CPU (or thread)."""
 
 from __future__ import annotations
 
@@ -42,7 +37,7 @@ _HURRY: Final = 10_000  # Hz
 
 
 class CounterTarget(NamedTuple):
-    """Where a counter counts: a task (ANY = all; with `cgroup` the fd of a cgroup's folder) on a CPU (ANY = all)."""
+    """The target of a counter: a task (ANY: all; with `cgroup` the fd of a cgroup's folder) on a CPU (ANY: all)."""
 
     cpu: int
     tid: int
@@ -50,7 +45,7 @@ class CounterTarget(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """One open counter; ring: the index of the ring that its records go to."""
+    """One open counter; ring is the index of its ring buffer."""
 
     event: OpenEvent
     target: CounterTarget
@@ -60,34 +55,35 @@ class Opened(NamedTuple):
 
 
 def default_pages(procfs: ProcFs) -> int:
-    """The pages of a ring that perf takes when none are asked for: what a user may lock, rounded down to 2^n."""
+    """Return perf's default pages of a ring buffer: what a user may lock, rounded down to 2^n."""
     allowed = procfs.setting(_MLOCK_SETTING) or _DEFAULT_MLOCK_KB
     pages = max(allowed * 1024 // PAGE_SIZE - 1, 1)
     return 1 << (pages.bit_length() - 1)
 
 
 def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
-    """The pages of a ring for samples that are as large as stacks: what is of use, where a user may lock that much."""
+    """Return the pages of a ring buffer for samples as large as stacks, if the user may lock that much."""
     may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
     each = min(_ROOMY, _ALL_RINGS // (os.cpu_count() or 1))
     return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
 
 
 def is_in_a_hurry(attr: EventAttr) -> bool:
-    """Whether an event may fill an ordinary ring within some hundredths of a second, in which the recorder need not have its turn."""
+    """Whether an event may fill an ordinary ring buffer within some hundredths of a second, before the recorder is scheduled."""
     if attr.sample_type & SampleType.STACK_USER:
         return True
     return attr.sample_freq >= _HURRY if attr.freq else attr.type == PerfType.TRACEPOINT and attr.sample_period == 1
 
 
 class SampleCounters:
-    """The open counters and rings of one recording.
+    """The open counters and ring buffers of one recording.
 
-    events: configured, in the file's order; cpus, tids: where to open each of
-    them (a tid of ANY: all tasks; cpus (ANY,): each thread on whatever CPU).
-    skip_missing: threads that are gone are left out as long as one is left.
-    cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
-    tell: called with each line that the user ought to read.
+    Args:
+        events: configured, in the file's order.
+        cpus, tids: where to open each of them (tid ANY: all tasks; cpus (ANY,): each thread on any CPU).
+        skip_missing: skip threads that have ended, if one is left.
+        cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
+        tell: called with each line for the user.
     """
 
     def __init__(
@@ -116,11 +112,11 @@ class SampleCounters:
 
     @property
     def rings(self) -> list[Ring]:
-        """The mapped rings, in the order of their indices."""
+        """The mapped ring buffers, by index."""
         return self._rings
 
     def open(self) -> None:
-        """Open every event everywhere. Raises KernelRefusedError when nothing helped; what was open is closed then."""
+        """Open every event on its targets. Raises KernelRefusedError after closing all if one cannot be opened."""
         try:
             for event in self.events:
                 if is_aux(event):
@@ -139,7 +135,7 @@ class SampleCounters:
         cpus = self.cpus
         carries = is_dummy(event) and event.attr.mmap and not all(map(is_dummy, self.events))
         if ANY in self.tids and carries and ANY not in cpus:
-            cpus = online_cpus()  # tasks wander: what they map elsewhere matters, too
+            cpus = online_cpus()  # tasks migrate, and their mappings on other CPUs matter, too
         if event.cpus is not None and ANY not in cpus:
             cpus = tuple(cpu for cpu in cpus if cpu in event.cpus)
         for cpu in cpus:
@@ -149,35 +145,35 @@ class SampleCounters:
             else:
                 yield from (CounterTarget(cpu, tid) for tid in self.tids)
 
-    # refusals: what the opener asks
+    # refusals, called by the opener
 
     def member_refused(self, opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
-        """A weak group that does not fit falls apart: this member counts for itself."""
+        """Let a member of a weak group that does not fit count alone."""
         opened.leave_group()
         opened.ask(opened.asked.copy(disabled=1))
         return True
 
     def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
-        """A recording has all its events."""
+        """Return False: a recording needs all its events."""
         return False
 
     def may_replace(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
-        """Another event is better than none."""
+        """Return True: another event is better than none."""
         return True
 
     def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
-        """A thread that is gone is left out, as long as one is left."""
+        """Whether to skip a thread that has ended, if one is left."""
         if refusal.errno != errno.ESRCH or not self._skip_missing:
             return False
         self._missing.add(tid)
         return bool(set(self.tids) - self._missing)
 
     def map(self, pages: int, aux_pages: int = 0) -> None:
-        """Map the rings, `pages` pages each, and send every counter's records to the ring of its CPU (or thread).
+        """Map the ring buffers, `pages` pages each, and redirect every counter's records to that of its CPU (or thread).
 
-        aux_pages: of the AUX area, where an event has one; 0: as many as are usual.
+        aux_pages is the size of the AUX area of an AUX event; 0 for the default.
         """
-        owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring
+        owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring buffer
         owner_fds = self._ring_fds
         by_thread = ANY in self.cpus
         for event in self.events:
@@ -198,8 +194,8 @@ class SampleCounters:
             self.aux = AuxOutput(self.opened[0].counter, self._rings[0], 0, aux_pages)
 
     def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
-        """The same open counters, as if there were only these events."""
-        from copy import copy  # for recordings of waits
+        """Return the same open counters, restricted to these events."""
+        from copy import copy  # only for recordings of waits
 
         some = copy(self)
         some.events = list(events)
@@ -207,11 +203,11 @@ class SampleCounters:
         return some
 
     def ids(self, event: OpenEvent) -> tuple[int, ...]:
-        """The ids by which records name an event's counters."""
+        """Return the ids that identify an event's counters in records."""
         return tuple(one.id for one in self.opened if one.event is event)
 
     def id_index(self) -> tuple[IdIndexEntry, ...]:
-        """Every counter for the ID_INDEX record."""
+        """Return every counter for the ID_INDEX record."""
         unsigned = (1 << 64) - 1
         return tuple(
             IdIndexEntry(one.id, one.ring, one.target.cpu & unsigned, (ANY if one.target.cgroup else one.target.tid) & unsigned)
@@ -219,15 +215,15 @@ class SampleCounters:
         )
 
     def fds(self) -> list[int]:
-        """Every counter's file descriptor, but for those that do not end with the tasks."""
+        """Return every counter's file descriptor, except those that do not end with the tasks."""
         return [one.counter.fd for one in self.opened if not is_aux(one.event)]
 
     def ring_fds(self) -> list[int]:
-        """The counters whose rings are mapped: polling them tells of every record."""
+        """Return the counters whose ring buffers are mapped; polling them reports every record."""
         return list(self._ring_fds)
 
     def enable(self, *, with_program: bool = False) -> None:
-        """Enable all counters; with_program: a program enables all by its start, but for those that follow no task."""
+        """Enable all counters; with_program: only those that a program's start does not enable."""
         for event in self.events:
             if not with_program or is_aux(event):
                 self.switch(event, True)
@@ -238,20 +234,20 @@ class SampleCounters:
             self.switch(event, False)
 
     def switch(self, event: OpenEvent, on: bool) -> None:
-        """Enable or disable an event's counters; the members of a group follow their leader."""
+        """Enable or disable an event's counters; members of a group follow their leader."""
         action = Counter.enable if on else Counter.disable
         if event.is_leader:
             for counter in event.counters.values():
                 action(counter)
 
     def count(self, event: OpenEvent) -> int:
-        """How often the event has happened in all that its counters count."""
+        """Return how often the event has happened on all its counters."""
         size = read_size(event.attr.read_format, 1)
         read = (self._kernel.read(counter.fd, size) for counter in event.counters.values())
         return sum(next(iter(decode_read(data, event.attr.read_format, "="))).value for data in read if data)
 
     def pause(self, paused: bool) -> None:
-        """Stop writing to backward rings while they are read, or go on."""
+        """Pause or resume writing to backward ring buffers while they are read."""
         seen: set[int] = set()
         for one in self.opened:
             if one.event.attr.write_backward and one.ring not in seen:
@@ -259,7 +255,7 @@ class SampleCounters:
                 one.counter.pause_output(paused)
 
     def lost(self) -> Iterator[tuple[Opened, int]]:
-        """The counters that lost samples, and how many."""
+        """Yield the counters that lost samples, with the number."""
         members = {id(event): 0 for event in self.events}
         for event in self.events:
             members[id(event.leader)] += 1
@@ -275,7 +271,7 @@ class SampleCounters:
                 yield one, lost
 
     def close(self) -> None:
-        """Unmap the rings and close the counters."""
+        """Unmap the ring buffers and close the counters."""
         if self.aux:
             self.aux.close()
             self.aux = None

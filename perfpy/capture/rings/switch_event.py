@@ -1,7 +1,6 @@
-"""--switch-output-event: a file ends, and the next one begins, whenever an event happens.
+"""--switch-output-event: start a new file whenever an event happens.
 
-What enters: the events' texts. What leaves: their counters on every CPU, as something to poll; what they tell is
-of no other interest, and in no file.
+The events are counted on every CPU; their records are discarded.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _PAGES = 1
 
 
 class SwitchEvent:
-    """Counts the events in the whole machine. ask: called when one of them has happened."""
+    """Counts the events on the whole machine. ask is called after each hit."""
 
     def __init__(self, text: str, kernel: Kernel, ask: Callable[[], None], tell: Callable[[str], None]) -> None:
         self._ask = ask
@@ -41,11 +40,11 @@ class SwitchEvent:
             raise
 
     def fileno(self) -> int:
-        """Readable when one of the events has happened."""
+        """Return the descriptor that becomes readable after a hit."""
         return self._poller.fileno()
 
     def take(self) -> bool:
-        """Make room for the next ones, and ask for another file."""
+        """Discard the records, and request another file."""
         for ring in self._counters.rings:
             if ring.pending():
                 ring.consume()
@@ -53,7 +52,7 @@ class SwitchEvent:
         return True
 
     def enable(self) -> None:
-        """The measurement starts."""
+        """Enable the counters when the measurement starts."""
         self._counters.enable()
 
     def close(self) -> None:
@@ -63,7 +62,7 @@ class SwitchEvent:
 
 
 def _woken_by(events: Sequence[Event]) -> list[Event]:
-    """The events, each of which wakes who waits for it."""
+    """Return the events with attrs that wake a poll at each hit."""
     kinds = SampleType.IP | SampleType.TID | SampleType.TIME
     attrs = {event: event.attr.copy(sample_period=1, freq=0, sample_type=int(kinds), disabled=1, wakeup_events=1) for event in events}
     return changed(events, lambda event: {"attr": attrs[event]})

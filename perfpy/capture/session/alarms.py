@@ -1,7 +1,5 @@
-"""What a recording attends to beside its rings, where its options ask for it.
-
-What enters: the options, the counters, the output. What leaves: alarms for Attention, of which the line of progress is
-one, and the events of --switch-output-event.
+"""Inputs and periodic actions of a recording, by its options: reading ring buffers, the progress line, --max-cpu,
+--switch-output-event.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ _NOW_AND_THEN: Final = 1.0
 
 
 def emptying(counters: SampleCounters, options: RecordOptions) -> list[Alarm]:
-    """What has the rings emptied from time to time, where that is for the recorder to do."""
+    """Return the alarm to read the ring buffers periodically, if the recorder reads them."""
     return [] if options.buffers.overwrite or options.buffers.threads else [Regularly(patience(counters, options))]
 
 
 def patience(counters: SampleCounters, options: RecordOptions) -> float:
-    """Large rings that nobody asked for are emptied often; all others so that a killed recording lacks a second, not half a ring."""
+    """Return the seconds between reads: often for large default ring buffers; else so that a killed recording lacks only a second."""
     large = counters.rings and counters.rings[0].size >= _LARGE_RING and not options.buffers.mmap_pages
     return _OFTEN if large else _NOW_AND_THEN
 
@@ -42,23 +40,23 @@ def patience(counters: SampleCounters, options: RecordOptions) -> float:
 def progress(
     command: Sequence[str], counters: SampleCounters, output: RecordOutput, options: RecordOptions, now: float
 ) -> ProgressLine | None:
-    """The line on a terminal; None where nobody reads it."""
+    """Return the progress line; None if no person reads it."""
     if not (options.notes and sys.stderr.isatty()):
         return None
-    from perfpy.capture.session.progress import progress_line  # for people
+    from perfpy.capture.session.progress import progress_line  # only on terminals
 
     return progress_line(command, counters, output, now)
 
 
 def cost_limit(counters: SampleCounters, output: RecordOutput, options: RecordOptions, tell: Callable[[str], None]) -> list[CostLimit]:
-    """What holds the cost of a recording below --max-cpu."""
+    """Return the alarm that keeps the cost of recording below --max-cpu."""
     if not options.max_cpu:
         return []
-    from perfpy.capture.rings.cost_limit import CostLimit  # rarely asked for
+    from perfpy.capture.rings.cost_limit import CostLimit  # rarely needed
 
-    # waits are made of pairs of events: only the clock beside them may become rarer
+    # Waits consist of pairs of events: only the clock beside them may be sampled less.
     events = [event for event in counters.events if event.attr.freq] if options.off_cpu.enabled else counters.events
-    may_rest = not (options.off_cpu.enabled or options.starts_disabled or options.control)  # nobody else switches them
+    may_rest = not (options.off_cpu.enabled or options.starts_disabled or options.control)  # otherwise others switch them
     return [CostLimit(counters, events, options.max_cpu, tell, others=output.others, may_rest=may_rest)]
 
 
@@ -69,10 +67,10 @@ def switch_events(
     tell: Callable[[str], None],
     at_end: Callable[[Callable[[], None]], object],
 ) -> list[SwitchEvent]:
-    """What asks for another file when an event happens. at_end: given what closes it."""
+    """Return the inputs that request another file when an event happens. at_end gets the function that closes them."""
     if not options.output.switch_output_event:
         return []
-    from perfpy.capture.rings.switch_event import SwitchEvent  # rarely asked for
+    from perfpy.capture.rings.switch_event import SwitchEvent  # rarely needed
 
     one = SwitchEvent(options.output.switch_output_event, kernel, ask, tell)
     at_end(one.close)

@@ -1,7 +1,4 @@
-"""What people are told of a recording: at its end what was captured, how good it is, and what to do where it is not.
-
-What enters: what is known when the file is complete. What leaves: lines; perf's own first.
-"""
+"""The last lines of a recording: its size, its quality, and remedies. perf's own line comes first."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
 
 _MEGABYTE: Final = 1 << 20
-_FEW: Final = 400  # samples: a share of 10 % is known to 3 points
+_FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
-_LARGER: Final = 4  # times the ring that was too small
+_LARGER: Final = 4  # times the ring buffer that was too small
 _MOST_RING: Final = 64 << 20
 
 
 def captured(name: str, size: int, samples: int | None, packer: Packer | None) -> str:
-    """perf's line."""
+    """Return perf's line."""
     counted = f" ({samples} samples)" if samples else ""
     packed = ""
     if packer and packer.given:
@@ -34,7 +31,7 @@ def captured(name: str, size: int, samples: int | None, packer: Packer | None) -
 
 
 def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str]:
-    """Whether it is good, and what would help. ring: bytes of a buffer."""
+    """Yield notes on the recording's quality, with remedies. ring is the size of a ring buffer in bytes."""
     samples = file.samples
     if file.hint:
         yield f"note: {file.hint}"
@@ -62,5 +59,5 @@ def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int) -
 
 
 def _exactness(samples: int) -> str:
-    """What a share of the report is worth: the spread of a binomial distribution."""
+    """Return the precision of a share: the spread of a binomial distribution."""
     return f"a share of 10 % is known to {100 * _SURE * (0.1 * 0.9 / samples) ** 0.5:.1f} points"

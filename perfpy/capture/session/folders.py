@@ -1,7 +1,4 @@
-"""Recordings that are folders: their output, and who empties their rings (record --threads).
-
-What enters: options and open counters. What leaves: the parts of a Recorder that are theirs.
-"""
+"""Recordings that are folders: their output, and the threads that read ring buffers (record --threads)."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
-    """The folder, with nothing in it but a copy of the kernel (--kcore). Raises UsageError for threads on CPUs that are not there."""
+    """Create the folder, empty but for a copy of the kernel (--kcore). Raises UsageError for threads on missing CPUs."""
     output: FolderOutput
     if options.buffers.threads:
         cpus = online_cpus()
@@ -45,7 +42,7 @@ def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
 
 
 def threaded_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions) -> ThreadedDrain:
-    """What empties the rings; the threads run. With --exclude-perf they are left out of the recording, as the recorder is."""
+    """Start the threads that read the ring buffers. With --exclude-perf they are not recorded, like the recorder."""
     assert isinstance(output, RingFilesOutput)
     if counters.aux:
         raise UsageError("--threads: AUX areas are read by the recorder alone; leave out --threads")

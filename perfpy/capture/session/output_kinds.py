@@ -1,7 +1,4 @@
-"""Which kind of output a recording has: one file, a folder, or a file that another process rewrites first.
-
-What enters: the options. What leaves: the output, the file that is begun and ended in it, and what empties the rings into it.
-"""
+"""Choose the output of a recording by its options: one file, a folder, or a file that another process rewrites first."""
 
 from __future__ import annotations
 
@@ -27,9 +24,9 @@ if TYPE_CHECKING:
 def open_output(
     options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], waits: WaitPlan | None
 ) -> RecordOutput:
-    """The output, with nothing in it. waits: how they are made of switches (record --off-cpu)."""
+    """Open the empty output. waits describes how switches become waits (record --off-cpu)."""
     if options.is_folder:
-        from perfpy.capture.session.folders import open_folder  # rarely asked for
+        from perfpy.capture.session.folders import open_folder  # rarely needed
 
         return open_folder(options, packer)
     if options.rewritten:
@@ -48,7 +45,7 @@ def open_file(
     packer: Packer | None,
     waits: WaitPlan | None,
 ) -> DataFile:
-    """What begins and ends the file."""
+    """Return the file to begin and end in the output."""
     if not options.rewritten:
         return DataFile(output, counters, options, procfs, workload=workload, packer=packer)
     from perfpy.capture.session.unwound_recording import open_file as open_unwound  # as above
@@ -57,7 +54,7 @@ def open_file(
 
 
 def new_drain(counters: SampleCounters, output: RecordOutput, options: RecordOptions, stop: Callable[[], bool]) -> Drain | ThreadedDrain:
-    """What empties the rings. stop: whether a pass is to end before its time."""
+    """Return the object that reads the ring buffers. stop returns whether a pass must end early."""
     if options.buffers.threads:
         from perfpy.capture.session.folders import threaded_drain  # as above
 

@@ -1,8 +1,6 @@
-"""How a recording goes, on a line of the terminal that is written again and again.
+"""The progress of a recording, as one line on a terminal: time, samples, losses, the file's size, and the rate of each event.
 
-What enters: the open counters, the output, the clock. What leaves: elapsed time, samples and their rate, losses, the
-file's size, and how fast each event comes. Samples are estimated: from the bytes that the rings gave, and what one
-record in some thousands says.
+Samples are estimated from the bytes of the ring buffers and the size of one record in some thousands.
 """
 
 from __future__ import annotations
@@ -26,22 +24,22 @@ if TYPE_CHECKING:
     from perfpy.capture.rings.sample_counters import SampleCounters
 
 _EVERY: Final = 1.0  # seconds
-_LOOKED_AT: Final = 64  # records of a ring
+_LOOKED_AT: Final = 64  # records of a ring buffer
 _HEADER: Final = struct.Struct("=IHH")
 _CLOCKS: Final = ("cpu-clock", "task-clock")
-_EVENTS: Final = 3  # that are shown
-_WIDTH: Final = 80  # of a terminal that does not say
+_EVENTS: Final = 3  # events in the line
+_WIDTH: Final = 80  # of a terminal that does not report it
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def progress_line(command: Sequence[str], counters: SampleCounters, output: RecordOutput, start: float) -> ProgressLine | None:
-    """The line of a recording that begins at `start`; None where a program writes to the terminal (`sleep` says nothing)."""
+    """Return the line of a recording that begins at `start`; None if the command may write to the terminal (`sleep` does not)."""
     is_silent = not command or os.path.basename(command[0]) == "sleep"
     return ProgressLine(counters, output, start) if is_silent and os.environ.get("TERM", "dumb") != "dumb" else None
 
 
 class ProgressLine:
-    """The line of one recording. An alarm of Attention's."""
+    """The line of one recording; an alarm of Attention."""
 
     def __init__(self, counters: SampleCounters, output: RecordOutput, start: float) -> None:
         self._counters = counters
@@ -56,11 +54,11 @@ class ProgressLine:
         self._shown = False
 
     def wait(self, now: float) -> float:
-        """Seconds until the line is due."""
+        """Return the seconds until the line is due."""
         return max(self._next - now, 0.0)
 
     def ring(self, now: float) -> None:
-        """Write it again."""
+        """Update the line."""
         if now < self._next:
             return
         self._next = now + _EVERY
@@ -69,7 +67,7 @@ class ProgressLine:
         self._show(self._line(now, rates, lost))
 
     def inspect(self, held: Held) -> None:
-        """Look at a few records of a ring: how many bytes a sample takes."""
+        """Inspect a few records of a ring buffer for the size of a sample."""
         data = held[0]
         offset = 0
         for _ in range(_LOOKED_AT):
@@ -83,13 +81,13 @@ class ProgressLine:
         self._looked_bytes += offset
 
     def clear(self) -> None:
-        """Make room for other lines."""
+        """Clear the line before other output."""
         if self._shown:
             control(sys.stderr, "\r\x1b[K")
             self._shown = False
 
     def _measure(self, seconds: float) -> tuple[dict[str, float], int]:
-        """Events a second since the last line, and what was lost altogether."""
+        """Return the events per second since the last line, and the total of lost samples."""
         values: dict[str, int] = {}
         attrs: dict[str, EventAttr] = {}
         lost = 0
@@ -108,7 +106,7 @@ class ProgressLine:
         return rates, lost
 
     def _count(self) -> int:
-        """Samples until now, more or less."""
+        """Return the estimated number of samples."""
         taken = self._output.taken
         if self._looked_bytes:
             self._samples += round((taken - self._taken) * self._looked_samples / self._looked_bytes)
@@ -131,7 +129,7 @@ class ProgressLine:
 
 
 def _rate(name: str, rate: float) -> str:
-    """A clock counts nanoseconds of a CPU."""
+    """Format a rate; clocks count nanoseconds of a CPU."""
     if name.split(":", maxsplit=1)[0] in _CLOCKS:
         return f"{rate / 1e9:.2f} CPUs"
     return f"{_short(rate)}/s"

@@ -1,8 +1,7 @@
-"""record: open counters, poll their rings, write a perf.data.
+"""record: open counters, poll their ring buffers, write a perf.data.
 
-What enters: events, RecordOptions, a command. What leaves: the file, and a
-RecordSummary. The order of everything in the file is perf's: head, what the
-recording is about, what ran before, the rings' records in rounds, features.
+The order of the file is perf's: header, records about the recording, synthesized records, the ring buffers' records in rounds,
+features.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ if TYPE_CHECKING:
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
-#: the setting with the limit
+#: The setting with the limit.
 MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 
 
 def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
-    """The options with a frequency of at most `most` Hz (None: the kernel does not say)."""
+    """Return the options with a frequency of at most `most` Hz (None: unknown)."""
     wanted = options.sampling.freq
     if options.sampling.period or most is None:
         return options
@@ -71,11 +70,11 @@ def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str
 
 
 _DEFAULT_EVENT: Final = "cycles:P"
-_CLOCK: Final = "task-clock"  # beside the time off the CPU: both in seconds, on one scale
-_KILLED: Final = 128  # + the signal's number: the exit status
-_WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes: with less than this in the rings, wait for the next wake-up
+_CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
+_KILLED: Final = 128  # plus the signal's number: the exit status
+_WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wait for the next wakeup
 
-#: as perf says it
+#: perf's text.
 _HIDDEN_ADDRESSES: Final = (
     "warning: the kernel hides its addresses, samples in it will have no names:"
     " sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or be root"
@@ -83,12 +82,15 @@ _HIDDEN_ADDRESSES: Final = (
 
 
 class RecordSummary(NamedTuple):
-    """How a recording went.
+    """The result of a recording.
 
-    exit_code: the command's, or 128 + the number of the signal that ended the
-    recording; path, size: of the (last) file, in bytes without the features;
-    samples: None where they were not counted; lost: samples that the kernel
-    had no room for; wakeups: how often there was something to write.
+    Attributes:
+        exit_code: the command's, or 128 + the number of the signal that ended the recording.
+        path: the (last) file.
+        size: its bytes without the features.
+        samples: their number; None if unknown.
+        lost: samples that did not fit in the ring buffers.
+        wakeups: how often there was data to write.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -107,8 +109,11 @@ class RecordSummary(NamedTuple):
 class Recorder:
     """One recording, from its events to its file.
 
-    command: the program to run, () for none; events: their texts, () for perf's default;
-    filters: (number of events in front of it, expression); describe: what --control's evlist shows.
+    Args:
+        command: the program to run, () for none.
+        events: their texts, () for perf's default.
+        filters: (number of events before it, expression).
+        describe: events -> the text of --control's evlist.
     """
 
     def __init__(
@@ -132,7 +137,7 @@ class Recorder:
         self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
         if self.options.python:
-            from perfpy.capture.python_frames.choices import chosen  # rarely asked for
+            from perfpy.capture.python_frames.choices import chosen  # rarely needed
 
             self.options = chosen(self.options)
         self._names = self._runtime_names() if self.options.jit else None
@@ -142,18 +147,17 @@ class Recorder:
         self._progress: ProgressLine | None = None
 
     def run(self) -> RecordSummary:
-        """Record until the command ends, every target is gone, or a signal comes.
+        """Record until the command ends, all targets have ended, or a signal arrives.
 
-        Raises PerfError for what cannot be started. A full disk ends the
-        recording; it is raised when the file is as complete as it can be.
+        Raises PerfError if it cannot start. A full disk ends the recording; the error is raised when the file is as complete as possible.
         """
         target, events = self.prepare()
         with ExitStack() as stack:
-            # before anything is touched: no signal ends it in the middle of something
+            # First, so that signals interrupt nothing.
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
             if self.options.target.exclude_perf:
-                from perfpy.capture.session.own_samples import leaving_out  # rarely asked for
+                from perfpy.capture.session.own_samples import leaving_out  # rarely needed
 
                 events = leaving_out(events, [os.getpid(), *self._output.others])
             beginning = stack.enter_context(ExitStack())
@@ -181,12 +185,12 @@ class Recorder:
         return self._summary()
 
     def prepare(self) -> tuple[Target, list[Event]]:
-        """Whom to record and what, with nothing opened or written yet; raises PerfError where that makes no sense."""
+        """Return the target and the events, before anything is opened or written. Raises PerfError for invalid ones."""
         self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
-        from perfpy.capture.off_cpu.sources import with_waits  # not asked for by all
+        from perfpy.capture.off_cpu.sources import with_waits  # rarely needed
 
         self.options = options = self.options._replace(
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
@@ -210,13 +214,13 @@ class Recorder:
             self._tell(text)
 
     def _runtime_names(self) -> RuntimeNames:
-        from perfpy.capture.runtimes.session import RuntimeNames  # rarely asked for
+        from perfpy.capture.runtimes.session import RuntimeNames  # rarely needed
 
         names = RuntimeNames(self.options, self.command, self._tell)
         self.options = names.options
         return names
 
-    # what to record
+    # the target and the events
 
     def _find_target(self) -> Target:
         options = self.options
@@ -234,7 +238,7 @@ class Recorder:
         for text in warnings:
             self._tell(f"Warning:\n{text}")
         if target.kind == "tid" and options.target.inherit:
-            self.options = options._replace(target=options.target._replace(inherit=False))  # other threads than these were not asked for
+            self.options = options._replace(target=options.target._replace(inherit=False))  # no other threads were requested
         return target
 
     def _parse(self) -> list[Event]:
@@ -275,17 +279,17 @@ class Recorder:
         return counters
 
     def _warn_of_hidden_addresses(self) -> None:
-        """The kernel's samples are wanted, but where its functions are the kernel does not say."""
+        """Warn if the kernel is sampled, but hides the addresses of its functions."""
         restriction, paranoid = (self._procfs.setting(f"kernel.{name}") or 0 for name in ("kptr_restrict", "perf_event_paranoid"))
         hidden = kernel_addresses_hidden(restriction, paranoid, own_status()[0])
         if hidden and not all(event.attr.exclude_kernel for event in self._counters.events):
             self._tell(_HIDDEN_ADDRESSES)
 
     def _cgroups(self, events: list[Event]) -> dict[Event, int]:
-        """event -> the folder of the cgroup that it follows."""
+        """Return event -> the folder of its cgroup."""
         if not self.options.target.cgroups:
             return {}
-        from perfpy.capture.cgroups import folders_of  # rarely asked for
+        from perfpy.capture.cgroups import folders_of  # rarely needed
 
         return {
             event: fd for event, fd in zip(events, folders_of(self.options.target.cgroups, len(events)), strict=False) if fd is not None
@@ -296,7 +300,7 @@ class Recorder:
     def _open_control(self, stack: ExitStack) -> Control | None:
         if not self.options.control:
             return None
-        from perfpy.capture.control import Control  # rarely asked for
+        from perfpy.capture.control import Control  # rarely needed
 
         return stack.enter_context(Control(self.options.control))
 
@@ -334,11 +338,11 @@ class Recorder:
         self._attention.begin(ends, options.delay, ends_only=bool(options.buffers.threads))
 
     def _loop(self, target: Target) -> None:
-        """Empty the rings whenever they are worth it, until it is time to stop; then once more what they hold then."""
+        """Read the ring buffers until it is time to stop; then once more their current contents."""
         attention = self._attention
         drain = new_drain(self._counters, self._output, self.options, lambda: attention.called)
         own: OwnSamples | None = None
-        if any(one.event.tracepoint for one in self._counters.events):  # others do not run faster because of a write
+        if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
             from perfpy.capture.session.own_samples import OwnSamples
 
             own = OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
@@ -363,7 +367,7 @@ class Recorder:
             self._failure = self._failure or failure
 
     def _check_size(self, drain: Drain | ThreadedDrain) -> None:
-        """Stop at --max-size; go on in a new file at --switch-output."""
+        """Stop at --max-size; start a new file for --switch-output."""
         most, size = self.options.output.max_size, self._output.size
         if most and size >= most:
             self._tell(f"[ perf record: perf size limit reached ({size // 1024} KB), stopping session ]")
@@ -386,7 +390,7 @@ class Recorder:
     # the end
 
     def _end(self) -> None:
-        """Complete the file, and see to the command's end."""
+        """Complete the file, and end the command."""
         self._tell(f"[ perf record: Woken up {self._attention.wakeups} times to write data ]")
         if self._workload and not self._workload.poll():
             self._workload.kill(signal.SIGTERM)
@@ -398,7 +402,7 @@ class Recorder:
         except OutputFailedError as failure:
             self._failure = self._failure or failure
         self._say_captured()
-        self._attention.wait_for_workload()  # at last: it need not heed a signal, and the file is complete
+        self._attention.wait_for_workload()  # last, because it may ignore signals, and the file is complete
         files = self._output_switch.files if self._stamps else [self.options.output.path]
         if self._names and not self._failure:
             self._names.end(files, self._output.names(), self._output.images)
@@ -409,7 +413,7 @@ class Recorder:
 
     @property
     def _stamps(self) -> bool:
-        """Whether the files' names tell their time."""
+        """Whether the files' names include the time."""
         return not self._output.is_pipe and (self.options.output.timestamp_filename or self.options.output.switch_output is not None)
 
     def _say_captured(self) -> None:

@@ -1,8 +1,4 @@
-"""record --unwind and --off-cpu: the parts of a recording whose records another process rewrites while it runs, put together.
-
-What enters: the options, the events, the open counters. What leaves: an output
-whose stacks the other process unwinds, or whose switches it turns into waits, and the file that it writes.
-"""
+"""record --unwind and --off-cpu: the parts of a recording whose records another process rewrites while it runs."""
 
 from __future__ import annotations
 
@@ -31,15 +27,15 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.compression import Packer
 
 
-_PIECE_OF_WAITS: Final = 8 << 20  # bytes: they cost no more in small pieces
+_PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
 
 
 def open_output(
     options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], plan: WaitPlan | None = None
 ) -> UnwoundOutput:
-    """The output; the process that unwinds is started, and gets ready. Raises UsageError where there is nothing to unwind.
+    """Open the output, and start the process that unwinds. Raises UsageError if there is nothing to unwind.
 
-    plan: how waits are made of switches, where they are.
+    plan describes how switches become waits, if any.
     """
     if options.sampling.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
@@ -54,7 +50,7 @@ def open_output(
 
 
 def _new_reader(attr: EventAttr, spool: Spool) -> ReaderProcess:
-    from perfpy.capture.unwinding.frame_reader import ReaderProcess  # not asked for by all
+    from perfpy.capture.unwinding.frame_reader import ReaderProcess  # rarely needed
 
     return ReaderProcess(spool, attr)
 
@@ -69,7 +65,7 @@ def _serve(
     *,
     python: int = -1,
 ) -> None:
-    """What the other process does: numpy is for it alone."""
+    """Run the other process; only this one imports numpy."""
     from perfpy.capture.unwinding.rescue import Rescue
     from perfpy.capture.unwinding.serving import serve
 
@@ -87,7 +83,7 @@ def open_file(
     packer: Packer | None,
     plan: WaitPlan | None = None,
 ) -> DataFile:
-    """The file of callchains and waits; beside it one of what the kernel wrote, if it comes to that."""
+    """Return the file of callchains and waits; it creates a file of the kernel's records beside it if needed."""
     assert isinstance(output, UnwoundOutput)
 
     def stack_file() -> StackFile:
@@ -99,22 +95,22 @@ def open_file(
     file = DataFile(output, shown, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
-        from perfpy.capture.off_cpu.limit import SwitchLimit  # not asked for by all
+        from perfpy.capture.off_cpu.limit import SwitchLimit  # rarely needed
 
         output.after_round = SwitchLimit(counters, plan, options.off_cpu.limit, output.tell).check
     return file
 
 
 def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | None) -> tuple[list[EventAttr], SampleCounters]:
-    """The events of the file: their attrs, and the counters without those that are not in it."""
+    """Return the attrs of the file's events, and the counters restricted to them."""
     attrs = [plain_attr(event.attr) if options.sampling.unwind else event.attr for event in counters.events]
     if plan is None:
         return attrs, counters
-    from perfpy.capture.off_cpu.sources import TIME_ATTR  # not asked for by all
+    from perfpy.capture.off_cpu.sources import TIME_ATTR  # rarely needed
 
     kernel_has = attrs[plan.time]
     attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)
     shown = [number for number in range(len(attrs)) if number not in plan.hidden]
-    # how often the recorder was to look is of no interest to readers
+    # Readers do not need the recorder's wakeup settings.
     attrs = [attr.copy(watermark=0, wakeup_events=0) if attr.watermark else attr for attr in attrs]
     return [attrs[number] for number in shown], counters.showing([counters.events[number] for number in shown])

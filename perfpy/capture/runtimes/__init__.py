@@ -1,1 +1,16 @@
-"""What makes runtimes tell the names of the code they make: what to set, whom to ask, what to keep of it."""
+"""Names of code that runtimes generate: switch them on, request them, and store them in the recording.
+
+Modules:
+
+table               the runtimes, and the environment variables that switch names on
+programs            the runtime of a command
+environment         the environment of a command
+choices             the clock and callchains that --jit chooses
+attaching           runtimes that are already running; java_attach: HotSpot's attach protocol
+session             --jit from the start of a recording to its end
+keeping             names -> the finished recording
+perf_maps           perf maps of the recorded processes; jitted_code: their jitdumps
+rewriting           the finished recording with added records
+cpython             CPython's trampolines
+hotspot             frames of HotSpot, from its memory
+"""

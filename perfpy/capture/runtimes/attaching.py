@@ -1,7 +1,4 @@
-"""What can be had of runtimes that were running before they are recorded (`record --jit -p PID`).
-
-What enters: pids. What leaves: a line for each runtime that does not tell the names of its code, and cannot be made to.
-"""
+"""Names from runtimes that were running before the recording (`record --jit -p PID`)."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ if TYPE_CHECKING:
     from perfpy.capture.runtimes.table import LanguageRuntime
 
 JCMD: Final = "jcmd"
-REMOTE_EXEC: Final = "remote_exec"  # perfpy.capture.runtimes.cpython.attach, which says itself what is missing
+REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython.attach, which reports what is missing itself
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 
 
 def runtime_of_process(pid: int) -> LanguageRuntime | None:
-    """The runtime that a process is; None where that is not known."""
+    """Return the runtime of a process; None if unknown."""
     if is_java(pid):
         return runtime_of("java")
     try:
@@ -33,9 +30,9 @@ def runtime_of_process(pid: int) -> LanguageRuntime | None:
 
 
 def lacks(pid: int, *, unwinds: bool = False) -> str:
-    """What a running process does not tell, in one line; "" where it does, or is no runtime.
+    """Return one line about the names that a running process does not provide; "" if it provides all, or is no runtime.
 
-    unwinds: its stacks are unwound while they are recorded, with what its memory tells (perfpy.capture.runtimes.hotspot).
+    unwinds: its stacks are unwound while they are recorded, with data from its memory (perfpy.capture.runtimes.hotspot).
     """
     runtime = runtime_of_process(pid)
     if runtime is None or runtime.attach == REMOTE_EXEC:
@@ -49,7 +46,7 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
 
 
 def ask(pids: Iterable[int]) -> Iterator[str]:
-    """Make those that can be asked write their perf maps; what went wrong, a line each."""
+    """Request the perf maps of processes that can write them; yield a line for each failure."""
     for pid in pids:
         if is_java(pid):
             try:

@@ -1,8 +1,6 @@
-"""What `record --jit` chooses where the user left it open: the clock, how stacks are walked, how often.
+"""Choose the options that the user of `record --jit` left open: the clock, the callchains, the frequency.
 
-What enters: RecordOptions, and the runtime that is recorded. What leaves: the
-same options with what names need: jitdumps have times of CLOCK_MONOTONIC, and
-whoever asks for the names of functions asks who called them.
+jitdumps have times of CLOCK_MONOTONIC, and names of functions are of little use without callers.
 """
 
 from __future__ import annotations
@@ -21,18 +19,19 @@ if TYPE_CHECKING:
     from perfpy.capture.runtimes.table import LanguageRuntime
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
-_DWARF_FREQUENCY: Final = 999  # Hz: with stacks of that size 32 MB a second of one CPU, to be copied if not to be written
+_DWARF_FREQUENCY: Final = 999  # Hz; stacks of that size are 32 MB a second for each CPU, which have to be copied at least
 _PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
 _PIECE: Final = 1 << 20  # bytes read at a time
-_ENOUGH: Final = 2000  # functions that begin so: an interpreter has some ten thousand, without frame pointers a few hundred
-_SMALL: Final = 1 << 20  # bytes: a program that has its interpreter in a shared object
+_ENOUGH: Final = 2000  # functions with this prologue: an interpreter has some ten thousand, without frame pointers a few hundred
+_SMALL: Final = 1 << 20  # bytes; smaller programs have their interpreter in a shared object
 
 
 def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False) -> RecordOptions:
-    """The options, complete.
+    """Return the complete options.
 
-    program: what is run, or the path of what runs; "" where several are; unwound_later: how to unwind its code is known at
-    the end only.
+    Args:
+        program: the command, or the path of the running program; "" if there are several.
+        unwound_later: the unwind information of its code is available at the end only.
     """
     if options.sampling.clockid is None:
         options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
@@ -55,13 +54,13 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
 
 def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
     """Whether frame pointers do not lead from a runtime's frames to their callers."""
-    if not reads_frames():  # elsewhere compilers keep frame pointers unless told not to
+    if not reads_frames():  # elsewhere compilers keep frame pointers by default
         return False
     return (runtime or PYTHON).stacks == "dwarf" and not _has_frame_pointers(find_program(program))
 
 
 def reads_frames() -> bool:
-    """Whether frames that a runtime's memory describes can be read on this machine (perfpy.capture.runtimes.hotspot)."""
+    """Whether frames described by a runtime's memory can be read on this machine (perfpy.capture.runtimes.hotspot)."""
     return os.uname().machine == "x86_64"
 
 
@@ -77,14 +76,14 @@ def _has_frame_pointers(path: str) -> bool:
 
 
 def _libraries(program: str) -> list[str]:
-    """libpython3.12.so.1.0 of bin/python3.12."""
+    """Return the existing libraries of an interpreter, for example libpython3.12.so.1.0 of bin/python3.12."""
     name, folder = os.path.basename(program), os.path.dirname(os.path.dirname(program))
     candidates = [f"{folder}/{lib}/lib{name}.so.1.0" for lib in ("lib", "lib64", f"lib/{os.uname().machine}-linux-gnu")]
     return [path for path in candidates if os.path.isfile(path)]
 
 
 def _prologues(path: str) -> int:
-    """Count prologues, up to enough. The file is read, not mapped: its user may cut it meanwhile."""
+    """Count prologues, up to the threshold. The file is read, not mapped, because its owner may truncate it meanwhile."""
     count, rest = 0, b""
     with open_regular(path) as file:
         while count < _ENOUGH and (piece := file.read(_PIECE)):

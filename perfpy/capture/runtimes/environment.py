@@ -1,9 +1,7 @@
-"""The environment in which runtimes tell the names of the code they make.
+"""The environment in which runtimes publish the names of the code they generate.
 
-What enters: a command, the environment that it would have. What leaves: the
-variables to set for it (and, as they are inherited, for its children), and how
-its stacks are walked best. The user's own values are kept: ours stands beside
-them, or is left out where there is no room for two.
+Children inherit the variables. The user's own values are kept: perfpy's are added to them, or dropped if a variable has room for
+one value only.
 """
 
 from __future__ import annotations
@@ -21,14 +19,17 @@ if TYPE_CHECKING:
     from perfpy.capture.runtimes.table import LanguageRuntime, Variable, Version
 
 _DUMPS: Final = "PYTHON_PERF_JIT_SUPPORT"
-_SECONDS: Final = 5  # for a runtime to say which version it is
+_SECONDS: Final = 5  # the limit for a runtime to print its version
 _VERSION: Final = re.compile(rb"\d+(?:\.\d+)+|\b\d+\b")
 
 
 class CommandEnvironment(NamedTuple):
-    """What a command is started with. variables: those to set; runtime: what it is, None where that is not known.
+    """The environment of a command.
 
-    hints: what the command would have to be given by hand.
+    Attributes:
+        variables: to set.
+        runtime: the command's; None if unknown.
+        hints: options that the user would have to add to the command.
     """
 
     variables: dict[str, str]
@@ -37,17 +38,17 @@ class CommandEnvironment(NamedTuple):
 
     @property
     def asked(self) -> list[LanguageRuntime]:
-        """The runtimes that were asked for names."""
+        """The runtimes whose names are requested."""
         return [known for known in RUNTIMES if any(variable.name in self.variables for variable in known.variables)]
 
     @property
     def stacks(self) -> str:
-        """How stacks are walked best: "fp" or "dwarf"; that of Python, as it is what most scripts start, where nothing is known."""
+        """The best mode of callchains, "fp" or "dwarf"; Python's if the runtime is unknown, because most scripts start Python."""
         return (self.runtime or PYTHON).stacks
 
 
 def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> CommandEnvironment:
-    """The environment that makes a command and its children tell names."""
+    """Return the environment in which a command and its children publish names."""
     runtime = runtime_of(command[0], environ) if command else None
     variables: dict[str, str] = {}
     for known in RUNTIMES:
@@ -61,7 +62,7 @@ def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.envi
 
 
 def joined(variable: Variable, users: str) -> str:
-    """What a variable is to hold where the user has set it to something already."""
+    """Return the value of a variable that the user may have set already."""
     if not users:
         return variable.value
     if not variable.between or variable.value in users:
@@ -73,12 +74,12 @@ def joined(variable: Variable, users: str) -> str:
 
 
 def writes_dumps(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the user has chosen jitdumps for Python (-X perf_jit), which say how to unwind its trampolines when they are whole."""
+    """Whether the user chose jitdumps for Python (-X perf_jit), which have the unwind information of its trampolines when complete."""
     return environ.get(_DUMPS, "0") not in ("", "0") or any(word.removeprefix("-X") == "perf_jit" for word in command)
 
 
 def told(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:
-    """What was set, in one line: what concerns the command itself in full, the rest by name."""
+    """Describe the variables in one line: the command's with values, those for its children by name."""
     own = {variable.name for variable in environment.runtime.variables} if environment.runtime else set(environment.variables)
     shown = [_assignment(name, value, environ.get(name, "")) for name, value in environment.variables.items() if name in own]
     others = [name for name in environment.variables if name not in own]
@@ -92,8 +93,8 @@ def _assignment(name: str, value: str, users: str) -> str:
 
 
 def _is_new_enough(version: Version) -> bool:
-    """Whether a runtime is there, and takes the switches; one that does not answer is left alone."""
-    import subprocess  # few are asked
+    """Whether a runtime exists and is new enough for the options; False if it does not answer."""
+    import subprocess  # rarely needed
 
     try:
         answer = subprocess.run(version.asked, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)

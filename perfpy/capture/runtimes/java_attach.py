@@ -1,10 +1,8 @@
-"""Asking a running Java for its perf map: HotSpot's attach protocol, as `jcmd PID Compiler.perfmap` speaks it.
+"""Request the perf map of a running JVM by HotSpot's attach protocol, like `jcmd PID Compiler.perfmap`.
 
-What enters: a pid. What leaves: nothing; the JVM has written /tmp/perf-PID.map
-when it has answered. The protocol (OpenJDK, attachListener_posix.cpp): a file
-/tmp/.attach_pidN and SIGQUIT make the JVM open the socket /tmp/.java_pidN; it
-takes a version, a command and three arguments, each ended by NUL, and answers
-with a number (0: done) and text. N and /tmp are those that the JVM sees.
+The JVM has written /tmp/perf-PID.map when it answers. The protocol (OpenJDK, attachListener_posix.cpp): a file
+/tmp/.attach_pidN and SIGQUIT make the JVM open the socket /tmp/.java_pidN; it reads a version, a command and three arguments,
+each ended by NUL, and answers with a number (0: success) and text. N and /tmp are those of the JVM's namespaces.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ if TYPE_CHECKING:
 _REQUEST: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
 _LIBRARY: Final = "/libjvm.so"
 _PATIENCE: Final = 5.0  # seconds for a JVM to open its socket, and to answer
-_LONGEST_TIME: Final = 20.0  # seconds for an answer that comes in pieces
+_LONGEST_TIME: Final = 20.0  # seconds for an answer in pieces
 _PAUSE: Final = 0.02
 _LONGEST_ANSWER: Final = 1 << 16
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_java(pid: int) -> bool:
-    """Whether a running process has a JVM in it."""
+    """Whether a running process contains a JVM."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
             return any(line.rstrip("\n").endswith(_LIBRARY) for line in maps)
@@ -43,9 +41,9 @@ def is_java(pid: int) -> bool:
 
 
 def write_perf_map(pid: int) -> None:
-    """Have a JVM write its perf map. Raises OSError where it does not: of another owner, too old, without the protocol.
+    """Make a JVM write its perf map. Raises OSError if it belongs to another user, is too old, or does not answer.
 
-    Everything in its /tmp is done with the rights of its user, and relative to one descriptor of that folder.
+    All accesses to its /tmp have the rights of its user, and are relative to one descriptor of that folder.
     """
     inner = live_process.innermost_pid(pid) or pid
     name = f".java_pid{inner}"
@@ -77,7 +75,7 @@ def _has(folder: int, name: str) -> bool:
 
 
 def _connected(folder: int, name: str, owners: Collection[int]) -> socket.socket:
-    """Connect to a socket in a folder, by its descriptor: everybody can make one in /tmp, and exchange a link."""
+    """Connect to a socket by its descriptor: any user can create files in /tmp, and replace links."""
     node = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         state = os.fstat(node)
@@ -96,7 +94,7 @@ def _connected(folder: int, name: str, owners: Collection[int]) -> socket.socket
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """Send the request; return the answer, cut at a length and after a time."""
+    """Send the request; return the answer, limited in length and time."""
     connection.sendall(_REQUEST)
     answer, end = b"", time.monotonic() + _LONGEST_TIME
     while len(answer) < _LONGEST_ANSWER and time.monotonic() < end and (piece := connection.recv(4096)):

@@ -1,12 +1,8 @@
-"""The code of jitdumps, for a recording that is about to end: images, and the records that map them.
+"""The code of jitdumps for a finished recording: images, and the records that map them.
 
-What enters: the mappings of a recording, among them those of dumps. What leaves:
-images by name, MMAP2 records in order of time, and an answer to whether another
-record would hide them: memory that their process got or made executable later.
-
-The images get names in a new folder below ~/.debug/jit, ours alone, as `inject -j`
-writes them there; they are written there, too, unless no copies of programs are
-wanted (record -N): perf, which does not look into the recording, finds them.
+Mappings that would hide these records are detected: memory that the process allocated, or made executable, later. The images are
+named after a new folder below ~/.debug/jit, as `inject -j` writes them, and also written there for perf, which does not read
+them from the recording, unless the user wants no copies of programs (record -N).
 """
 
 from __future__ import annotations
@@ -32,10 +28,17 @@ if TYPE_CHECKING:
 
 
 class JittedCode:
-    """What the dumps of a recording's processes hold. cache: the build-id cache ("": perf's default), None: write no image.
+    """The contents of a recording's dumps.
 
-    dumps: pid -> the mapping of its dump; images: name -> bytes; records: (time, MMAP2) in order of time; functions:
-    how many; failures: what could not be used, a line each.
+    Args:
+        cache: the build-id cache ("": perf's default); None: write no images.
+
+    Attributes:
+        dumps: pid -> the mapping of its dump.
+        images: name -> bytes.
+        records: (time, MMAP2), sorted by time.
+        functions: their number.
+        failures: a line for each unusable dump.
     """
 
     def __init__(self, data: PerfData, cache: str | None = "") -> None:
@@ -52,7 +55,7 @@ class JittedCode:
         self.failures: list[str] = []
 
     def see(self, record: MapRecord) -> None:
-        """Look at a mapping; of a dump, read it."""
+        """Read the dump if the mapping is one."""
         if record.pid in self.dumps or not is_dump(record.filename):
             return
         self.dumps[record.pid] = record
@@ -64,11 +67,11 @@ class JittedCode:
             self.failures.append(f"{error.filename or record.filename}: {error.strerror}")
 
     def sort(self) -> None:
-        """Put the records in order, when all mappings were seen."""
+        """Sort the records, after all mappings."""
         self.records.sort(key=lambda added: added[0])
 
     def hides(self, record: MapRecord, time: int) -> bool:
-        """Whether a mapping takes the place of code of a dump that was there at its time."""
+        """Whether a mapping replaces code of a dump that exists at its time."""
         if record.pid not in self._mappings:
             return False
         if is_dump(record.filename):
@@ -79,7 +82,7 @@ class JittedCode:
         )
 
     def remove_dumps(self) -> None:
-        """Remove the dumps of processes that have gone, if they are ours, and still the files that these mapped."""
+        """Remove the dumps of ended processes that are the user's, and still the mapped files."""
         for pid, record in self.dumps.items():
             if pid not in self._mappings or live_process.began(pid) is not None:
                 continue
@@ -90,7 +93,7 @@ class JittedCode:
 
     def _take(self, record: MapRecord) -> None:
         dump = read_dump(record)
-        mine = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program speaks of itself alone
+        mine = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
         self.functions += sum(isinstance(event, CodeLoad) for event in mine)
         mappings: list[CodeMapping] = []
         for number, region in enumerate(regions(dump._replace(events=mine)), 1):
@@ -111,14 +114,14 @@ class JittedCode:
         return path
 
     def _mapping(self, pid: int, name: str, mapping: CodeMapping) -> bytes:
-        tid = mapping.tid if pid == mapping.pid else pid  # in a container it has other numbers
+        tid = mapping.tid if pid == mapping.pid else pid  # it has other ids in a container
         identity = self._event.ids[0] if self._event.ids else 0
         record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
         return records.encode(record, self._layout, self._data.endian)
 
 
 def _remove(record: MapRecord) -> None:
-    """Remove a dump of ours, from one folder: others may exchange those on the way."""
+    """Remove the user's own dump through one descriptor of its folder: others may replace folders of the path."""
     folder, _, name = record.filename.rpartition("/")
     fd = os.open(folder or "/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

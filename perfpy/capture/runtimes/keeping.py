@@ -1,8 +1,6 @@
-"""The names that the recorded runtimes told, put into the recording.
+"""Store the names from the recorded runtimes in a finished recording, on the recorded machine.
 
-What enters: a finished recording, on the machine where it was made, right
-after. What leaves: the same recording with the perf maps of its processes, and
-the code of their jitdumps as images, with the records that map them.
+The recording gets the perf maps of its processes, and the code of their jitdumps as images with the records that map them.
 """
 
 from __future__ import annotations
@@ -23,11 +21,18 @@ from perfpy.perfdata.reader import PerfData
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_MOST: Final = 1 << 30  # bytes of perf maps and images together, not compressed
+_MOST: Final = 1 << 30  # bytes of perf maps and images together, uncompressed
 
 
 class Kept(NamedTuple):
-    """What was kept: so many perf maps, and functions of jitdumps; failures: what could not be, a line each; pids that made code."""
+    """The names that were stored.
+
+    Attributes:
+        maps: the number of perf maps.
+        functions: the number of functions of jitdumps.
+        failures: a line for each one.
+        pids: processes that generated code.
+    """
 
     maps: int = 0
     functions: int = 0
@@ -44,10 +49,14 @@ def keep_names(
     images: Mapping[str, bytes] = MappingProxyType({}),
     remove_dumps: bool = False,
 ) -> Kept:
-    """Put the names into a recording. told: more lines of the perf maps of some processes; images: more files, by their names.
+    """Add the names to a recording. Raises PerfError if the file cannot be read again.
 
-    began: when it began, in seconds since the epoch; cache: see JittedCode; remove_dumps: dumps that are in the recording
-    are of no more use. Raises PerfError where the file cannot be read again.
+    Args:
+        began: the recording's start, in seconds since the epoch.
+        cache: as in JittedCode.
+        told: further lines of some processes' perf maps.
+        images: further files by name.
+        remove_dumps: remove dumps that are in the recording.
     """
     with PerfData(path) as data:
         maps, code = PerfMaps(began, told), JittedCode(data, cache)
@@ -69,7 +78,7 @@ def keep_names(
 
 
 def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Files by name, as long as there is room."""
+    """Return files by name, up to the size limit."""
     found, room = {}, _MOST
     for name, data in files:
         room -= len(data)
@@ -79,7 +88,7 @@ def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
 
 
 def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, bytes], failures: list[str]) -> int:
-    """Put in everything; how many functions of dumps there are in the recording now."""
+    """Add everything to the recording; return the number of its functions from dumps."""
     try:
         rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
     except OutputFailedError as failure:
@@ -89,7 +98,7 @@ def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, byte
 
 
 def _put_texts(path: str, data: PerfData, texts: dict[str, bytes], failures: list[str]) -> dict[str, bytes]:
-    """Put in the perf maps; those that are in the recording now."""
+    """Add the perf maps to the recording; return those it has now."""
     try:
         append_section(path, data, encode(texts, NATIVE_ENDIAN))
     except OutputFailedError as failure:

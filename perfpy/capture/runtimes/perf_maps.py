@@ -1,9 +1,7 @@
-"""The perf maps of recorded processes, as they are right after the recording.
+"""Collect the perf maps of recorded processes right after the recording.
 
-What enters: the records of mappings. What leaves: the bytes of the perf map of
-each process that had memory with code. Whose files count is as in reports: root's,
-ours, and those of the owner of a process that still runs. A map that was written
-before its process began is that of another one, which had the number before.
+As in reports, files of root, of the user, and of the owner of a running process are trusted. A map written before its process
+began belongs to an earlier process with the same pid.
 """
 
 from __future__ import annotations
@@ -24,13 +22,19 @@ if TYPE_CHECKING:
 
     from perfpy.abi.records import Mmap, Mmap2
 
-_SLACK: Final = 2.0  # seconds: the clocks of file systems are coarse
+_SLACK: Final = 2.0  # seconds: file timestamps are coarse
 
 
 class PerfMaps:
-    """Collects the processes that made code. began: when the recording did, in seconds since the epoch.
+    """Collects the processes that generated code.
 
-    told: lines that are known already, by pid. pids: of these processes; failures: what is there, but is not believed, a line each.
+    Args:
+        began: the recording's start, in seconds since the epoch.
+        told: known lines by pid.
+
+    Attributes:
+        pids: of these processes.
+        failures: a line for each file that is not trusted.
     """
 
     def __init__(self, began: float, told: Mapping[int, bytes]) -> None:
@@ -38,10 +42,10 @@ class PerfMaps:
         self.failures: list[str] = []
         self._began = began
         self._told = told
-        self._older: set[int] = set()  # they ran before the recording
+        self._older: set[int] = set()  # processes that ran before the recording
 
     def see(self, record: Mmap | Mmap2) -> None:
-        """Look at a mapping."""
+        """Add the process of a mapping of generated code."""
         flags = record.flags if isinstance(record, records.Mmap2) else 0
         if is_user_map(record.misc) and is_memory(record.filename, flags):
             self.pids.add(record.pid)
@@ -49,7 +53,7 @@ class PerfMaps:
             self._older.add(record.pid)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """What each map is called in recordings, and what is in it."""
+        """Yield each map's name in recordings, and its contents."""
         for pid in sorted(self.pids):
             path, written = self._read(pid)
             more = self._told.get(pid, b"")
@@ -71,12 +75,12 @@ class PerfMaps:
         return "", b""
 
     def _born(self, pid: int) -> float:
-        """When a process began, as far as that is known: where it is gone, and ran before the recording, at any time."""
+        """Return when a process began; 0 if it has ended and ran before the recording."""
         found = live_process.began(pid)
         return found if found is not None else 0.0 if pid in self._older else self._began
 
 
 def _append(path: str, lines: bytes) -> None:
-    """Add lines to a map that was written for our sake: perf, which does not look into the recording, finds them there."""
+    """Append lines to a map that was written for perfpy, for perf, which does not read them from the recording."""
     with contextlib.suppress(OSError):
         append_to_ours(path, lines)

@@ -1,8 +1,6 @@
-"""Which runtime a command is: by the name of its program, or of what its first line names.
+"""Find the runtime of a command by the name of its program, or of the interpreter in its first line.
 
-What enters: the first word of a command. What leaves: an entry of the table, or
-None. A command that starts others (sh, make, env) is none of them, but what it
-starts has the same environment.
+A command that starts others (sh, make, env) has none, but its children inherit the environment.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ _LONGEST_LINE: Final = 256  # the kernel reads no more of a script (BINPRM_BUF_S
 
 
 def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> LanguageRuntime | None:
-    """The runtime that a program is, or that runs it."""
+    """Return the runtime that a program is, or that runs it."""
     path = find_program(program, environ)
     names = [program, os.path.realpath(path), *_interpreter(path)] if path else [program]
     return next((found for name in names if (found := _named(os.path.basename(name)))), None)
 
 
 def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Where a program is, by PATH; "" where it is not."""
+    """Return the path of a program by PATH; "" if there is none."""
     if "/" in name:
         return name if os.path.isfile(name) else ""
     candidates = (os.path.join(folder, name) for folder in environ.get("PATH", os.defpath).split(os.pathsep))
@@ -39,13 +37,13 @@ def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _named(name: str) -> LanguageRuntime | None:
-    """The runtime with a program of that name, whatever its version."""
+    """Return the runtime with a program of that name, in any version."""
     plain = _VERSION.sub("", name)
     return next((runtime for runtime in RUNTIMES if name in runtime.programs or plain in runtime.programs), None)
 
 
 def _interpreter(path: str) -> list[str]:
-    """What the first line of a script names: `#!/usr/bin/env -S python3 -u` is python3, `#!/bin/sh` is sh."""
+    """Return the interpreter of a script's first line: python3 for `#!/usr/bin/env -S python3 -u`, /bin/sh for `#!/bin/sh`."""
     try:
         with open_regular(path) as file:
             line = file.readline(_LONGEST_LINE)

@@ -1,11 +1,8 @@
-"""A finished recording with something more in it, written so that nothing of it can get lost.
+"""Add records and stored files to a finished recording of perfpy without risk for its contents.
 
-What enters: an open recording (a file that we wrote a moment ago), the section of
-kept files, and records to add. What leaves: the file, changed. Without records, the
-section is put behind everything else, and its place in the table, which was
-reserved for it, is filled in last. With records, a new file takes the place of the
-old one when it is whole. A record is added in the round that holds its time: so
-that readers need not keep the whole file in memory to put it in order.
+Without records, the section is appended, and its reserved entry in the table is filled in last. With records, a new file replaces
+the old one when it is complete. A record is added to the round of its time, so that readers can sort without keeping the
+whole file in memory.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ _PIECE: Final = 1 << 18  # bytes that are compressed at once
 
 
 def append_section(path: str, data: PerfData, section: bytes) -> None:
-    """Add the kept files to a recording whose header has an empty section for them. Raises OutputFailedError."""
+    """Append the stored files to a recording whose header has an empty section for them. Raises OutputFailedError."""
     numbers = sorted(data.feature_sections)
     if KEPT_FILES not in numbers:
         raise OutputFailedError(path, "its header has no room for the names")
@@ -64,7 +61,7 @@ def _append(fd: int, data: bytes, end: int) -> None:
 
 
 def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
-    """Put a file with the code's records and the kept files in the place of a recording. Raises OutputFailedError."""
+    """Replace a recording by a copy with the code's records and the stored files. Raises OutputFailedError."""
     real = os.path.realpath(path)
     new = f"{real}.{os.getpid()}.new"
     try:
@@ -102,7 +99,7 @@ def _write(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
 
 
 class _Copy:
-    """Copies chunks: adds records at the ends of their rounds, and leaves out mappings that would hide them."""
+    """Copies chunks: adds records at the ends of their rounds, and drops mappings that would hide them."""
 
     def __init__(self, writer: FileWriter, code: JittedCode, packer: Packer | None) -> None:
         self.packer = packer
@@ -130,7 +127,7 @@ class _Copy:
         self._latest = max(self._latest, int(ordered.times[seen:].max(initial=0)))
 
     def finish(self) -> None:
-        """What is later than everything in the recording."""
+        """Write the records later than everything in the recording."""
         self._put([record for _, record in self._pending])
 
     def _due(self) -> list[bytes]:
@@ -156,7 +153,7 @@ class _Copy:
 
 
 def _rows(chunk: Chunk, begin: int, end: int) -> list[bytes]:
-    """The bytes of some records in a row, in pieces of whole records that are not longer than may be compressed at once."""
+    """Return the bytes of consecutive records, in pieces of whole records that fit the compression limit."""
     if begin >= end:
         return []
     starts, sizes = chunk.starts[begin:end], chunk.sizes[begin:end].astype(np.int64)

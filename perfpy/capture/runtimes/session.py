@@ -1,9 +1,4 @@
-"""`record --jit` from the start of a recording to its end.
-
-What enters: RecordOptions and a command. What leaves: the options completed, the
-variables of the command's environment, and at the end recordings with the names
-in them; lines that say what was done.
-"""
+"""`record --jit` from the start of a recording to its end: complete the options and the command's environment, then add the names."""
 
 from __future__ import annotations
 
@@ -27,17 +22,24 @@ if TYPE_CHECKING:
 
 
 _STANDARD_OUTPUT: Final = "-"
-_STACKS: Final = ".stacks"  # beside a recording: what was not unwound while it was made
+_STACKS: Final = ".stacks"  # suffix of the file with stacks that were not unwound while recording
 
 
 class RuntimeNames:
-    """options: completed; variables: to set for the command. tell: takes a line for the user."""
+    """Names for one recording.
+
+    Attributes:
+        options: the completed options.
+        variables: to set for the command.
+
+    tell is called with a line for the user.
+    """
 
     def __init__(self, options: RecordOptions, command: Sequence[str], tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._began = time.time()
         self._switched: list[Trampolines] = []
-        attached = bool(options.target.pid or options.target.tid or options.target.user)  # then a command only says for how long
+        attached = bool(options.target.pid or options.target.tid or options.target.user)  # then a command only determines the duration
         self._pids = [int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()]
         self._environment = environment_for(() if attached else command)
         runtime, program = self._environment.runtime, command[0] if command else ""
@@ -48,7 +50,7 @@ class RuntimeNames:
         self.variables = self._environment.variables if command and not attached else {}
 
     def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
-        """Say what was set and chosen. in_the_end: takes what is to be done however the recording ends."""
+        """Report the settings. in_the_end takes functions that are called however the recording ends."""
         in_the_end(self._leave)
         asked = f"sets {told(self._environment)}; " if self.variables else ""
         self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
@@ -61,19 +63,19 @@ class RuntimeNames:
             self._tell(f"warning: --jit: {hint}")
 
     def _stacks(self) -> str:
-        """How callchains are had, in the words of the options."""
+        """Return the mode of callchains as options."""
         chain = self.options.sampling.callchain
         if chain is None or chain.mode != "dwarf":
             return f"--call-graph {chain.mode}" if chain else "no call chains"
         return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.sampling.unwind else ''}"
 
     def _leave(self) -> None:
-        """Processes that were asked for names are left as they were."""
+        """Restore processes whose names were switched on."""
         for one in self._switched:
             one.off()
 
     def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
-        """Put the names into finished recordings, and remove what was left behind for our sake. told, images: see keep_names."""
+        """Add the names to finished recordings, and remove files that runtimes left because of --jit. told, images: see keep_names."""
         written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.sampling.unwind else "")]
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
@@ -94,7 +96,7 @@ class RuntimeNames:
             self._remove_logs(kept.pids)
 
     def _remove_logs(self, pids: Iterable[int]) -> None:
-        """Remove the logs that a runtime leaves in the current folder when it tells names, of these processes only."""
+        """Remove these processes' logs, which a runtime writes to the current folder when it publishes names."""
         patterns = [runtime.logs for runtime in self._environment.asked if runtime.logs]
         for pattern in {pattern.format(pid=pid) for pattern in patterns for pid in pids}:
             for name in glob.glob(pattern):

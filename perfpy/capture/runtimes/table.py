@@ -1,9 +1,6 @@
-"""The runtimes that can tell the names of the code they make: one entry each.
+"""The runtimes that can publish the names of the code they generate, as data.
 
-What enters: nothing. What leaves: RUNTIMES, as data: what is set in the
-environment of a command, how its stacks are walked, what else is to be known.
-Each entry says whether it was tried, with which version, and where its switches
-are described.
+Each entry has the environment variables, the mode of callchains, the tested versions, and the documentation of its switches.
 """
 
 from __future__ import annotations
@@ -17,10 +14,11 @@ _HERE: Final = os.path.dirname(__file__)
 
 
 class Variable(NamedTuple):
-    """A variable of the environment, and what it has to hold.
+    """An environment variable and its value.
 
-    between: what stands between the user's own value and ours; "" where there can be one value only: then the user's stays.
-    first: whether ours stands in front of it.
+    Attributes:
+        between: the separator between the user's value and perfpy's; "" if there can be one value only: then the user's stays.
+        first: whether perfpy's value comes first.
     """
 
     name: str
@@ -30,7 +28,7 @@ class Variable(NamedTuple):
 
 
 class Version(NamedTuple):
-    """The oldest version that does not take a switch for an error, and the command that tells which one is there."""
+    """The command that prints the version, and the oldest version that does not reject a switch."""
 
     asked: tuple[str, ...]
     oldest: tuple[int, ...]
@@ -39,11 +37,13 @@ class Version(NamedTuple):
 class LanguageRuntime(NamedTuple):
     """One runtime.
 
-    programs: the names of its programs, without versions; variables: what makes it tell names; version: where the
-    variables harm older ones, they are set for its own programs only, and if they are as new as that; stacks: how its
-    stacks can be walked, "fp" where its code has frame pointers, "dwarf" where that has to be looked up;
-    logs: what else it leaves in the folder where it starts (a name with {pid});
-    attach: how it can be asked while it runs: "jcmd", "remote_exec", or what is to be done instead.
+    Attributes:
+        programs: the names of its programs, without versions.
+        variables: those that make it publish names.
+        version: the oldest version of its programs that accepts the variables; None: harmless to all, so set for every command.
+        stacks: "fp" if its code has frame pointers, "dwarf" if that must be checked.
+        logs: further files that it writes to the current folder (a pattern with {pid}).
+        attach: how to request names of a running one: "jcmd", "remote_exec", or a hint for the user.
     """
 
     name: str
@@ -55,10 +55,10 @@ class LanguageRuntime(NamedTuple):
     attach: str = ""
 
 
-#: 3.8 to 3.14 were tried; 3.8 to 3.11 have their names by what runs from PYTHONPATH (perfpy.capture.runtimes.cpython). 3.13
-#: has PYTHON_PERF_JIT_SUPPORT, too, for a jitdump with how to unwind its trampolines (docs.python.org, "Python support for the
-#: Linux perf profiler"): it is not asked for, as that is known here, and the dump loses the last functions of a process that
-#: is killed or ends by os._exit (a perf map is written line by line), of which children of multiprocessing are.
+#: 3.8 to 3.14 were tried; 3.8 to 3.11 get their names from the code on PYTHONPATH (perfpy.capture.runtimes.cpython). 3.13 also has
+#: PYTHON_PERF_JIT_SUPPORT, for a jitdump with the unwind information of its trampolines (docs.python.org, "Python support for the
+#: Linux perf profiler"). It is not used, because perfpy knows that information, and because the dump loses the last functions of a
+#: process that is killed or ends by os._exit, as children of multiprocessing do (a perf map is written line by line).
 PYTHON: Final = LanguageRuntime(
     "Python",
     ("python", "pypy"),
@@ -69,8 +69,8 @@ PYTHON: Final = LanguageRuntime(
 
 RUNTIMES: Final = (
     PYTHON,
-    # 20.20 was tried, both with --perf-basic-prof and --perf-prof: of the latter's dump not one name was right, and it lies
-    # in the current folder. Interpreted functions have names of their own with the second switch only.
+    # 20.20 was tried, both with --perf-basic-prof and --perf-prof: the latter's dump has wrong names only, and it is written to
+    # the current folder. Interpreted functions have their own names with the second switch only.
     LanguageRuntime(
         "Node.js",
         ("node", "nodejs", "npm", "npx", "yarn"),
@@ -86,8 +86,8 @@ RUNTIMES: Final = (
         logs="isolate-0x*-{pid}-v8.log",
         attach="start it with --v8-flags=--perf-basic-prof",
     ),
-    # OpenJDK 17 and 25 were tried. Older ones, which have no such map, are to ignore it. Methods that are interpreted or inlined
-    # stand in no map: they are found in copies of the stack (perfpy.capture.runtimes.hotspot).
+    # OpenJDK 17 and 25 were tried. Older ones, which have no perf map, ignore the switches. Interpreted and inlined methods are in no
+    # map: they are found in stack copies (perfpy.capture.runtimes.hotspot).
     LanguageRuntime(
         "Java",
         ("java", "gradle", "mvn", "scala", "kotlin", "clojure", "sbt", "ant"),
@@ -104,7 +104,7 @@ RUNTIMES: Final = (
     ),
     # not tried (learn.microsoft.com, "Runtime configuration options for debugging and profiling"): 3 is the perf map alone
     LanguageRuntime(".NET", ("dotnet",), (Variable("DOTNET_PerfMapEnabled", "3"),), attach="start it with DOTNET_PerfMapEnabled=1"),
-    # 6.8 was tried; older Mono ends at a switch that it does not know, so only where the command is mono itself
+    # 6.8 was tried; older Mono exits at an unknown switch, so it is only set if the command is mono itself
     LanguageRuntime(
         "Mono",
         ("mono",),
@@ -112,7 +112,7 @@ RUNTIMES: Final = (
         Version(("mono", "--version"), (4, 0)),
         attach="start it with mono --jitmap",
     ),
-    # 3.1 was tried, which knows no such switch and ends there; 3.3 was not
+    # 3.1 was tried, which exits at the unknown switch; 3.3 was not
     LanguageRuntime(
         "Ruby",
         ("ruby", "bundle", "rake", "rails", "irb"),
@@ -120,9 +120,9 @@ RUNTIMES: Final = (
         Version(("ruby", "--version"), (3, 3)),
         attach="start it with --yjit-perf (3.3 or newer)",
     ),
-    # 8.2 was tried: an .ini file of ours with opcache.jit_debug=16; an empty part means PHP's own folder
+    # 8.2 was tried: perfpy's .ini file with opcache.jit_debug=16; an empty part means PHP's own folder
     LanguageRuntime("PHP", ("php",), (Variable("PHP_INI_SCAN_DIR", f":{_HERE}/php", ":"),), attach="start it with -d opcache.jit_debug=16"),
-    # OTP 25 was tried; before, there was no "map", and before 24 none of it
+    # OTP 25 was tried; "map" is not in older ones, and before 24 there is no switch
     LanguageRuntime(
         "Erlang",
         ("erl", "elixir", "iex", "mix", "escript", "rebar3"),

@@ -1,10 +1,7 @@
-"""What the recording process and the unwinding one say to each other, over two pipes.
+"""The messages between the recorder and the unwinding process, over two pipes.
 
-What enters: extents of the spool, and what to do with them; the other way:
-finished records. What leaves: bytes.
-
-    request { u32 kind, extents; { u64 store, offset, size; } [extents] }
-    answer  { u32 kind, reserved; u64 size; char data[size] }
+request { u32 kind, extents; { u64 store, offset, size; } [extents] }
+answer  { u32 kind, reserved; u64 size; char data[size] }
 """
 
 from __future__ import annotations
@@ -17,8 +14,8 @@ from perfpy.capture.unwinding.spool import Extent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; there are no more;
-#: the features of the file; the oldest piece is in the file (told by one extent: inode, 0, end)
+#: Requests: the events, as HEADER_ATTR records; records that are in the file already; records to unwind; end of records;
+#: the file's features; the oldest piece is in the file (one extent: inode, 0, end).
 EVENTS: Final = 1
 KNOWN: Final = 2
 PIECE: Final = 3
@@ -26,9 +23,8 @@ END: Final = 4
 FEATURES: Final = 5
 WRITTEN: Final = 6
 
-#: answers: ready to begin; records of the oldest piece; its last ones; those of them that are no samples, once more; a line
-#: for the user; which files samples fell into; everything is done; lines of a perf map (u64 pid, text);
-#: the image of the Python functions (path, NUL, bytes)
+#: Answers: ready; records of the oldest piece; its end; a copy of its side-band records; a line for the user; the files that
+#: samples hit; all work is finished; lines of a perf map (u64 pid, text); the image of the Python functions (path, NUL, bytes).
 READY: Final = 11
 RECORDS: Final = 12
 PIECE_DONE: Final = 13
@@ -47,22 +43,22 @@ _PID: Final = struct.Struct("=Q")
 
 
 def request(kind: int, extents: Sequence[Extent] = ()) -> bytes:
-    """A request."""
+    """Encode a request."""
     return _REQUEST.pack(kind, len(extents)) + b"".join(_EXTENT.pack(*extent) for extent in extents)
 
 
 def answer(kind: int, data: bytes = b"") -> bytes:
-    """An answer."""
+    """Encode an answer."""
     return _ANSWER.pack(kind, 0, len(data)) + data
 
 
 def packed_features(features: Mapping[int, bytes]) -> bytes:
-    """What FEATURES speaks of."""
+    """Encode the features for FEATURES."""
     return b"".join(_FEATURE.pack(number, len(data)) + data for number, data in features.items())
 
 
 def unpacked_features(data: bytes) -> dict[int, bytes]:
-    """The mirror of packed_features()."""
+    """Decode the bytes of packed_features()."""
     found, offset = {}, 0
     while offset < len(data):
         number, size = _FEATURE.unpack_from(data, offset)
@@ -73,27 +69,27 @@ def unpacked_features(data: bytes) -> dict[int, bytes]:
 
 
 def names(pid: int, lines: str) -> bytes:
-    """An answer with lines of a process's perf map."""
+    """Encode an answer with lines of a process's perf map."""
     return answer(NAMES, _PID.pack(pid) + lines.encode("utf-8", "replace"))
 
 
 def named(data: bytes) -> tuple[int, bytes]:
-    """What such an answer holds."""
+    """Decode an answer of names()."""
     return _PID.unpack_from(data)[0], data[_PID.size :]
 
 
 class Incoming:
-    """Puts messages together from what reads give."""
+    """Reassembles messages from the pieces that are read."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def add(self, data: bytes) -> None:
-        """What was read."""
+        """Add bytes that were read."""
         self._bytes += data
 
     def requests(self) -> Iterator[tuple[int, list[Extent]]]:
-        """The requests that are whole."""
+        """Yield the complete requests."""
         while len(self._bytes) >= _REQUEST.size:
             kind, count = _REQUEST.unpack_from(self._bytes)
             end = _REQUEST.size + count * _EXTENT.size
@@ -104,7 +100,7 @@ class Incoming:
             yield kind, extents
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """The answers that are whole."""
+        """Yield the complete answers."""
         while len(self._bytes) >= _ANSWER.size:
             kind, _, size = _ANSWER.unpack_from(self._bytes)
             end = _ANSWER.size + size

@@ -1,11 +1,7 @@
-"""The unwinding process, seen from the one that records: starting it, giving it pieces, taking its answers.
+"""The unwinding process, as the recorder sees it: start it, send pieces, take answers. Only wait() and close() block.
 
-What enters: pieces of the spool. What leaves: answers, and whether the process
-still lives. Nothing here waits for it, but where that is asked for.
-
-It is forked before anything is measured, so that the counters of the
-recording, which are opened later, are none of its business, and gets ready
-(numpy alone takes longer than the rest of perfpy) while they are opened.
+It is forked before anything is measured, so that the recording's counters, which are opened later, do not count it; and it
+initializes (importing numpy alone takes longer than the rest of perfpy) while they are opened.
 """
 
 from __future__ import annotations
@@ -29,13 +25,19 @@ if TYPE_CHECKING:
 _PIPE_SIZE: Final = 1 << 20
 _READ: Final = 1 << 18
 _COMM: Final = "perfpy-unwind"
-_IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)  # they mean the recorder, which tells when to end
+_IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)  # sent to the recorder, which decides when to end
 
 
 class UnwindingProcess:
-    """The other process. pid; alive: it has not ended, as far as is known.
+    """The other process.
 
-    serve: what it does, with the two ends of the pipes and the spool's stores; also: another descriptor that it needs.
+    Attributes:
+        pid: its pid.
+        alive: whether it is still running, as far as known.
+
+    Args:
+        serve: its function, called with the two ends of the pipes and the spool's stores.
+        also: a further descriptor that it needs.
     """
 
     def __init__(self, spool: Spool, serve: Serve, also: int = -1) -> None:
@@ -52,16 +54,16 @@ class UnwindingProcess:
         os.close(answer_end)
         for fd in (self._requests, self.answers):
             os.set_blocking(fd, False)
-            with contextlib.suppress(OSError):  # a user may have less: the answers come in smaller parts
+            with contextlib.suppress(OSError):  # a user's limit may be lower; the answers then come in smaller parts
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
     def ask(self, kind: int, extents: Sequence[Extent] = ()) -> None:
-        """Send a request, now or as soon as there is room for it."""
+        """Send a request, now or as soon as there is room."""
         self._unsent += messages.request(kind, extents)
         self.send()
 
     def send(self) -> None:
-        """Send what could not be sent before."""
+        """Send pending requests."""
         while self._unsent and self.alive:
             try:
                 del self._unsent[: os.write(self._requests, self._unsent)]
@@ -71,9 +73,9 @@ class UnwindingProcess:
                 self.alive = False
 
     def take(self) -> Iterator[tuple[int, bytes]]:
-        """Some of the answers that are here: who empties rings has no time for all of them at once.
+        """Yield some available answers; reading all at once would keep the recorder from the ring buffers.
 
-        When there are no more to come, the process is not alive any more.
+        At the end of the answers, `alive` becomes False.
         """
         self.send()
         with contextlib.suppress(BlockingIOError):
@@ -83,7 +85,7 @@ class UnwindingProcess:
             self.alive = bool(data)
 
     def wait(self, seconds: float | None, also: int = -1) -> bool:
-        """Until an answer can be taken, or `also` can be read; False where the time is over first."""
+        """Wait until an answer is available, or `also` is readable; return False after the timeout."""
         poller = select.poll()
         poller.register(self.answers, select.POLLIN)
         if self._unsent:
@@ -93,13 +95,13 @@ class UnwindingProcess:
         return bool(poller.poll(None if seconds is None else seconds * 1000))
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self.alive = False
 
     def close(self) -> None:
-        """It is not needed any more: it ends by itself when it finds nobody there. Waits for that."""
+        """Close the pipes, which ends the process, and wait for it."""
         for fd in (self._requests, self.answers):
             os.close(fd)
         with contextlib.suppress(ChildProcessError):
@@ -107,20 +109,20 @@ class UnwindingProcess:
 
 
 def run_child(kept: set[int], comm: str, serve: Callable[[], None]) -> None:
-    """The other side, after a fork. Never returns. kept: its descriptors; comm: its name."""
+    """Run in the child after the fork. Never returns. kept has its descriptors; comm is its name."""
     status = 1
     try:
         _leave_the_rest_alone(kept, comm)
         serve()
         status = 0
-    except BrokenPipeError:  # nobody is there any more
+    except BrokenPipeError:  # the recorder has ended
         status = 0
     finally:
-        os._exit(status)  # without a word: the recorder says what it means
+        os._exit(status)  # silently: the recorder prints a message
 
 
 def _leave_the_rest_alone(kept: set[int], name: str) -> None:
-    """Nothing of the recorder's but some descriptors and standard error: no signals, no files, no standard streams."""
+    """Drop everything of the recorder but some descriptors and standard error: signals, files, standard streams."""
     signal.set_wakeup_fd(-1)
     for number in (*_IGNORED, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)

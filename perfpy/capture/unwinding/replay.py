@@ -1,10 +1,7 @@
-"""Tasks and mappings while they are recorded: the one replay of them, begun anew where something has changed.
+"""Tasks and mappings while they are recorded: a Symbolizer over all mappings so far, with their files.
 
-What enters: the records of the rings, piece after piece. What leaves: a
-Symbolizer that knows all mappings, and their files. What
-processes that are gone had mapped is forgotten after a while, so that a
-recording of days does not grow; files are opened as soon as they are mapped,
-since they may be gone when their code is met.
+The replay is built anew after changes. Mappings of ended processes are dropped after a while, so that a recording of days does
+not grow. Files are opened as soon as they are mapped, because they may be deleted before their samples are unwound.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _WORTH_FORGETTING: Final = 4096  # records
 
 
 class Replay:
-    """What is known of tasks. table: whose records these are."""
+    """The state of tasks. table has the events of the records."""
 
     def __init__(self, table: EventTable) -> None:
         self._table = table
@@ -49,7 +46,7 @@ class Replay:
         self._symbolizer: Symbolizer | None = None
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The delivery keys of records that come next: their times, or where they have none their numbers."""
+        """Return the delivery keys of the next records: their times, or without times their numbers."""
         if self._table.has_times:
             return times
         first = self._ordinal + 1
@@ -57,7 +54,7 @@ class Replay:
         return np.arange(first, first + len(times), dtype=np.uint64)
 
     def add(self, chunk: Chunk, keys: NDArray[np.uint64], times: NDArray[np.uint64], events: NDArray[np.int32]) -> None:
-        """Take over the records that are no samples. keys, times: of all; events: of those that are no samples."""
+        """Add the side-band records. keys and times are of all records; events of the side-band only."""
         nothing = np.zeros(0, np.intp)
         ordered = OrderedChunk(chunk, keys, times, nothing, chunk.rows(nothing), nothing.astype(np.int32), events)
         chosen = np.isin(chunk.types[chunk.others], _WANTED)
@@ -70,7 +67,7 @@ class Replay:
         self._stale = True
 
     def symbolizer(self, before: int) -> Symbolizer:
-        """Knows all that is known; the same one as long as that stays the same. before: no sample with a lower key is to come."""
+        """Return a symbolizer over every mapping so far, the last one if nothing changed. No later sample has a key below `before`."""
         if self._symbolizer is None or self._stale:
             self._forget(before)
             band = SideBand(self._records.in_order(), lambda _types: iter(()), self._table, lambda _text: None, None)
@@ -80,7 +77,7 @@ class Replay:
         return self._symbolizer
 
     def _open_files(self, symbolizer: Symbolizer) -> None:
-        """Find the files of all mappings, each once; those of processes that are forgotten are let go."""
+        """Find the files of all mappings, each once; those of dropped processes are closed."""
         before, self._found = self._found, {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
@@ -91,7 +88,7 @@ class Replay:
                 self._found[key] = found or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
-        """Let go of processes that ended before any sample that is still to come, unless others have their mappings from them."""
+        """Drop processes that ended before any future sample, unless others have inherited their mappings."""
         if len(self._records) < self._forgotten_at:
             return
         rows, bodies = self._records.rows, self._records.bodies
@@ -110,7 +107,7 @@ class Replay:
 
 
 def _compact(records: RawRecords) -> RawRecords:
-    """The same records, and no bytes of others."""
+    """Return the same records without other records' bytes."""
     rows = records.rows.copy()
     parts = []
     end = 0

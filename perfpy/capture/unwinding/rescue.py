@@ -1,10 +1,7 @@
-"""What the unwinding process does where the recorder is killed: it completes the file.
+"""Complete the file in the unwinding process if the recorder is killed, with everything read from the ring buffers.
 
-What enters: the pieces that were handed back, and which of them are in the file; the features of the file. What leaves: a
-file in which everything is that the recorder had taken out of the rings.
-
-The recorder marks the file's size after each round, and tells that the piece is in it. Pieces are kept here until then: so
-that what is behind the last mark, whatever it is, can be written once more.
+The recorder marks the file's size after each round, and reports that the piece is in it. Until then pieces are kept here, so
+that data after the last mark can be written again.
 """
 
 from __future__ import annotations
@@ -19,12 +16,12 @@ from perfpy.perfdata.container.writer import FINISHED_ROUND, FileWriter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    #: a piece's records, in parts of whole ones
+    #: A piece's records, in parts of whole records.
     Parts = Sequence[bytes]
 
 
 class Rescue:
-    """Of one recording. path: its file."""
+    """The state of one recording. path is its file."""
 
     def __init__(self, path: str) -> None:
         self._path = os.path.abspath(path)
@@ -33,21 +30,21 @@ class Rescue:
         self.features: Mapping[int, bytes] = {}
 
     def keep(self, parts: Parts) -> None:
-        """A piece is handed to the recorder."""
+        """Keep a piece that is sent to the recorder."""
         self._pieces.append(parts)
 
     def written(self, file: int, end: int) -> None:
-        """The oldest piece is in the file, and marked. file: its inode; end: of its records."""
+        """Drop the oldest piece, which is in the file and marked. file is its inode; end is that of its records."""
         if self._pieces:
             self._pieces.popleft()
         self._file, self._end = file, end
 
     def finish(self, rest: Iterable[Parts]) -> None:
-        """The recorder is gone: write what is not in the file, and the rest. Raises PerfError, OSError, ValueError."""
+        """Write the missing pieces and the rest, after the recorder's end. Raises PerfError, OSError, ValueError."""
         writer = FileWriter.resumed(self._path)
         try:
             if os.fstat(writer.fd).st_ino == self._file and writer.size > self._end and self._pieces:
-                self._pieces.popleft()  # it was marked, and then there was no time to tell
+                self._pieces.popleft()  # it was marked, but not reported
             for parts in chain(self._pieces, rest):
                 writer.write(*parts, FINISHED_ROUND)
                 writer.mark()

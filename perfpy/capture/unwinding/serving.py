@@ -1,9 +1,7 @@
-"""What the unwinding process does: pieces of the rings in, the same records with plain callchains out.
+"""The unwinding process's loop: pieces of the ring buffers in, the same records with callchains out.
 
-What enters: requests, and the spool that they speak of. What leaves: answers.
-
-A piece is held until the next one has come: all rings were read once more
-then, so that whatever was mapped before any of its samples is known.
+A piece is held until the next one arrives: all ring buffers were read once more then, so that every mapping before its samples
+is known.
 """
 
 from __future__ import annotations
@@ -46,16 +44,16 @@ def serve(
     python: tuple[int, str | None] | None = None,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until there is nothing more to do, or nobody there. plan, only, jit, python: as PieceUnwinder has them.
+    """Serve until the end of requests, or until the recorder has ended. plan, only, jit and python are as in PieceUnwinder.
 
-    rescue: completes the file where the recorder is gone before its time; None where there is no file.
+    rescue completes the file if the recorder ends early; None without a file.
     """
     service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python), rescue)
     try:
         for answer in service.answers(_requests(requests)):
             try:
                 _write(answers, answer)
-            except BrokenPipeError:  # nobody is there; but what was asked before is still to come
+            except BrokenPipeError:  # the recorder has ended, but its earlier requests are still in the pipe
                 if rescue is None:
                     raise
                 service.is_alone = True
@@ -63,7 +61,7 @@ def serve(
             rescue.finish(service.left())
     except (KeyboardInterrupt, BrokenPipeError):
         raise
-    except Exception as error:  # whatever it is, the recorder goes on without this process, and says why
+    except Exception as error:  # whatever happens, the recorder goes on without this process, and prints the reason
         with contextlib.suppress(BrokenPipeError):
             _write(answers, messages.answer(messages.NOTE, f"unwinding: {type(error).__name__}: {error}".encode()))
         raise
@@ -83,7 +81,7 @@ def _write(fd: int, data: bytes) -> None:
 
 
 class _Service:
-    """Answers requests. is_alone: the recorder has ended before it said that it would."""
+    """Answers requests. is_alone: the recorder has ended without END."""
 
     def __init__(self, stores: SpoolReader, new_unwinder: Callable[[Sequence[FileEvent]], PieceUnwinder], rescue: Rescue | None) -> None:
         self._stores = stores
@@ -93,7 +91,7 @@ class _Service:
         self.is_alone = False
 
     def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
-        """All answers, to the end."""
+        """Yield all answers."""
         for kind, extents in requests:
             if kind == messages.EVENTS:
                 self._unwinder = self._new_unwinder(events_of(self._stores.bytes_of(extents)))
@@ -140,7 +138,7 @@ class _Service:
         yield messages.answer(messages.PIECE_DONE)
 
     def left(self) -> Iterator[list[bytes]]:
-        """The pieces that nobody has asked for: of what the recorder had in hand."""
+        """Yield the remaining pieces, including the recorder's open one."""
         unwinder = self._known()
         extents = self._stores.open_piece()
         pieces = [unwinder.take(chunk_of(self._stores.bytes_of(extents)))] if extents else []
@@ -148,7 +146,7 @@ class _Service:
 
 
 def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
-    """The events that HEADER_ATTR records tell of."""
+    """Return the events of HEADER_ATTR records."""
     found = []
     chunk = chunk_of(data)
     for row in range(len(chunk)):
@@ -159,5 +157,5 @@ def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
 
 
 def chunk_of(data: NDArray[np.uint8]) -> Chunk:
-    """The records of a piece: they are the kernel's, or our own, and whole."""
+    """Return the records of a piece: the kernel's or perfpy's own, and whole."""
     return Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)

@@ -1,7 +1,6 @@
-"""What is known of tasks and mappings, kept apart from the file: a second file, begun in the middle, needs it in front.
+"""A copy of all side-band records, for a second file that begins in the middle of the recording.
 
-What enters: the records that are no samples, as they are written. What leaves:
-all of them. They lie in a file without a name, as a recording can be long.
+It is a nameless file, because a recording may be long.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _PIECE: Final = 1 << 20
 
 
 class SideBandLog:
-    """The log of one recording. folder: where its file goes."""
+    """The log of one recording. folder is where its file is created."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -27,7 +26,7 @@ class SideBandLog:
         self._size = 0
 
     def append(self, records: bytes) -> None:
-        """More of them."""
+        """Append records."""
         done = 0
         try:
             while done < len(records):
@@ -37,10 +36,10 @@ class SideBandLog:
         self._size += done
 
     def pieces(self) -> Iterator[bytes]:
-        """All of them, one piece after the other, whose borders mean nothing."""
+        """Yield the records in pieces, which may end inside records."""
         for offset in range(0, self._size, _PIECE):
             yield os.pread(self._fd, min(_PIECE, self._size - offset), offset)
 
     def close(self) -> None:
-        """They are not needed any more."""
+        """Close the file."""
         os.close(self._fd)

@@ -1,10 +1,7 @@
-"""What waits to be unwound: bytes in memory that two processes share, and beyond that in a file without a name.
+"""Pieces that wait to be unwound: in memory shared by two processes, and beyond its size in a nameless file.
 
-What enters: what the rings hold. What leaves: pieces, each a list of extents
-that the other process reads. Whoever empties the rings must never wait: where
-the memory is full the disk takes the rest, which is what a recording of raw
-stacks costs all the time. What is done with is given back in the order in
-which it came, so that memory is used round and round.
+A piece is a list of extents that the other process reads. The recorder, which reads the ring buffers, must never wait: if the
+memory is full the rest goes to disk, at the cost of a recording of raw stacks. Memory is released in order and reused as a ring.
 """
 
 from __future__ import annotations
@@ -25,15 +22,15 @@ if TYPE_CHECKING:
 MEMORY: Final = 0
 DISK: Final = 1
 _LEAST: Final = 64 << 20  # bytes of memory
-_MOST: Final = 512 << 20  # ten seconds of what two CPUs give at 2 kHz
-_SHARE: Final = 32  # of the machine's memory: a part in so many
+_MOST: Final = 512 << 20  # ten seconds of stacks of two CPUs at 2 kHz
+_SHARE: Final = 32  # one part in 32 of the machine's memory
 _PUBLISHED_MOST: Final = 256  # extents
 _SLOT: Final = 8 * (1 + 3 * _PUBLISHED_MOST)
 _PUBLISHED: Final = 8 + 2 * _SLOT
 
 
 class Extent(NamedTuple):
-    """Bytes in a row: of which store (MEMORY, DISK), from where on, how many."""
+    """A range of bytes in a store (MEMORY, DISK)."""
 
     store: int
     offset: int
@@ -41,9 +38,9 @@ class Extent(NamedTuple):
 
 
 class PublishedExtents:
-    """The piece that is open, for who finds it when the recorder is gone: { u64 turn; slot[2] }, slot { u64 count; extents }.
+    """The open piece, readable after the recorder's end: { u64 turn; slot[2] }, slot { u64 count; extents }.
 
-    The slot that counts is written before the turn that says so: whenever the writer ends, one of the two is whole.
+    The new slot is written before the turn that selects it: whenever the writer ends, one slot is complete.
     """
 
     def __init__(self, fd: int) -> None:
@@ -53,7 +50,7 @@ class PublishedExtents:
         self._turn = 0
 
     def publish(self, extents: Sequence[Extent]) -> None:
-        """Say which these are: the first ones, should they be too many."""
+        """Publish the extents, or the first ones if there are too many."""
         turn = self._turn + 1
         first = extents[:_PUBLISHED_MOST]
         numbers = [number for extent in first for number in extent]
@@ -62,7 +59,7 @@ class PublishedExtents:
         self._turn = turn
 
     def extents(self) -> list[Extent]:
-        """By the other process: what was said last."""
+        """Return the last published extents, in the other process."""
         (turn,) = struct.unpack_from("=Q", self._memory, 0)
         (count,) = struct.unpack_from("=Q", self._memory, _slot(turn))
         numbers = struct.unpack_from(f"={3 * count}Q", self._memory, _slot(turn) + 8)
@@ -74,10 +71,15 @@ def _slot(turn: int) -> int:
 
 
 class Spool:
-    """Keeps pieces until they are done with, the first first.
+    """Pieces in order, until they are released.
 
-    folder: where the file goes that takes what does not fit; capacity: bytes of memory (0: by what there is).
-    most_on_disk: the most bytes that it held.
+    Args:
+        folder: for the file on disk.
+        capacity: bytes of memory (0: by the machine's memory).
+
+    Attributes:
+        most_on_disk: the largest size of the file.
+        size: bytes of the open piece.
     """
 
     def __init__(self, folder: str, capacity: int = 0) -> None:
@@ -91,15 +93,15 @@ class Spool:
         self._end_of_disk = 0
         self._waiting: deque[list[Extent]] = deque()
         self._open: list[Extent] = []
-        self.size = 0  # of the piece that is not closed yet
+        self.size = 0  # of the open piece
         self.most_on_disk = 0
 
     def __len__(self) -> int:
-        """How many pieces wait."""
+        """Return the number of waiting pieces."""
         return len(self._waiting)
 
     def write(self, slices: Sequence[Slice]) -> list[Extent]:
-        """Add to the piece that is open; returns where. Raises OutputFailedError where neither memory nor the disk has room."""
+        """Append to the open piece; return the extents. Raises OutputFailedError if memory and disk are full."""
         written_extents: list[Extent] = []
         for piece in slices:
             data = memoryview(piece)
@@ -138,10 +140,10 @@ class Spool:
             self._open.append(extent)
 
     def _room(self) -> tuple[int, int]:
-        """Where the next bytes go, and how many of them fit there in a row."""
+        """Return the store of the next bytes, and its contiguous room."""
         first = next((one for piece in (*self._waiting, self._open) for one in piece if one.store == MEMORY), None)
         if first is None:
-            self._next = 0  # what is written again and again stays in the CPU's cache
+            self._next = 0  # reused memory stays in the CPU's cache
             return MEMORY, self._capacity
         if first.offset > self._next:
             return MEMORY, first.offset - self._next
@@ -149,14 +151,14 @@ class Spool:
         return (DISK, 0) if is_full else (MEMORY, self._capacity - self._next)
 
     def close_piece(self) -> list[Extent]:
-        """The open piece is whole: its extents."""
+        """Close the open piece; return its extents."""
         piece, self._open, self.size = self._open, [], 0
         self._waiting.append(piece)
         self._published.publish(())
         return piece
 
     def done(self) -> None:
-        """The piece that came first is not needed any more."""
+        """Release the first piece."""
         gone = self._waiting.popleft()
         if any(extent.store == DISK for extent in gone) and not self._on_disk:
             self._end_of_disk = 0
@@ -167,14 +169,14 @@ class Spool:
         return any(extent.store == DISK for piece in (*self._waiting, self._open) for extent in piece)
 
     def take_all(self) -> list[bytes]:
-        """What waits, the open piece too, in order; nothing waits then."""
+        """Return and remove all bytes, including the open piece's, in order."""
         extents = [extent for piece in (*self._waiting, self._open) for extent in piece]
         self._waiting.clear()
         self._open, self.size = [], 0
         return [os.pread((self.memory, self.disk)[store], size, offset) for store, offset, size in extents]
 
     def close(self) -> None:
-        """Give memory and file back."""
+        """Release memory and file."""
         for fd in (self.memory, self.disk, self.open_piece):
             os.close(fd)
 
@@ -185,12 +187,12 @@ def _usual_capacity() -> int:
 
 
 def nameless_file(folder: str) -> int:
-    """A file that nobody finds and that is gone with its last descriptor. Raises OutputFailedError."""
+    """Create a file without a name, which is deleted with its last descriptor. Raises OutputFailedError."""
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
-    except OSError:  # a file system that has no such files
+    except OSError:  # a file system without O_TMPFILE
         pass
-    import tempfile  # not needed where there are such files
+    import tempfile  # rarely needed
 
     try:
         fd, name = tempfile.mkstemp(dir=folder)

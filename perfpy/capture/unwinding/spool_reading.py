@@ -1,7 +1,4 @@
-"""The spool, seen from the processes that read it.
-
-What enters: the descriptors of its stores, and extents. What leaves: bytes.
-"""
+"""The reading side of the spool."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SpoolReader:
-    """The spool, to read from. Memory is mapped: what lies there in one piece is used where it is."""
+    """Reads the spool. Memory is mapped: contiguous bytes are used in place."""
 
     def __init__(self, fds: tuple[int, int, int]) -> None:
         self._fds = fds[:2]
@@ -30,7 +27,7 @@ class SpoolReader:
         self._memory = np.zeros(0, np.uint8)
 
     def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
-        """What some extents hold; valid until the piece is done with."""
+        """Return the bytes of extents; valid until the piece is released."""
         if len(extents) == 1 and extents[0].store == MEMORY:
             _, offset, size = extents[0]
             return self._mapped(offset + size)[offset : offset + size]
@@ -48,7 +45,7 @@ class SpoolReader:
         return data
 
     def open_piece(self) -> list[Extent]:
-        """The piece that the recorder had not sent yet, when it is gone."""
+        """Return the piece that the recorder had not sent when it ended."""
         return self._open_piece.extents()
 
     def _mapped(self, needed: int) -> NDArray[np.uint8]:

@@ -1,9 +1,6 @@
-"""Samples with stack copies -> the same samples with callchains: every record of a piece at once.
+"""Replace stack copies by callchains in all records of a piece.
 
-What enters: the records of a piece and the callchains of those samples that
-carried a stack. What leaves: the bytes of the records, in their order, the
-samples without registers and stack. All other fields, and all other records,
-are as the kernel wrote them. Layout: perfpy.abi.samples.
+Registers and stacks are removed; all other fields and records stay as the kernel wrote them. Layout: perfpy.abi.samples.
 """
 
 from __future__ import annotations
@@ -26,11 +23,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
 
 _MOST: Final = 0xFFF8 >> 3  # words of a record
-_SIZE: Final = 3  # of the four u16 of a header the one with the size
+_SIZE: Final = 3  # index of the size among the four u16 of a header
 
 
 class SampleParts(NamedTuple):
-    """Where the words of samples are: before the callchain; between it and the registers; after the stack. Starts and ends, in words."""
+    """Positions in samples: before the callchain; between it and the registers; after the stack. Starts and ends are in words."""
 
     start: NDArray[np.int64]
     chain: NDArray[np.int64]
@@ -42,7 +39,7 @@ class SampleParts(NamedTuple):
 
 
 def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
-    """The parts of samples that carry a callchain, registers and a stack."""
+    """Return the parts of samples with a callchain, registers and a stack."""
     start = chunk.starts >> 3
     end = start + (chunk.sizes >> 3).astype(np.int64)
     cursor = Cursor(chunk.data[: len(chunk.data) & ~7], NATIVE_ENDIAN, start, end)
@@ -59,9 +56,9 @@ def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
 
 
 class Rewriting:
-    """Collects what becomes of the records of one chunk; `written` makes the bytes of it.
+    """Collects the changes to one chunk's records; written() returns their bytes.
 
-    kept: which records are written at all.
+    `kept` has which records are written.
     """
 
     def __init__(self, chunk: Chunk) -> None:
@@ -69,7 +66,7 @@ class Rewriting:
         start = chunk.starts >> 3
         nowhere = start + (chunk.sizes >> 3).astype(np.int64)
         self.kept = np.ones(len(chunk), bool)
-        # three spans of words from each record: of most the first is everything
+        # Each record has three spans of words; for most the first is all.
         self._begins = [start, nowhere.copy(), nowhere.copy()]
         self._ends = [nowhere.copy(), nowhere.copy(), nowhere.copy()]
         self._rows: list[NDArray[np.int64]] = []
@@ -77,11 +74,11 @@ class Rewriting:
         self._words_put: list[tuple[NDArray[np.int64], int, NDArray[np.uint64]]] = []
 
     def put(self, rows: NDArray[np.int64], word: int, values: NDArray[np.uint64]) -> None:
-        """Other values for a word of some records that lies before the callchain."""
+        """Set a word of some records, before the callchain."""
         self._words_put.append((rows, word, values))
 
     def replace(self, rows: NDArray[np.int64], parts: SampleParts, chains: Ragged) -> None:
-        """These records are samples with stacks, of which the callchains have been made."""
+        """Replace the stacks of these samples by callchains."""
         ranges = ((parts.start, parts.chain), (parts.after_chain, parts.registers), (parts.after_stack, parts.end))
         for begins, ends, (begin, end) in zip(self._begins, self._ends, ranges, strict=True):
             begins[rows], ends[rows] = begin, end
@@ -91,10 +88,10 @@ class Rewriting:
         self._chains.append(_cut(chains, _MOST - fixed))
 
     def written(self, most: int = 1 << 62) -> list[bytes]:
-        """The records, in parts of whole ones, each of about `most` bytes."""
+        """Return the records, in parts of whole ones, each of about `most` bytes."""
         kept = self.kept
         lengths = [np.where(kept, end - begin, 0) for begin, end in zip(self._begins, self._ends, strict=True)]
-        counted = np.zeros(len(kept), np.int64)  # words of the callchain, with their number
+        counted = np.zeros(len(kept), np.int64)  # words of the callchain, including its length
         rows = np.concatenate(self._rows) if self._rows else np.zeros(0, np.int64)
         chains = Ragged.concat(self._chains) if self._chains else Ragged.empty(0, np.uint64)
         counted[rows] = chains.lengths + 1
@@ -113,14 +110,14 @@ class Rewriting:
         out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)
         for changed, word, values in self._words_put:
             out[records[changed[kept[changed]]] + word] = values[kept[changed]]
-        # a part ends with the first record beyond each multiple
+        # A part ends with the first record beyond each multiple.
         borders = ends[np.searchsorted(ends << 3, np.arange(most, len(out) << 3, most))].tolist() if len(out) << 3 > most else []
         edges = [0, *dict.fromkeys(borders), len(out)]
         return [out[first:end].tobytes() for first, end in pairwise(edges) if end > first]
 
 
 def _cut(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
-    """The chains, none longer than what the record has room for."""
+    """Truncate the chains to the room in their records."""
     lengths = np.minimum(chains.lengths, np.maximum(most, 0))
     if (lengths == chains.lengths).all():
         return chains

@@ -1,8 +1,6 @@
-"""Pieces of the rings -> the same records with plain callchains.
+"""Convert pieces of the ring buffers to the same records with callchains.
 
-What enters: the records of a piece, and then of the next one. What leaves: the
-bytes of the former. Samples of this process itself are left out: where whole
-CPUs are recorded it would be seen at work that nobody asked about.
+Samples of this process itself are dropped: in recordings of whole CPUs its work would be visible.
 """
 
 from __future__ import annotations
@@ -36,13 +34,17 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.symbols.symbolizer import Symbolizer
 
-_PART: Final = 1 << 16  # bytes: what the recorder writes in one go
+_PART: Final = 1 << 16  # bytes that the recorder writes at once
 
 
 class _Held(NamedTuple):
     """A piece that waits for the next one.
 
-    rows: which of its records are samples; events, keys: of these; times: of all its records; other_events: of those that are no samples.
+    Attributes:
+        rows: indexes of its samples.
+        events, keys: of the samples.
+        times: of all its records.
+        other_events: of the side-band.
     """
 
     chunk: Chunk
@@ -55,7 +57,7 @@ class _Held(NamedTuple):
 
 
 class UnwoundPiece(NamedTuple):
-    """A piece with plain callchains: its records, in parts of whole ones; once more those that are no samples; lines of perf maps."""
+    """A piece with callchains: its records, in parts of whole ones; a copy of the side-band; lines of perf maps."""
 
     parts: list[bytes]
     side_band: bytes
@@ -63,11 +65,15 @@ class UnwoundPiece(NamedTuple):
 
 
 class PieceUnwinder:
-    """Unwinds the pieces of one recording, one after the other. own: the pid whose samples are left out; machine: as uname names it.
+    """Unwinds the pieces of one recording in order.
 
-    plan: how samples of waits are made (record --off-cpu), which then stand for those that tell of switches; only: the events
-    whose stacks are unwound, None for all; jit: find the names of methods that are interpreted or inlined, where a runtime's
-    memory tells them; python: where Python frames come from, and where their image is written, as PythonFrames has them.
+    Args:
+        own: the pid whose samples are dropped.
+        machine: as in uname.
+        plan: how switches become samples of waits (record --off-cpu), which replace them.
+        only: the events whose stacks are unwound, None for all.
+        jit: find the names of interpreted and inlined methods in runtimes' memory.
+        python: the descriptor of Python frames and the image's folder, as in PythonFrames.
     """
 
     def __init__(
@@ -99,28 +105,28 @@ class PieceUnwinder:
     def _new_waits(self, events: Sequence[FileEvent]) -> PieceWaits | None:
         if self._plan is None:
             return None
-        from perfpy.capture.off_cpu.piece_waits import PieceWaits  # not asked for by all
+        from perfpy.capture.off_cpu.piece_waits import PieceWaits  # rarely needed
 
         return PieceWaits(self._plan, events, self._table.layouts, self._own)
 
     def _new_python(self, event: FileEvent, answers: int, cache: str | None) -> PythonFrames:
-        from perfpy.capture.python_frames.sample_frames import PythonFrames  # not asked for by all
+        from perfpy.capture.python_frames.sample_frames import PythonFrames  # rarely needed
 
         return PythonFrames(event, answers, cache)
 
     def _get_ready(self, before: int) -> None:
-        """Look at new files at once: they may be gone when their samples come."""
+        """Open new files at once: they may be deleted before their samples are unwound."""
         if self._unwound_events:
             self._replay.symbolizer(before)
 
     def learn(self, chunk: Chunk) -> None:
-        """Records that are written already: what ran before."""
+        """Learn from records that are in the file already: synthesized ones."""
         self._see(chunk)
         self._hits.scan(chunk.data.data)
         self._get_ready(0)
 
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
-        """The next piece; returns the records of the one before, None for the first."""
+        """Take the next piece; return the records of the previous one, None for the first."""
         held, self._held = self._held, self._see(chunk)
         if self._python:
             self._python.receive()
@@ -129,7 +135,7 @@ class PieceUnwinder:
         return None if held is None else self._unwound(held)
 
     def rest(self) -> UnwoundPiece | None:
-        """No piece comes any more: the records of the last one."""
+        """Return the records of the last piece."""
         held, self._held = self._held, None
         piece = None if held is None else self._unwound(held)
         if self._waits is None or not (waits := self._waits.rest()):
@@ -138,7 +144,7 @@ class PieceUnwinder:
         return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
 
     def _look(self, held: _Held) -> None:
-        """Ask runtimes at once what they know of samples: they may be gone when these are unwound."""
+        """Read runtimes' data about samples at once: the processes may end before the samples are unwound."""
         for number in self._unwound_events if self._java else ():
             mine = np.flatnonzero(held.events == number)
             if self._java and len(mine):
@@ -146,7 +152,7 @@ class PieceUnwinder:
                 self._java.look(columns, self._attrs[number])
 
     def _see(self, chunk: Chunk) -> _Held:
-        """Take over what the records say of tasks."""
+        """Learn from the side-band of a piece."""
         table = self._table
         rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
         samples, side_band = chunk.rows(rows), chunk.rows(others)
@@ -190,7 +196,7 @@ class PieceUnwinder:
         return UnwoundPiece(parts, mappings + side_band, names)
 
     def _with_waits(self, held: _Held, rewriting: Rewriting, switches: Ragged | None) -> bytes:
-        """The samples of waits that come with a piece; what tells of them is left out."""
+        """Return the samples of waits for a piece, and drop the records that they replace."""
         if self._waits is None:
             return b""
         others = held.chunk.others
@@ -211,7 +217,7 @@ class PieceUnwinder:
         return layout.decode(held.samples.data, held.samples.starts, [name]).get(name) if len(held.rows) else None
 
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
-        """Whole callchains of samples of one event; and the sampled addresses, where these are others than were recorded."""
+        """Return complete callchains of one event's samples; and the sampled addresses if they change."""
         callchains = self._callchains(int(keys.min()))
         fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
         columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
@@ -225,12 +231,12 @@ class PieceUnwinder:
         return chains, leaves
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        """Files of functions, in the end."""
+        """Yield the images of functions, at the end."""
         if self._python:
             yield from self._python.written()
 
     def _callchains(self, before: int) -> UserCallchains:
-        """What unwinds by all that is known; before: no sample with a lower key is to come."""
+        """Return the unwinder for the current mappings. No later sample has a key below `before`."""
         symbolizer = self._replay.symbolizer(before)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_truncated()
@@ -241,7 +247,7 @@ class PieceUnwinder:
         return self._current[1]
 
     def hits(self) -> bytes:
-        """Which files the samples fell into, as DsoHits.told() has it."""
+        """Return the files that samples hit, in the format of DsoHits.told()."""
         return self._hits.told()
 
     def _note_truncated(self) -> None:
@@ -250,7 +256,7 @@ class PieceUnwinder:
             self._truncated[new.size] = TruncatedStacks(old.truncated + new.truncated, old.stacks + new.stacks, new.size)
 
     def notes(self) -> list[str]:
-        """What the user ought to know, at the end."""
+        """Return notes for the user, at the end."""
         self._note_truncated()
         self._current = None
         return (
@@ -262,12 +268,12 @@ class PieceUnwinder:
 
 
 def recordable(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
-    """Callchains as they can stand in a file; ip, is_user: where the samples were taken."""
+    """Return callchains in the format of a file; ip and is_user are the samples' addresses."""
     return _with_leaves(_without_false_markers(chains), ip, is_user)
 
 
 def _without_false_markers(chains: Ragged) -> Ragged:
-    """Callchains, less what a reader would take for a marker that it does not know: callers at -1, and the mark of lost ones."""
+    """Remove addresses that a reader would take for unknown context markers: callers at -1, and the mark of lost ones."""
     false = (chains.values >= np.uint64(CONTEXT_MAX)) & ~np.isin(chains.values, np.array(CONTEXTS, np.uint64))
     if not false.any():
         return chains
@@ -276,7 +282,7 @@ def _without_false_markers(chains: Ragged) -> Ragged:
 
 
 def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.bool_]) -> Ragged:
-    """Callchains that have at least the sampled instruction, as those that the kernel walks."""
+    """Add the sampled address to callchains without frames, as the kernel does."""
     lengths = chains.lengths
     last = chains.values[np.maximum(chains.offsets[1:] - 1, 0)] if len(chains.values) else np.zeros(len(chains), np.uint64)
     rows = np.flatnonzero(is_user & ((lengths == 0) | (last == np.uint64(CONTEXT_USER))))

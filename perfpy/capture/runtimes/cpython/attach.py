@@ -1,9 +1,8 @@
-"""Names of Python functions in a process that runs already: CPython 3.14 and later switch their trampolines on when asked.
+"""Names of Python functions in a running process: CPython 3.14 and later enable their trampolines on request.
 
-What enters: the number of a process. What leaves: nothing, or the switch that turns them off again; NoNamesError with one line
-on what is missing. The process is asked as sys.remote_exec (PEP 768) asks: it runs a few lines of ours at the next
-moment at which it could run a signal handler. Asking is done by its own interpreter, as only one of the same version
-can. Functions that are being run at that moment get their names when they are called the next time.
+The process executes a few lines of code, as with sys.remote_exec (PEP 768), at the next point where it could run a signal handler.
+The request is made by its own interpreter, because only the same version can. Functions that are running at that moment get
+their names at their next call.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 _PROGRAM: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)?")
 _CAN_BE_ASKED: Final = (3, 14)
 _HAS_TRAMPOLINES: Final = (3, 12)
-_PATIENCE: Final = 3.0  # seconds for the process to run our lines
-_STARTING: Final = 3.0  # seconds in which a process may come to have a main thread to ask
+_PATIENCE: Final = 3.0  # seconds for the process to run the lines
+_STARTING: Final = 3.0  # seconds for a starting process to get a main thread
 _ASKING: Final = 20.0  # seconds for its interpreter to start
-#: Run by the process, in names of their own: its __main__ is the program's. Nobody may read the answer any more.
+#: Run by the process in its own namespace, because __main__ is the program's. The reader of the answer may be gone.
 _LINES: Final = """\
 exec('''
 import os, sys
@@ -55,7 +54,7 @@ _OFF: Final = """sys.deactivate_stack_trampoline()
 
 
 class NoNamesError(PerfError):
-    """The functions of a process cannot be named: which process, and what to do instead."""
+    """A process whose functions cannot be named, with the reason and a remedy."""
 
     def __init__(self, pid: int, reason: str) -> None:
         self.pid = pid
@@ -64,7 +63,7 @@ class NoNamesError(PerfError):
 
 
 class RunningPython(NamedTuple):
-    """The CPython in a process: its version, the file that holds it, and whether that is a program (else a library)."""
+    """The CPython in a process: its version, the file that contains it, and whether that is a program (else a library)."""
 
     version: tuple[int, int]
     path: str
@@ -72,9 +71,9 @@ class RunningPython(NamedTuple):
 
 
 def interpreter_of(pid: int, proc: ProcFs | None = None) -> RunningPython | None:
-    """The CPython that a process runs; None where there is none."""
+    """Return the CPython that a process runs; None if there is none."""
     found = [found for mapping in (proc or ProcFs()).maps(pid) if (found := _named(mapping.path))]
-    return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library knows the version best
+    return min(found, key=lambda interpreter: interpreter.is_program, default=None)  # the library has the exact version
 
 
 def _named(path: str) -> RunningPython | None:
@@ -84,7 +83,7 @@ def _named(path: str) -> RunningPython | None:
 
 
 class Trampolines:
-    """The trampolines of a process, on until `off`. late: it has not answered yet, and switches when it comes to it."""
+    """The trampolines of a process, enabled until off(). late: it has not answered yet, and will switch later."""
 
     def __init__(self, pid: int, program: str) -> None:
         self.pid = pid
@@ -94,7 +93,7 @@ class Trampolines:
         self._ours = True
 
     def on(self) -> None:
-        """Trampolines them on. Raises NoNamesError where the process refuses."""
+        """Enable the trampolines. Raises NoNamesError if the process refuses."""
         answer = self._ask(_ON)
         self._ours = answer != "already"
         self.late = answer is None
@@ -102,7 +101,7 @@ class Trampolines:
             raise NoNamesError(self.pid, f"it answers {visible(answer)}")
 
     def off(self) -> None:
-        """As it was before: off, unless they were on already. Our lines stay where a process has still to read them."""
+        """Disable the trampolines, unless they were enabled before. The lines stay if the process has yet to read them."""
         try:
             waits = self._ours and self._ask(_OFF) is None
         except NoNamesError:  # it has ended
@@ -113,7 +112,7 @@ class Trampolines:
             self._folder.remove()
 
     def _ask(self, action: str) -> str | None:
-        """What the process says; None where it does not in time."""
+        """Return the answer of the process; None after a timeout."""
         try:
             with self._folder.answer() as answer:
                 lines = self._folder.write(_LINES.format(action=action, answer=answer.path))
@@ -124,7 +123,7 @@ class Trampolines:
             raise NoNamesError(self.pid, f"{self._folder.path}: {error.strerror}") from error
 
     def _require_seen(self, lines: str) -> None:
-        """Our lines have to be found under the same path by the process."""
+        """Raise NoNamesError unless the process sees the lines under the same path."""
         try:
             is_seen = self._folder.is_seen(lines)
         except PermissionError as error:
@@ -135,7 +134,7 @@ class Trampolines:
             raise NoNamesError(self.pid, "it is in a container, with other files than ours: record inside of it")
 
     def _run(self, line: str) -> None:
-        """Have an interpreter like the process's ask it, again for a while where it has no main thread yet: it only starts."""
+        """Make the request with an interpreter like the process's; retry for a while if the process is still starting."""
         end = time.monotonic() + _STARTING
         while said := self._run_once(line):
             if not said.startswith("RuntimeError") or time.monotonic() > end:
@@ -143,7 +142,7 @@ class Trampolines:
             time.sleep(0.05)
 
     def _run_once(self, line: str) -> str:
-        """What went wrong, "" for nothing."""
+        """Return the error, "" for none."""
         command = (self._program, "-I", "-S", "-c", line)
         try:
             done = subprocess.run(command, capture_output=True, timeout=_ASKING, stdin=subprocess.DEVNULL, check=False)
@@ -162,7 +161,7 @@ def _folder_for(pid: int) -> ScriptFolder:
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
-    """Have the functions of a process named; None where it runs no CPython or names them already, NoNamesError where it cannot."""
+    """Name the functions of a process; None if it runs no CPython, or names them already. Raises NoNamesError if it cannot."""
     interpreter = interpreter_of(pid, proc)
     if interpreter is None:
         return None
@@ -180,7 +179,7 @@ def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
 
 
 def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Trampolines], list[NoNamesError]]:
-    """Those of several processes: what was switched on, and what could not be."""
+    """Attach to several processes; return those switched on, and the failures."""
     switches, refused = [], []
     for pid in pids:
         try:
@@ -193,7 +192,7 @@ def attach_all(pids: Iterable[int], proc: ProcFs | None = None) -> tuple[list[Tr
 
 
 def _what_to_type(version: tuple[int, int], name: str) -> str:
-    """What helps with an interpreter that cannot be asked."""
+    """Return a remedy for an interpreter without remote_exec."""
     start = "start the program with perfpy record --jit -- COMMAND"
     if version < (3, 8):
         return f"CPython {name} has no way to name them; 3.8 and later have"
@@ -203,7 +202,7 @@ def _what_to_type(version: tuple[int, int], name: str) -> str:
 
 
 def _program(pid: int, interpreter: RunningPython) -> str:
-    """An interpreter of the same version, to ask with. As it is run by us, it has to be root's or ours."""
+    """Return an interpreter of the same version for the request. It must belong to root or the user, because perfpy runs it."""
     name = "python{}.{}".format(*interpreter.version)
     path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")
     program = path if _PROGRAM.fullmatch(os.path.basename(path)) else shutil.which(name)

@@ -1,10 +1,8 @@
-"""The folder through which a running Python gets lines to run, and in which it leaves its answers.
+"""The folder that passes lines of code to a running Python, and its answers back.
 
-What enters: the pid of a process, perhaps of another user, and lines of Python.
-What leaves: the path of the lines, and the answer. The folder and everything in
-it are ours for as long as they exist: others may enter the folder and read the
-lines, whose names they cannot list, and write into the FIFO of an answer. So no
-name in it ever leads elsewhere, and no user gets a file from us.
+The process may belong to another user. The folder and its contents belong to perfpy's user. Others may enter the folder, read the
+lines, whose names they cannot list, and write to the FIFO of an answer. So no name in it can lead elsewhere, and no user gets
+a file from perfpy.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ from perfpy.untrusted.process_root import ProcessRoot
 _LONGEST_ANSWER: Final = 1000  # bytes
 _END: Final = b"\0"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FIFO: Final = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # both ends: no writer has to be waited for
-#: modes of (folder, lines, answer): for a process of our own user, and for one of another
+_FIFO: Final = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # both ends, so that opening does not wait for a writer
+#: Modes of (folder, lines, answer): for a process of the same user, and of another one.
 _OURS: Final = (0o700, 0o600, 0o600)
 _SHARED: Final = (0o711, 0o644, 0o622)
 
 
 class ScriptFolder:
-    """A new temporary folder for one process. Raises OSError where the process cannot be looked at."""
+    """A new temporary folder for one process. Raises OSError if the process is inaccessible."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -45,7 +43,7 @@ class ScriptFolder:
         self._names: list[str] = []
 
     def write(self, lines: str) -> str:
-        """Write lines into a new file; return its path."""
+        """Write lines to a new file; return its path."""
         name = self._new_name(".py")
         with open(os.open(name, _NEW, 0o600, dir_fd=self._fd), "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), self._modes[1])
@@ -53,7 +51,7 @@ class ScriptFolder:
         return f"{self.path}/{name}"
 
     def is_seen(self, path: str) -> bool:
-        """Whether the process finds one of our files by its path: it has the same root, and its user may read the file."""
+        """Whether the process finds a file by its path: it has the same root, and its user may read the file."""
         with ProcessRoot(self._pid) as root:
             try:
                 theirs = root.open_regular(path, follow=False)
@@ -65,7 +63,7 @@ class ScriptFolder:
             os.close(theirs)
 
     def answer(self) -> ScriptAnswer:
-        """Make a place for an answer."""
+        """Create a FIFO for an answer."""
         name = self._new_name(".answer")
         os.mkfifo(name, 0o600, dir_fd=self._fd)
         fd = os.open(name, _FIFO, dir_fd=self._fd)
@@ -73,7 +71,7 @@ class ScriptFolder:
         return ScriptAnswer(f"{self.path}/{name}", fd)
 
     def close(self) -> None:
-        """Leave the folder where it is: the process has still to read it."""
+        """Close the folder without removing it, because the process has yet to read it."""
         os.close(self._fd)
 
     def remove(self) -> None:
@@ -86,13 +84,13 @@ class ScriptFolder:
             os.rmdir(self.path)
 
     def _new_name(self, ending: str) -> str:
-        """A name that nobody can guess."""
+        """Return an unpredictable name."""
         self._names.append(os.urandom(16).hex() + ending)
         return self._names[-1]
 
 
 class ScriptAnswer:
-    """A FIFO into which the process writes one text, ended by NUL. Use it in a with statement."""
+    """A FIFO to which the process writes one text, ended by NUL. A context manager."""
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
@@ -105,7 +103,7 @@ class ScriptAnswer:
         os.close(self._fd)
 
     def read(self, patience: float) -> str | None:
-        """Return what the process says, cut at a length; None where it does not say it in that many seconds."""
+        """Return the text from the process, truncated to the limit; None after `patience` seconds."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         text, end = b"", time.monotonic() + patience

@@ -1,9 +1,9 @@
-"""Machine code that HotSpot made: an address -> the piece of code that holds it, and the methods that were inlined there.
+"""Machine code that HotSpot generated: an address -> the code blob that contains it, and the methods inlined there.
 
-What enters: addresses. What leaves: CodeBlob. A piece of code is copied with all that it says of itself when it is met first,
-so that it can be asked when the process is gone. Layout: OpenJDK, heap.cpp (which segment of the heap belongs to which block),
-nmethod.hpp, pcDesc.hpp, debugInfoRec.cpp (scopes: offset of the caller's scope, number of the method, bytecode, ...),
-unsigned5.hpp (numbers). OpenJDK 17 and 25 were tried; where 23 moved things to, and what 20 changed, is told apart by the fields.
+A blob is copied with its debug information when it is first seen, so that it is available after the process has ended. Layout:
+OpenJDK, heap.cpp (which segment of the heap belongs to which block), nmethod.hpp, pcDesc.hpp, debugInfoRec.cpp (scopes: offset
+of the caller's scope, number of the method, bytecode, ...), unsigned5.hpp (numbers). OpenJDK 17 and 25 were tried; the changes
+of 20 and 23 are recognized by the fields.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _MOST_HEAPS: Final = 16
 _MOST_HOPS: Final = 1 << 14
 _FREE: Final = 0xFF
-_HEADER: Final = 512  # bytes: more than any version has of an nmethod
-_LARGEST: Final = 1 << 26  # bytes of one piece of code, and of what it says of itself
+_HEADER: Final = 512  # bytes; larger than any version's nmethod
+_LARGEST: Final = 1 << 26  # bytes of one blob with its debug information
 _DEEPEST: Final = 128  # scopes
 _LOW, _GROUP_BITS, _MOST_BYTES = 192, 6, 5  # of numbers: see unsigned5.hpp
 _NMETHODS: Final = ("nmethod", "native nmethod")
@@ -32,17 +32,21 @@ _INTERPRETER: Final = "Interpreter"
 
 
 class Scope(NamedTuple):
-    """A method that runs at an address, and the number of the bytecode that it has come to. method: the pointer."""
+    """A method at an address, and the index of its current bytecode. method is the pointer."""
 
     method: int
     bci: int
 
 
 class CodeBlob(NamedTuple):
-    """A piece of code.
+    """A piece of generated code.
 
-    frame_size: words of its frames, 0 where it has none, and from which offset on these are complete (-1: nobody knows).
-    method: 0 for stubs; pcs: addresses about which something is known, from its beginning; offsets: of their scopes.
+    Attributes:
+        frame_size: words of its frames, 0 if there are none.
+        complete: the offset from which frames are complete (-1: unknown).
+        method: 0 for stubs.
+        pcs: addresses with debug information, relative to the start.
+        offsets: of their scopes.
     """
 
     start: int
@@ -62,7 +66,7 @@ class CodeBlob(NamedTuple):
         return self.name == _INTERPRETER
 
     def scopes_at(self, address: int) -> list[Scope]:
-        """The methods that run at an address, innermost first; a return address is where a call is known by."""
+        """Return the methods at an address, innermost first; calls are described by their return address."""
         if not self.method:
             return []
         row = bisect.bisect_left(self.pcs, address - self.start)
@@ -85,7 +89,7 @@ class CodeBlob(NamedTuple):
 
 
 def numbers(data: bytes, index: int, count: int, excess: int) -> list[int]:
-    """Some numbers in a row. excess: 1 where no byte of them is 0 (since 20)."""
+    """Decode consecutive numbers. excess is 1 if no byte of them is 0 (since 20)."""
     found: list[int] = []
     for _ in range(count):
         value = 0
@@ -109,7 +113,7 @@ class _Heap(NamedTuple):
 
 
 class CompiledCode:
-    """The code of one JVM. Raises LookupError or OSError where this version, or the moment, does not tell."""
+    """The code of one JVM. Raises LookupError or OSError if this version lacks a field, or the memory is not readable yet."""
 
     def __init__(self, memory: ProcessMemory, vm: VmStructs) -> None:
         self._memory = memory
@@ -140,7 +144,7 @@ class CompiledCode:
         return [heap for heap in found if heap.low < heap.high]
 
     def find(self, address: int) -> CodeBlob | None:
-        """The piece of code that holds an address, as it is known; None where there is none."""
+        """Return the blob that contains an address; None if there is none."""
         row = bisect.bisect_right(self._starts, address) - 1
         if row >= 0:
             blob = self._blobs[self._starts[row]]
@@ -159,7 +163,7 @@ class CompiledCode:
         return found
 
     def forget_changed(self) -> None:
-        """Code that was thrown away, and in whose place there is other by now, is looked at anew when it is met."""
+        """Drop blobs whose code was replaced, so that they are read again."""
         self._nowhere.clear()
         for blob in [*self._blobs.values()]:
             if blob.method and not self._layout.is_still(self._memory, blob):
@@ -195,7 +199,7 @@ class CompiledCode:
 
 
 class _BlobLayout:
-    """Where a piece of code says what of itself."""
+    """The layout of blobs."""
 
     def __init__(self, vm: VmStructs) -> None:
         field, has = vm.field, vm.has
@@ -221,7 +225,7 @@ class _BlobLayout:
         self._methods_of: dict[int, tuple[int, int]] = {}
 
     def is_still(self, memory: ProcessMemory, blob: CodeBlob) -> bool:
-        """Whether a piece of code is what it was; so where nobody can be asked any more."""
+        """Whether a blob is unchanged; True if the process has ended."""
         if blob.start not in self._methods_of or self._compilation is None:
             return True
         address, number = self._methods_of[blob.start]
@@ -229,7 +233,7 @@ class _BlobLayout:
         return len(data) < 4 or int.from_bytes(data, "little") == number
 
     def read(self, memory: ProcessMemory, address: int) -> CodeBlob:
-        """The piece of code whose header is there."""
+        """Return the blob with this header."""
         data = memory.read(address, _HEADER)
         name = memory.text(self._name.of(data))
         size = self._size.of(data)
@@ -261,7 +265,7 @@ class _BlobLayout:
         )
 
     def _described(self, pcs: bytes) -> Iterator[tuple[int, int]]:
-        """Offsets of addresses, and of their scopes."""
+        """Yield the offsets of addresses, and of their scopes."""
         size = self._desc_size
         if not all(0 <= field.offset <= size - 4 for field in self._desc):
             raise ValueError("a field outside of its struct")
@@ -270,7 +274,7 @@ class _BlobLayout:
         return zip(pc.tolist(), scope.tolist(), strict=True)
 
     def _debug_information(self, memory: ProcessMemory, address: int, data: bytes) -> tuple[bytes, bytes]:
-        """The descriptions of addresses, and the scopes."""
+        """Return the descriptions of addresses, and the scopes."""
         if self._beside and self._scopes and self._beside_size:
             base, whole = self._beside.of(data), self._beside_size.of(data)
             first, middle, end = self._pcs.of(data), self._scopes.of(data), whole
@@ -282,7 +286,7 @@ class _BlobLayout:
         return _between(memory, address, first, end), _between(memory, address, scopes, first)
 
     def _methods(self, memory: ProcessMemory, address: int, data: bytes, size: int) -> tuple[int, ...]:
-        """What the numbers of methods in scopes mean."""
+        """Return the methods by their number in scopes."""
         if self._changing and self._changing_size and self._relocations:
             base, first, end = self._changing.of(data), self._relocations.of(data), self._changing_size.of(data)
         elif self._beside and self._metadata:

@@ -1,9 +1,8 @@
-"""How callers are found from code that HotSpot made: rules as call frame information has them.
+"""Unwind rules of HotSpot's code, in the form of call frame information.
 
-What enters: an address in a piece of code. What leaves: FrameRules; None where a frame pointer is all that there is. Compilers of
-HotSpot use %rbp as any register unless -XX:+PreserveFramePointer is set, but each piece of code says how large its frames are
-(frame_x86.cpp): the return address is the last word of it, and before that is the caller's %rbp. The interpreter has a frame
-pointer; where its caller's stack ended, before the arguments were moved, lies below it.
+HotSpot's compilers use %rbp as any register unless -XX:+PreserveFramePointer is set, but each blob has the size of its frames
+(frame_x86.cpp): the return address is the last word, and the caller's %rbp the one before it. The interpreter has a frame
+pointer; the end of its caller's stack, before the arguments were moved, is stored below it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _RBP, _RSP, _RETURN = 6, 7, 16  # of x86-64 in DWARF
 _WORD: Final = 8
 _LARGEST: Final = 1 << 16  # words
 _PUSH, _POP, _RET = b"\x55", b"\x5d", b"\xc3"  # push %rbp; pop %rbp; ret
-_POLL: Final = (b"\x49\x3b\x67", b"\x49\x3b\xa7")  # cmp N(%r15),%rsp: after the frame is gone; then ja to what stops it
+_POLL: Final = (b"\x49\x3b\x67", b"\x49\x3b\xa7")  # cmp N(%r15),%rsp: after the frame is removed; then ja to the safepoint handler
 _MAKE: Final = (b"\x48\x83\xec", b"\x48\x81\xec")  # sub $N,%rsp
 _ABOVE: Final = b"\x0f\x87"
 _RETURNS: Final = (_RETURN, (OFFSET, -_WORD))
@@ -31,14 +30,14 @@ _PUSHED: Final = FrameRules((_RSP, 2 * _WORD), (_SAVED, _RETURNS), _RETURN)
 
 
 def rules_at(blob: CodeBlob, address: int, memory: ProcessMemory) -> FrameRules | None:
-    """The rules of a frame that is at this address of a piece of code."""
+    """Return the rules for an address in a blob; None if there is only a frame pointer."""
     if blob.is_interpreter:
         return _INTERPRETER
     if not 0 < blob.frame_size <= _LARGEST or blob.complete < 0:
         return None
     if address < blob.start + blob.complete:
         done = memory.some(blob.start, address - blob.start)
-        if not any(made in done for made in _MAKE):  # what comes after it in front of a complete frame waits for collectors
+        if not any(made in done for made in _MAKE):  # after it, before the frame is complete, come barriers of garbage collectors
             return _PUSHED if _PUSH in done else _BEFORE
     code = memory.some(address, 7)
     if code.startswith(_POP):

@@ -1,7 +1,7 @@
-"""Java in what is unwound while it is recorded: callchains with interpreted and inlined methods, and what readers need for these.
+"""Java in samples that are unwound while recording: callchains with interpreted and inlined methods, and the data that readers need.
 
-What enters: samples with their stacks, and their callchains. What leaves: callchains, and sampled addresses, of bytecodes;
-records that map the memory where these are, which the kernel does not tell of, as it holds no machine code; lines of perf maps.
+Frames of such methods become addresses of bytecodes. The memory of bytecodes gets mapping records, because the kernel does not
+report memory without machine code, and the methods get lines of perf maps.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.unwind.rules import FrameRules
 
-#: the columns of samples that are looked at
+#: The columns of samples that are needed.
 FIELDS: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
 
 _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
-_FIRST_PAUSE: Final = 0.05  # seconds until a process is looked at again that is no JVM, or none yet; twice as long each time
+_FIRST_PAUSE: Final = 0.05  # seconds until a process without a ready JVM is checked again; doubled each time
 _LONGEST_PAUSE: Final = 60.0
 _PAGE: Final = 4096
 _ANONYMOUS: Final = "//anon"
@@ -50,7 +50,7 @@ class _Pause(NamedTuple):
 
 
 class JavaFrames:
-    """Knows the JVMs among the recorded processes. event: the first one of the recording."""
+    """The JVMs among the recorded processes. event is the recording's first one."""
 
     def __init__(self, event: FileEvent) -> None:
         self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)
@@ -60,12 +60,12 @@ class JavaFrames:
         self._waiting: dict[int, _Pause] = {}
         self._refused: set[int] = set()
         self._mapped: dict[int, list[tuple[int, int]]] = {}
-        self._first: dict[int, int] = {}  # the first samples whose methods are not told yet
+        self._first: dict[int, int] = {}  # time of the first sample with methods not yet reported, by pid
 
-    # what was recorded just now
+    # samples just recorded
 
     def look(self, columns: Columns, attr: EventAttr) -> None:
-        """Samples that have come in: find JVMs, and what their stacks lead to."""
+        """Find JVMs in new samples, and read what their stacks lead to."""
         pids = columns["pid"]
         for pid in distinct(pids).tolist():
             process = self._process(pid)
@@ -89,22 +89,22 @@ class JavaFrames:
             except PermissionError:
                 self._refused.add(pid)
             except (OSError, LookupError, ValueError):
-                pass  # it has not begun, or may not be read
+                pass  # it is still starting, or inaccessible
         pause = min(2 * waiting.pause, _LONGEST_PAUSE if library is None else 1.0)
         self._waiting[pid] = _Pause(now + pause, pause)
         return None
 
-    # what is unwound
+    # samples being unwound
 
     def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
-        """How callers are found in code that a process made; None where a JVM does not say."""
+        """Return the unwind rules for addresses in a process's code; None for unknown ones."""
         process = self._known.get(pid)
         return [None] * len(addresses) if process is None else process.rules(addresses)
 
     def named(
         self, columns: Columns, chains: Ragged, ip: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> tuple[Ragged, NDArray[np.uint64]]:
-        """Callchains, and sampled addresses, with a frame for each method. keys: delivery keys, which are times, if there are any."""
+        """Return callchains, and sampled addresses, with a frame for each method. keys are delivery keys (times, if there are any)."""
         changed: dict[int, list[int]] = {}
         for pid in distinct(columns["pid"]).tolist():
             if (process := self._known.get(pid)) is not None:
@@ -124,10 +124,10 @@ class JavaFrames:
         begin = values.index(CONTEXT_USER) + 1 if CONTEXT_USER in values else 0
         return values[:begin] + process.named(values[begin:], stack)
 
-    # what readers need for it
+    # data for readers
 
     def told(self) -> tuple[bytes, dict[int, str]]:
-        """What has not been told yet: records that map the memory of methods, and lines of perf maps, by pid."""
+        """Return what was not returned yet: records that map the memory of methods, and lines of perf maps by pid."""
         mappings, names, first = b"", {}, self._first
         self._first = {}
         for pid, moment in first.items():
@@ -142,7 +142,7 @@ class JavaFrames:
         return mappings, names
 
     def notes(self) -> list[str]:
-        """What the user ought to know, at the end."""
+        """Return notes for the user, at the end."""
         refused = sorted(self._refused - self._known.keys())
         if not refused:
             return []
@@ -151,7 +151,7 @@ class JavaFrames:
         return [f"{told}: methods that are interpreted or inlined have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of some records would hide these mappings: those of the data of JVMs, as they get more of it."""
+        """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""
         found = np.zeros(len(rows), bool)
         for number in np.flatnonzero(np.isin(chunk.types[rows], _MAPS)).tolist() if self._known else ():
             record = chunk.record(int(rows[number]))
@@ -163,7 +163,7 @@ class JavaFrames:
         return found
 
     def _memory_around(self, pid: int, first: int, last: int) -> tuple[int, int]:
-        """The mapping that an address lies in; of a process that has gone, its page."""
+        """Return the mapping that contains an address; its pages if the process has ended."""
         try:
             for mapping in self._procfs.maps(pid, data=True):
                 if mapping.start <= first < mapping.end:
@@ -178,7 +178,7 @@ class JavaFrames:
 
 
 def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -> Iterable[int]:
-    """Where the copies of stacks were; 0 for samples without registers."""
+    """Return the addresses of the stack copies; 0 for samples without registers."""
     registers = columns["user_regs"].gathered()
     index = (attr.sample_regs_user & ((1 << _STACK_POINTER) - 1)).bit_count()
     values = registers.values
@@ -187,7 +187,7 @@ def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -
 
 
 def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
-    """The copy of a sample's stack."""
+    """Return the copy of a sample's stack."""
     stacks = columns["user_stack"]
     if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:
         start, length = int(stacks.starts[row]), int(stacks.lengths[row]) & ~7
@@ -204,7 +204,7 @@ def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
 
 
 def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The sampled addresses: where one was the first of a callchain, the first one that took its index."""
+    """Return the sampled addresses; one that was first in its callchain is replaced like the callchain."""
     found = ip.copy()
     for row, values in changed.items():
         for before, after in zip(chains[row].tolist(), values, strict=False):

@@ -1,9 +1,8 @@
-"""One JVM that runs: addresses of a callchain -> those of the bytecodes that run there.
+"""One running JVM: convert addresses of callchains to addresses of bytecodes.
 
-What enters: callchains of the user's part, with the copies of the stacks that they were made of. What leaves: callchains with a
-frame for each method: a frame of the interpreter, and one of compiled code with what was inlined there, are bytecodes, each at
-its own address; all else stays as it is. Layout of an interpreter's frame (frame_x86.hpp): relative to where %rbp points,
-0 its caller's, +8 the return address, -24 the method, -64 the bytecode.
+An interpreted frame, and a compiled one with its inlined methods, become one address of a bytecode for each method; other frames
+are unchanged. Layout of an interpreter's frame (frame_x86.hpp), relative to the address in %rbp: 0 the caller's %rbp, +8 the
+return address, -24 the method, -64 the bytecode.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ _MOST_ANSWERS: Final = 1 << 18
 
 
 class JavaProcess:
-    """A JVM, by its memory and the addresses of what libjvm.so exports. Raises OSError or LookupError where it tells nothing (yet).
+    """A JVM, by its memory and the exported addresses of libjvm.so. Raises OSError or LookupError if it is not ready.
 
-    low, high: where its code is.
+    low and high are the bounds of its code.
     """
 
     def __init__(self, memory: ProcessMemory, exported: Mapping[str, int]) -> None:
@@ -54,7 +53,7 @@ class JavaProcess:
 
     @classmethod
     def of(cls, pid: int, library: tuple[int, str]) -> JavaProcess:
-        """The one that runs by that pid, with its library where it is mapped."""
+        """Open the JVM of a pid, with its mapped library."""
         memory = ProcessMemory(pid)
         try:
             return cls(memory, _exported(pid, library))
@@ -63,17 +62,17 @@ class JavaProcess:
             raise
 
     def close(self) -> None:
-        """It is not asked any more."""
+        """Close its memory."""
         self._memory.close()
 
     def refresh(self) -> None:
-        """Some time has passed: code may have changed, and what was not there may be."""
+        """Drop cached failures and answers, because code may have changed."""
         self._code.forget_changed()
         self._methods.forget_failures()
         self._answers.clear()
 
     def look(self, stack: NDArray[np.uint64], stack_pointer: int) -> None:
-        """Learn what a stack leads to, as long as the process can be asked: its frames are asked for later."""
+        """Read the code and methods that a stack leads to while the process exists; its frames are resolved later."""
         rows = np.flatnonzero((stack >= self.low) & (stack < self.high))
         for row, word in zip(rows.tolist(), stack[rows].tolist(), strict=True):
             if word in self._answers:
@@ -87,7 +86,7 @@ class JavaProcess:
                 self._compiled(blob, word)
 
     def named(self, chain: Sequence[int], stack: NDArray[np.uint64]) -> list[int]:
-        """A callchain with a frame for each method. chain: innermost first, callers one byte before the return address."""
+        """Return a callchain with a frame for each method. chain is innermost first, callers one byte before the return address."""
         found: list[int] = []
         row = 0
         for number, value in enumerate(chain):
@@ -107,19 +106,19 @@ class JavaProcess:
         return found
 
     def rules(self, addresses: Sequence[int]) -> list[FrameRules | None]:
-        """How callers are found from frames at addresses of its code; None where it does not say."""
+        """Return the unwind rules for addresses in its code; None for unknown ones."""
         blobs = [self._code.find(address) for address in addresses]
         return [None if blob is None else rules_at(blob, one, self._memory) for blob, one in zip(blobs, addresses, strict=True)]
 
     def new_methods(self) -> list[JavaMethod]:
-        """The methods that were met since this was asked before."""
+        """Return the methods found since the last call."""
         found = [method for method in self._met.values() if method.begin not in self._told]
         self._told.update(self._met)
         self._met = {}
         return found
 
     def _compiled(self, blob: CodeBlob, address: int) -> list[int]:
-        """The bytecodes that run at an address, innermost first."""
+        """Return the bytecodes at an address, innermost first."""
         if address not in self._answers:
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
@@ -128,9 +127,9 @@ class JavaProcess:
         return self._answers[address]
 
     def _interpreted(self, stack: NDArray[np.uint64], row: int, return_address: int) -> tuple[int, int]:
-        """The bytecode of the next frame of the interpreter on a stack, 0 if there is none; and where the one after it may begin.
+        """Return the bytecode of the next interpreted frame on a stack, 0 if there is none; and where to search for the following one.
 
-        A frame is known by its return address; that what is below it is a method, and a bytecode of that one, proves it.
+        A frame is found by its return address, and confirmed if the words below it are a method and one of its bytecodes.
         """
         for slot in (np.flatnonzero(stack[row:] == np.uint64(return_address)) + row).tolist():
             frame = slot - 1
@@ -147,7 +146,7 @@ class JavaProcess:
 
 
 def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
-    """Where a process has its libjvm.so, and what that is called; None if it has none."""
+    """Return the address and path of a process's libjvm.so; None if it has none."""
     try:
         for mapping in procfs.maps(pid, data=True):
             if mapping.offset == 0 and mapping.path.endswith(LIBRARY):
@@ -158,7 +157,7 @@ def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
 
 
 def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
-    """The addresses of the variables that lead to the tables."""
+    """Return the addresses of the variables that lead to the tables."""
     base, name = library
     path = live_process.seen_by(pid, name)
     try:
@@ -179,7 +178,7 @@ def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
 
 
 def _name_offsets(strings: bytes) -> list[int]:
-    """Where the names of these variables begin in a table of strings."""
+    """Return the offsets of these variables' names in a string table."""
     prefix, index = b"\0" + VARIABLES.encode(), 0
     found: list[int] = []
     while (index := strings.find(prefix, index)) >= 0 and len(found) < 64:

@@ -1,7 +1,6 @@
-"""Java methods: a pointer to what HotSpot knows of one -> its name, and where its bytecode is.
+"""Java methods: a pointer to HotSpot's Method -> its name and bytecodes.
 
-What enters: pointers to Method, from stacks and from what compilers left behind. What leaves: JavaMethod. The address of a
-bytecode is what stands for a frame that has no machine code of its own: it is the method's alone, and says how far it has come.
+The address of a bytecode represents a frame without machine code of its own: it is unique to the method, and has the position.
 """
 
 from __future__ import annotations
@@ -22,7 +21,13 @@ _PRIMITIVE: Final = {
 
 
 class JavaMethod(NamedTuple):
-    """begin: the first address that means it, end: after the last; code: the first bytecode; size: bytes of these, 0 if it is native."""
+    """A Java method.
+
+    Attributes:
+        begin: the first address that represents it.
+        code: the address of the first bytecode.
+        size: bytes of bytecode, 0 for native methods.
+    """
 
     begin: int
     code: int
@@ -31,20 +36,20 @@ class JavaMethod(NamedTuple):
 
     @property
     def end(self) -> int:
-        """After its last bytecode."""
+        """The address after the last bytecode."""
         return self.code + max(self.size, 1)
 
     def address(self, bci: int) -> int:
-        """The address of a bytecode, by its number; of its first one where that is none of its."""
+        """Return the address of a bytecode by index; of the first one if the index is invalid."""
         return self.code + (bci if 0 <= bci < self.size else 0)
 
     def holds(self, bytecode: int) -> bool:
-        """Whether the address of a bytecode, as it lies on a stack, is of this method; a native one has none."""
+        """Whether the address of a bytecode, as found on a stack, belongs to this method; a native one has none."""
         return self.code <= bytecode < self.code + self.size if self.size else bytecode == 0
 
 
 class Methods:
-    """The methods of one JVM, each looked at once."""
+    """The methods of one JVM, each read once."""
 
     def __init__(self, memory: ProcessMemory, vm: VmStructs) -> None:
         self._memory = memory
@@ -60,7 +65,7 @@ class Methods:
         self._known: dict[int, JavaMethod | None] = {}
 
     def find(self, pointer: int) -> JavaMethod | None:
-        """The method that a pointer leads to; None where it leads to none."""
+        """Return the method at a pointer; None if there is none."""
         if pointer not in self._known:
             if pointer & 7 or len(self._known) >= _MOST_METHODS:
                 return None
@@ -71,7 +76,7 @@ class Methods:
         return self._known[pointer]
 
     def forget_failures(self) -> None:
-        """What could not be read may be there by now."""
+        """Drop failures, because the memory may be readable now."""
         self._known = {pointer: method for pointer, method in self._known.items() if method is not None}
 
     def _read(self, pointer: int) -> JavaMethod:
@@ -91,7 +96,7 @@ class Methods:
 
 
 def external_name(of_class: str, name: str, descriptor: str) -> str:
-    """A method as the JVM's own perf maps name it: void Main.main(java.lang.String[])."""
+    """Return a method's name in the format of the JVM's perf maps: void Main.main(java.lang.String[])."""
     parameters, _, result = descriptor.removeprefix("(").partition(")")
     named = ", ".join(_types(parameters))
     before = "".join(_types(result)[:1])
@@ -103,7 +108,7 @@ def _class(name: str) -> str:
 
 
 def _types(descriptor: str) -> list[str]:
-    """The types of a descriptor (JVM specification, 4.3.2)."""
+    """Return the types of a descriptor (JVM specification, 4.3.2)."""
     found, index = [], 0
     while index < len(descriptor):
         first = index

@@ -1,8 +1,4 @@
-"""The memory of another process.
-
-What enters: a pid, addresses. What leaves: bytes, numbers. What it holds is another's: nothing that is read there may be
-believed to end, to fit or to lead anywhere.
-"""
+"""The memory of another process. Its contents are untrusted: sizes, ends and pointers must be checked."""
 
 from __future__ import annotations
 
@@ -11,22 +7,22 @@ import errno
 import os
 from typing import Final
 
-_END: Final = 1 << 47  # of what can be mapped
+_END: Final = 1 << 47  # of mappable addresses
 
 
 class ProcessMemory:
-    """Open until it is closed; another process that gets the same pid later is not read. Raises OSError where it may not be."""
+    """The memory of a process until it is closed; a later process with the same pid is not read. Raises OSError without permission."""
 
     def __init__(self, pid: int) -> None:
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         with contextlib.suppress(OSError):
             os.close(self._fd)
 
     def some(self, address: int, most: int) -> bytes:
-        """As many bytes as there are, up to so many."""
+        """Return the available bytes, at most `most`."""
         if not 0 < address < _END:
             return b""
         try:
@@ -35,16 +31,16 @@ class ProcessMemory:
             return b""
 
     def read(self, address: int, size: int) -> bytes:
-        """So many bytes. Raises OSError where there are fewer."""
+        """Return `size` bytes. Raises OSError if there are fewer."""
         data = self.some(address, size)
         if len(data) < size:
             raise OSError(errno.EFAULT, "no such memory")
         return data
 
     def number(self, address: int, size: int = 8, *, signed: bool = False) -> int:
-        """A number of so many bytes, in this machine's order."""
+        """Return a number of `size` bytes, in little-endian order."""
         return int.from_bytes(self.read(address, size), "little", signed=signed)
 
     def text(self, address: int, most: int = 256) -> str:
-        """Text that ends with NUL."""
+        """Return text that ends with NUL."""
         return self.some(address, most).partition(b"\0")[0].decode("utf-8", "replace")

@@ -1,8 +1,7 @@
-"""Where HotSpot's data structures have their fields: the tables that libjvm.so exports for tools.
+"""The tables of HotSpot's data structures, which libjvm.so exports for tools: offsets, sizes, addresses.
 
-What enters: the memory of a JVM, the addresses of its exported variables (gHotSpotVM...). What leaves: offsets, sizes, addresses.
-Layout: OpenJDK, vmStructs.cpp: gHotSpotVMStructs is an array of entries that ends with one without a type's name; how large
-an entry is, and where what is in it, stands in further variables.
+Layout: OpenJDK, vmStructs.cpp: gHotSpotVMStructs is an array of entries, ended by one without a type name; further variables
+have the size of an entry and the offsets in it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,13 @@ _SIGNED: Final = ("int", "int16_t")
 
 
 class StructField(NamedTuple):
-    """offset: in its struct; of a static one the address. size: bytes; is_signed: whether it may be negative."""
+    """A field of a struct.
+
+    Attributes:
+        offset: in its struct; the address for a static field.
+        size: bytes.
+        is_signed: whether it may be negative.
+    """
 
     offset: int
     size: int
@@ -34,19 +39,19 @@ class StructField(NamedTuple):
 
     @classmethod
     def of_type(cls, offset: int, kind: str) -> StructField:
-        """A field of a type of C++."""
+        """Return a field of a C++ type."""
         size = 8 if kind.endswith("*") or kind in ("address", "size_t") else _SIZES.get(kind, 4)
         return cls(offset, size, kind in _SIGNED)
 
     def of(self, data: bytes) -> int:
-        """Its value in the bytes of a struct. Raises ValueError where they do not reach so far."""
+        """Return its value in the bytes of a struct. Raises ValueError if they are too short."""
         if not 0 <= self.offset <= len(data) - self.size:
             raise ValueError("a field outside of its struct")
         return int.from_bytes(data[self.offset : self.offset + self.size], "little", signed=self.is_signed)
 
 
 class VmStructs:
-    """All fields, and the sizes of all types. addresses: of the exported variables."""
+    """All fields, and the sizes of all types. addresses has the exported variables."""
 
     def __init__(self, memory: ProcessMemory, addresses: Mapping[str, int]) -> None:
         self._memory = memory
@@ -62,25 +67,25 @@ class VmStructs:
             self._sizes[self._text(entry, type_name)] = _WORD.unpack_from(entry, size)[0]
 
     def field(self, *names: tuple[str, str]) -> StructField:
-        """The first of some fields (struct, name) that this version has. Raises LookupError where it has none of them."""
+        """Return the first field (struct, name) that this version has. Raises LookupError if it has none of them."""
         found = self.has(*names)
         if found is None:
             raise LookupError("::".join(names[0]))
         return found
 
     def has(self, *names: tuple[str, str]) -> StructField | None:
-        """The same; None where it has none of them."""
+        """Return the same; None if this version has none of them."""
         return next((self._fields[name] for name in names if name in self._fields), None)
 
     def size(self, type_name: str) -> int:
-        """The size of a type. Raises LookupError."""
+        """Return the size of a type. Raises LookupError."""
         return self._sizes[type_name]
 
     def _text(self, entry: bytes, begin: int) -> str:
         return self._memory.text(_WORD.unpack_from(entry, begin)[0])
 
     def _entries(self, table: str, kind: str, names: tuple[str, ...]) -> Iterator[tuple[bytes, tuple[int, ...]]]:
-        """The bytes of each entry, and where in it is what."""
+        """Yield the bytes of each entry, and the offsets in it."""
         start, size = self._variable(table), self._variable(f"{kind}EntryArrayStride")
         offsets = tuple(self._variable(f"{kind}Entry{name}Offset") for name in names)
         if not max(offsets) + 8 <= size <= _LARGEST_ENTRY:

@@ -1,9 +1,8 @@
-"""Python names for perf in CPython 3.8 to 3.11, which have no -X perf: every function runs through a trampoline of its own.
+"""Python names for perf in CPython 3.8 to 3.11, which have no -X perf: every function runs through its own trampoline.
 
-What enters: the interpreter that this runs in, when it starts. What leaves: an interpreter whose frames go through the
-evaluator of perfpy_machine_code (evaluator.c says what that does), and /tmp/perf-PID.map, where each trampoline gets
-its line, "ADDRESS SIZE py::FUNCTION:FILE". Nothing is changed where anything is not as it is known to be: the offsets
-below are tried on a frame of our own first.
+The interpreter's frames go through the evaluator of perfpy_machine_code (see evaluator.c), and each trampoline gets a line in
+/tmp/perf-PID.map, "ADDRESS SIZE py::FUNCTION:FILE". Nothing is changed if the interpreter differs from the known ones: the
+offsets below are first checked on a frame of this module.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ from __future__ import annotations
 import os
 import sys
 
-#: Where the code object is in a frame, co_extra in a code object, eval_frame in the interpreter's state (-1: there is a
-#: function for it), and the frame in a frame object (0: they are one). Include/cpython/*.h, Include/internal/*.h.
+#: Offsets of the code object in a frame, co_extra in a code object, eval_frame in the interpreter's state (-1: there is a function
+#: for it), and the frame in a frame object (0: they are one). Include/cpython/*.h, Include/internal/*.h.
 OFFSETS = {
     (3, 8): (32, 144, 568, 0),
     (3, 9): (32, 144, -1, 0),
     (3, 10): (32, 144, -1, 0),
     (3, 11): (32, 176, -1, 24),
 }
-#: What our own code is called, where it stands between a function and its trampoline (perfpy.unwind.trampolines knows it by that).
+#: The name of the code between a function and its trampoline, by which perfpy.unwind.trampolines recognizes it.
 EVALUATOR = "perfpy::evaluate"
-CODE_SIZE = 0x10000  # of the machine code's memory; the state lies after it
+CODE_SIZE = 0x10000  # of the machine code's memory; the state follows it
 READ, WRITE, EXECUTE = 1, 2, 4
 PRIVATE_ANONYMOUS = 0x22
-#: What the evaluator calls, in the order of its state (struct state).
+#: The functions that the evaluator calls, in the order of its state (struct state).
 CALLED = (
     *("_PyCode_SetExtra", "_PyCode_GetExtra", "PyObject_GetAttrString", "PyUnicode_AsUTF8AndSize", "PyUnicode_FromFormat"),
     *("PyTuple_Size", "PyTuple_GetItem", "PyLong_AsUnsignedLongMask", "PyErr_Fetch", "PyErr_Restore", "PyErr_Clear"),
@@ -33,9 +32,9 @@ CALLED = (
 
 
 class Interpreter:
-    """The interpreter that we run in, by its C API."""
+    """This interpreter, through its C API."""
 
-    def __init__(self, ctypes) -> None:  # type: ignore[no-untyped-def]  # the module, imported where it is used only
+    def __init__(self, ctypes) -> None:  # type: ignore[no-untyped-def]  # the module, imported only where it is used
         self._ctypes = ctypes
         self._api = ctypes.PyDLL(None)
         self._c = ctypes.CDLL(None, use_errno=True)
@@ -45,15 +44,15 @@ class Interpreter:
         self.evaluate = self.address("_PyEval_EvalFrameDefault")
 
     def address(self, name: str) -> int:
-        """Of a function of the C API."""
+        """Return the address of a function of the C API."""
         return int(self._ctypes.cast(self._api[name], self._ctypes.c_void_p).value)
 
     def call(self, name: str, *values: int) -> int:
-        """Call a function of the C API with words; it gives one back."""
+        """Call a function of the C API with words, and return one."""
         return self._call(self._api[name], values)
 
     def system(self, name: str, *values: int) -> int:
-        """Call a function of the C library; refusals are OSErrors."""
+        """Call a function of the C library. Raises OSError."""
         result = self._call(self._c[name], values)
         if result == (1 << 64) - 1 or result == (1 << 32) - 1:
             error = self._ctypes.get_errno()
@@ -66,19 +65,19 @@ class Interpreter:
         return int(function(*values))
 
     def word(self, address: int) -> int:
-        """What lies at an address."""
+        """Return the word at an address."""
         return int(self._ctypes.c_ulong.from_address(address).value)
 
     def put(self, address: int, data: bytes) -> None:
-        """Change what lies at an address."""
+        """Write bytes to an address."""
         self._ctypes.memmove(address, data, len(data))
 
     def evaluator(self, offset: int) -> int:
-        """Which function runs frames now."""
+        """Return the function that evaluates frames."""
         return self.word(self.state + offset) if offset >= 0 else self.call("_PyInterpreterState_GetEvalFrameFunc", self.state)
 
     def set_evaluator(self, offset: int, function: int) -> None:
-        """From now on this one does."""
+        """Set the function that evaluates frames."""
         if offset >= 0:
             self.put(self.state + offset, function.to_bytes(8, sys.byteorder))
         else:
@@ -86,7 +85,7 @@ class Interpreter:
 
 
 def install() -> None:
-    """Put the evaluator into this interpreter, where it is known, as it should be, and the machine has code of ours."""
+    """Install the evaluator in this interpreter if the interpreter and the machine are known."""
     offsets = OFFSETS.get(sys.version_info[:2])
     if offsets is None or sys.maxsize < 1 << 32 or sys.byteorder != "little" or hasattr(sys, "gettotalrefcount"):
         return
@@ -99,7 +98,7 @@ def install() -> None:
     interpreter = Interpreter(ctypes)
     frame_code, code_extra, eval_frame, frame_of_object = offsets
     if made is None or not interpreter.main or interpreter.evaluator(eval_frame) != interpreter.evaluate:
-        return  # a subinterpreter, or somebody else's evaluator is there
+        return  # a subinterpreter, or another evaluator is installed
     if not _frame_is_known(interpreter, frame_code, frame_of_object):
         return
     index = interpreter.call("_PyEval_RequestCodeExtraIndex", 0)
@@ -108,7 +107,7 @@ def install() -> None:
         return
     in_thread, without_thread, state_size, digits = made
     code = _executable(interpreter, bytes.fromhex(digits), state_size)
-    entries = 2 * without_thread + 15 & ~15  # the two of them, equally long, come first
+    entries = 2 * without_thread + 15 & ~15  # both functions come first, with equal lengths
     map_state = _start_map(f"{code:x} {entries:x} {EVALUATOR}\n")
     state = (
         *(frame_code, code_extra, index, name_index, sys.version_info >= (3, 11), id(type(install.__code__)), interpreter.evaluate),
@@ -126,7 +125,7 @@ def _frame_is_known(interpreter: Interpreter, frame_code: int, frame_of_object: 
 
 
 def _extra_is_known(interpreter: Interpreter, code_extra: int, index: int) -> bool:
-    """Try the extra on a code object of ours: nothing there, then what was set, of the size that was asked for."""
+    """Check the extra of this function's code object: empty first, then the value that was set, with the requested size."""
     code = id(_extra_is_known.__code__)
     mark = 0x5045524650
     if interpreter.word(code + code_extra) or interpreter.call("_PyCode_SetExtra", code, index, mark):
@@ -137,7 +136,7 @@ def _extra_is_known(interpreter: Interpreter, code_extra: int, index: int) -> bo
 
 
 def _executable(interpreter: Interpreter, code: bytes, state_size: int) -> int:
-    """The address of the code, with memory for its state after it. It stays when the interpreter goes."""
+    """Return the address of the code, followed by memory for its state. It is never freed."""
     size = CODE_SIZE + (state_size + 0xFFFF & ~0xFFFF)
     address = interpreter.system("mmap", 0, size, READ | WRITE, PRIVATE_ANONYMOUS, (1 << 64) - 1, 0)
     interpreter.put(address, code)
@@ -152,7 +151,7 @@ def _executable(interpreter: Interpreter, code: bytes, state_size: int) -> int:
 
 
 def _start_map(line: str) -> tuple[int, int, int, int, int]:
-    """The state of the map, with a line in it: no descriptor yet, device, inode, process, and bytes in it."""
+    """Begin the map with a line; return its state: no descriptor yet, device, inode, process, and bytes in it."""
     path = f"/tmp/perf-{os.getpid()}.map"
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

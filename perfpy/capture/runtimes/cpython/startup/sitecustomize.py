@@ -1,7 +1,7 @@
-"""What a Python interpreter that is profiled runs when it starts: perfpy's own part, then the user's sitecustomize.
+"""The startup code of a profiled Python interpreter: perfpy's part, then the user's sitecustomize.
 
-Any interpreter that is started below `perfpy record --jit` finds this folder on PYTHONPATH, Python 2 and PyPy as
-well, so this file is written for all of them. Those with trampolines of their own (3.12 and later) need nothing here.
+Any interpreter started below `perfpy record --jit` finds this folder on PYTHONPATH, including Python 2 and PyPy, so this file
+supports all of them. Those with their own trampolines (3.12 and later) need nothing here.
 """
 
 import sys
@@ -12,14 +12,14 @@ if (3, 8) <= sys.version_info[:2] <= (3, 11) and sys.implementation.name == "cpy
         import perfpy_trampolines
 
         perfpy_trampolines.install()
-    except Exception:  # noqa: BLE001 - whatever it is: the program runs as it would without us
+    except Exception:  # noqa: BLE001 - whatever happens, the program must run
         pass
     sys.modules.pop("perfpy_trampolines", None)
 
-# From here on it is as if this folder had not been there: the next sitecustomize on sys.path is the user's. Where
-# there is none, site is told what it would have been told, and says nothing.
+# From here on this folder has no effect: the next sitecustomize on sys.path is the user's. If there is none, site gets the same
+# error as without this folder, and ignores it.
 while _folder in sys.path:
     sys.path.remove(_folder)
 sys.path_importer_cache.pop(_folder, None)
-_ours = sys.modules.pop("sitecustomize", None)  # kept: Python 2 empties modules that nobody holds
+_ours = sys.modules.pop("sitecustomize", None)  # referenced, because Python 2 empties modules without references
 import sitecustomize  # noqa: E402, F401 - the user's, not this file

@@ -21,15 +21,21 @@ SIZE = 1 << 22
 
 
 class Heap:
-    """Four megabytes of a process's memory. reads: how often it was read."""
+    """Four megabytes of a process's memory. reads: how often it was read; most_at_once: bytes that were asked for at once."""
 
     def __init__(self) -> None:
         self._bytes = bytearray(SIZE)
         self._end = 4096
-        self.reads = 0
+        self.reads = self.most_at_once = 0
+
+    @property
+    def end(self) -> int:
+        """How many bytes are in use."""
+        return self._end
 
     def read(self, address: int, size: int) -> bytes:
         self.reads += 1
+        self.most_at_once = max(self.most_at_once, size)
         start = address - BASE
         if start < 0 or size < 0 or start + size > SIZE:
             raise UnreadableMemoryError

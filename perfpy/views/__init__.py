@@ -1,1 +1,11 @@
-"""Numbers to what a person or a program reads: tables, lines, exports."""
+"""Format numbers as text, screens, pages, JSON and exports.
+
+Modules:
+
+recorded     Recorded: the part of a recording that views need
+readable     names of functions in readable form
+cursor_list  lists with a cursor, for browsers in the terminal
+
+Packages: report, diff, annotate, script, stat and list (one per command), page (the HTML page), stacks, parquet and convert (exports),
+scripting (programs for script -s), dump, metadata, records and tracepoints (texts of records), pmcu (HiSilicon PMCU).
+"""

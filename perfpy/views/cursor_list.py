@@ -1,7 +1,4 @@
-"""Lines with a cursor, more than a screen holds: what the browser's rows and its code are.
-
-What enters: lines of text by number, and keys. What leaves: those lines that are on the screen, drawn; the cursor moved.
-"""
+"""A list of more lines than a screen holds, with a cursor, for the browser's rows and code."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CursorList(ScrollView, can_focus=True):
-    """Lines, of which `cursor` is the number of the one that keys are for."""
+    """Lines with a cursor: `cursor` is the number of the line that keys apply to."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor"}
     DEFAULT_CSS = """
@@ -36,19 +33,19 @@ class CursorList(ScrollView, can_focus=True):
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         raise NotImplementedError
 
     def text(self, number: int, width: int) -> Text:
-        """A line's text, within so many columns."""
+        """Return a line's text, within `width` columns."""
         raise NotImplementedError
 
     def top_for(self, top: int, height: int) -> int:
-        """Which line comes first on the screen, now that the cursor has left it; by default as little as possible moves."""
+        """Return the first line on the screen, after the cursor left the screen; by default it scrolls as little as possible."""
         return self.cursor if self.cursor < top else self.cursor - height + 1
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen."""
+        """Return a line of the screen."""
         number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if number >= self.count:
             return Strip.blank(self.size.width, self.rich_style)
@@ -56,7 +53,7 @@ class CursorList(ScrollView, can_focus=True):
         return strip.apply_style(self.get_component_rich_style("lines--cursor") if number == self.cursor else self.rich_style)
 
     def move_to(self, number: int) -> None:
-        """Put the cursor on a line, and that on the screen."""
+        """Move the cursor to a line, and scroll to it."""
         self.cursor = max(0, min(number, self.count - 1))
         height, top = self.scrollable_content_region.height or 1, self.scroll_offset.y
         if not top <= self.cursor < top + height:

@@ -1,8 +1,8 @@
-"""Names of functions as people read them, where a runtime has packed more than the name into them.
+"""Format names of functions for people, if a runtime has packed more than the name into them.
 
-What enters: a symbol's name. What leaves: text for a terminal, a page, a viewer: `parse (app.js:12)` for V8's
+`parse (app.js:12)` for V8's
 `JS:*parse file:///srv/app.js:12:34`, `Parser.parse (parser.py)` for CPython's `py::Parser.parse:/srv/app/parser.py`
-(docs.python.org, "Python support for the Linux perf profiler"). Text that scripts parse (--stdio, JSON, folded stacks, script)
+(docs.python.org, "Python support for the Linux perf profiler"). Output for scripts (--stdio, JSON, folded stacks, script)
 keeps the names as perf prints them.
 """
 
@@ -14,15 +14,15 @@ from typing import Final
 from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.demangling.short_names import shortened
 
-#: a function's qualified name, and the file of its code; C++ has namespaces of that name
+#: a function's qualified name, and the file of its code; C++ may have a namespace py, too
 _PYTHON: Final = re.compile(r"(?:^|(?<=\] ))py::([^:(]+):(?!:)(.+)$")
-#: what V8 writes into perf maps: KIND:NAME FILE:LINE:COLUMN, with a mark for the tier before the name
+#: V8's names in perf maps: KIND:NAME FILE:LINE:COLUMN, with a mark of the compiler's tier before the name
 _V8: Final = re.compile(r"(?:^|(?<=\] ))(?:LazyCompile|Function|JS|Script|Eval):[~^+*]?(\S*) (?:file://)?(\S.*?):(\d+):\d+$")
 _PACKAGE: Final = ("__init__.py", "__main__.py", "index.js", "index.mjs", "index.ts")
 
 
 def readable(name: str) -> str:
-    """The name, alone or after a level as in `[.] name`.
+    """Return the readable name, alone or after a level as in `[.] name`.
 
     >>> readable("py::Parser.parse:/srv/app/parser.py"), readable("[.] py::loads:/usr/lib/python3.11/json/__init__.py")
     ('Parser.parse (parser.py)', '[.] loads (json/__init__.py)')
@@ -35,17 +35,17 @@ def readable(name: str) -> str:
 
 
 def at_a_glance(name: str) -> str:
-    """The name as a screen shows it: as people read it, and short where it is C++'s or Rust's.
+    """Return the name for screens: readable, and shortened if it is C++'s or Rust's.
 
     >>> at_a_glance("py::Parser.parse:/srv/app/parser.py"), at_a_glance("std::vector<int, std::allocator<int> >::size()")
     ('Parser.parse (parser.py)', 'std::vector<…>::size()')
     """
-    known = readable(name)
-    return shortened(name) if known == name else known
+    readable_name = readable(name)
+    return shortened(name) if readable_name == name else readable_name
 
 
 def source_file(name: str) -> str:
-    """The file that a name tells of, "" where it tells of none.
+    """Return the file in a name, "" for none.
 
     >>> source_file("py::Parser.parse:/srv/app/parser.py"), source_file("main")
     ('/srv/app/parser.py', '')
@@ -60,6 +60,6 @@ def _script(match: re.Match[str]) -> str:
 
 
 def _short(path: str) -> str:
-    """The name of the file, with its folder where many files have that name."""
+    """Return the name of the file, with its folder for names that many files have."""
     folder, _, file = path.rpartition("/")
     return f"{folder.rpartition('/')[2]}/{file}" if file in _PACKAGE and folder else file or path

@@ -1,7 +1,6 @@
-"""Recorded: what views read of a recording.
+"""Recorded: the part of a recording that views need.
 
-perfpy.recording.Recording has all of it. What shows a recording takes any
-value that does, so that views know nothing of who opens files.
+perfpy.recording.Recording implements it; any other class may, so that views are independent of it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Recorded(Protocol):
-    """An open recording, as far as it is shown; perfpy.recording.Recording says what each member is."""
+    """An open recording, as far as views need it; perfpy.recording.Recording describes each member."""
 
     data: PerfData
 
@@ -34,15 +33,15 @@ class Recorded(Protocol):
 
     @property
     def title(self) -> str:
-        """What was recorded."""
+        """The recorder's command line, or the path."""
 
     @property
     def environment(self) -> list[str]:
-        """Where and how long, in short phrases."""
+        """Host, kernel, architecture and duration, as short phrases."""
 
     @property
     def events(self) -> list[FileEvent]:
-        """The events recorded."""
+        """The recorded events."""
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -50,26 +49,26 @@ class Recorded(Protocol):
 
     @property
     def timeline(self) -> TaskTimeline:
-        """Commands and address spaces of all tasks over time."""
+        """The commands and address spaces of all tasks over time."""
 
     def make_timeline(self, *, keep_exited: bool) -> TaskTimeline:
-        """A new timeline."""
+        """Return a new timeline."""
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
-        """A new Symbolizer for the recording's addresses."""
+        """Return a new Symbolizer for the recording's addresses."""
 
     @property
     def pmcu(self) -> PmcuTrace | None:
-        """What a PMCU counted."""
+        """The counts of a PMCU."""
 
     def times(self) -> RecordedTimes:
-        """When the first and the last sample were taken."""
+        """Return the times of the first and the last sample."""
 
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
-        """The samples in order of delivery. more: makes further columns."""
+        """Yield the samples in order of delivery. more: computes further columns."""
 
     def batch_of(self, span: Span, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Batch | None:
-        """The samples of one part, in order of delivery."""
+        """Return the samples of one span, in order of delivery."""
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
-        """The records that are no samples, in order of delivery."""
+        """Return the records other than samples, in order of delivery."""

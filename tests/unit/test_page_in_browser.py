@@ -56,7 +56,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(20)])
     after = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(60)])
     file = tmp_path_factory.mktemp("page") / "two.html"
-    marks = {"cpu-clock": {("query", before.functions[1].dso): "more than hosts differ"}}
+    marks = {"cpu-clock": {("query", before.functions[1].dso): "beyond the spread of hosts"}}
     file.write_text(render([before], PageText("before and after"), after=[after], marks=marks), encoding="utf-8")
     return file
 
@@ -340,7 +340,7 @@ def test_two_recordings_show_what_changed(browser: Browser, two: Path) -> None:
     browser.open(two)
     changes = {name: row for *row, name in functions(browser, 0, 1, 2, 4)}
     assert changes["query"] == ["25.00%", "50.00%", "* +25.00%"]
-    assert "more than hosts differ" in [
+    assert "beyond the spread of hosts" in [
         cell for cell in browser.run("[...document.querySelectorAll('#functions td')].map(e => e.title)") if cell
     ]
     assert changes["hot"] == ["75.00%", "50.00%", "-25.00%"]

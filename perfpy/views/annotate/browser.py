@@ -1,8 +1,4 @@
-"""A function's code over the report browser: heat, source lines, the jumps at the line under the cursor.
-
-What enters: an AnnotatedFunction. What leaves: a textual screen; Esc or q goes back to the report. What lines show is
-perfpy.views.annotate.code_page's.
-"""
+"""A function's code as a textual screen over the report browser: heat, source lines, jumps at the cursor. Esc or q returns."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ class CodeList(CursorList):
         self.cursor = page.hottest
 
     def show(self, page: CodePage, cursor: int) -> None:
-        """Another page of the same function."""
+        """Show another page of the same function."""
         self.page = page
         self.virtual_size = Size(0, len(page.lines))
         self.move_to(cursor)
@@ -46,22 +42,22 @@ class CodeList(CursorList):
 
     @property
     def count(self) -> int:
-        """How many lines the page has."""
+        """The number of lines."""
         return len(self.page.lines)
 
     def text(self, number: int, width: int) -> Text:
-        """A line of the page, with the jumps of the cursor's."""
+        """Return a line of the page, with the jumps at the cursor."""
         return self.page.text(number, width, self.page.jumps_at(self.cursor))
 
     def top_for(self, top: int, height: int) -> int:
-        """A jump brings its target to the middle; a step beyond the screen moves that by a line."""
+        """Return the first line on the screen: a jump centres its target; a step beyond the screen scrolls by a line."""
         if self.cursor in (top - 1, top + height):
             return top - 1 if self.cursor < top else top + 1
         return self.cursor - height // 2
 
 
 class CodeScreen(Screen[None]):
-    """One function."""
+    """The screen of one function."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,left", "dismiss", "Back"),
@@ -81,7 +77,7 @@ class CodeScreen(Screen[None]):
         self._source = True
 
     def compose(self) -> ComposeResult:
-        """Title, code, keys."""
+        """Yield title, code and keys."""
         page = CodePage(self._function)
         yield Static(Text(visible(page.title), "bold"), id="function")
         yield CodeList(page)
@@ -93,10 +89,10 @@ class CodeScreen(Screen[None]):
         return self.query_one("#code", CodeList)
 
     def action_follow(self) -> None:
-        """Go where the jump under the cursor leads."""
+        """Follow the jump under the cursor."""
         jump = next((jump for jump in self.code.page.jumps_at(self.code.cursor) if jump.source == self.code.cursor), None)
         if jump is None:
-            self.notify("no jump within the function")
+            self.notify("no jump within the function at this line")
         else:
             self.code.move_to(jump.target)
 
@@ -105,14 +101,14 @@ class CodeScreen(Screen[None]):
         self.code.move_to(self.code.page.hottest)
 
     def action_hotter(self, step: int) -> None:
-        """Go to the next instruction in order of heat, or (step -1) to the one before."""
+        """Go to the next instruction in order of heat, or (step -1) to the previous one."""
         order, cursor = self.code.page.by_heat, self.code.cursor
         position = order.index(cursor) + step if cursor in order else 0
         if order:
             self.code.move_to(order[position % len(order)])
 
     def action_source(self) -> None:
-        """Show the lines of source code, or only instructions."""
+        """Show or hide source lines."""
         code = self.code
         self._source = not self._source
         page = CodePage(self._function, source=self._source)

@@ -1,7 +1,6 @@
-"""A function's code for people: its instructions with their heat, source lines between them, and where jumps lead.
+"""A function's code for screens: instructions with their heat, source lines, and jumps.
 
-What enters: an AnnotatedFunction. What leaves: lines of text for a window of some width; the terminal's view and the browser show
-them. Heat is of the hottest instruction, so that a function of a thousand cool ones still shows where it is warmest.
+Heat is relative to the hottest instruction, so that a function of a thousand cool ones still shows its warmest.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ if TYPE_CHECKING:
     from perfpy.disassembly.code_lines import AsmLine
 
 _SHARE: Final = 7  # columns: 100.00%
-#: the part of the hottest instruction's share from which on a style is taken
+#: the least part of the hottest instruction's share for each style
 _HEAT: Final = ((0.6, "bold white on red"), (0.25, "bold red"), (0.05, "yellow"), (0.0, "green"))
-#: what an instruction refers to as an address of code: objdump's 1f <f+0xf>, capstone's 0x1f
+#: a code address in an instruction: objdump's 1f <f+0xf>, capstone's 0x1f
 _TARGET: Final = re.compile(r"(?:^|[ ,#])(?:0x([0-9a-f]+)|([0-9a-f]+) <.*>)$")
 _COMMENT: Final = re.compile(r"\s(?:#|//)\s")
-#: instructions that come back from there, or only take the address
+#: instructions that return from there, or only take the address
 _CALLS: Final = frozenset(("bl", "blx", "brasl", "bras", "jal", "jalr", "adr", "adrp", "larl", "auipc"))
 _INDENT: Final = "  "
 
 
 class Jump(NamedTuple):
-    """From one line of a page to another."""
+    """A jump from one line of a page to another."""
 
     source: int
     target: int
 
     def mark(self, line: int) -> str:
-        """What is drawn in front of a line: two columns."""
+        """Return the two columns drawn in front of a line."""
         low, high = sorted(self)
         if not low <= line <= high:
             return "  "
@@ -48,7 +47,7 @@ class Jump(NamedTuple):
 
 
 class CodePage:
-    """The lines of a function: `lines`, numbered from 0; source: whether lines of source code are among them."""
+    """The lines of a function: `lines`, numbered from 0; source: include source lines."""
 
     def __init__(self, function: AnnotatedFunction, *, source: bool = True) -> None:
         self.function = function
@@ -58,7 +57,7 @@ class CodePage:
 
     @cached_property
     def _shares(self) -> list[float]:
-        """Of each line; -1 for those that are no instructions."""
+        """The share of each line; -1 for lines that are no instructions."""
         from perfpy.analysis.annotation.annotated import ShareOf
 
         shares = iter(self.function.shares(ShareOf())[0].tolist())
@@ -76,11 +75,11 @@ class CodePage:
 
     @cached_property
     def by_heat(self) -> list[int]:
-        """The lines that have samples, the hottest first."""
+        """The lines with samples, hottest first."""
         return sorted((number for number, share in enumerate(self._shares) if share > 0), key=lambda number: -self._shares[number])
 
     def line_at(self, offset: int) -> int:
-        """The line of the instruction at an offset."""
+        """Return the line of the instruction at an offset."""
         return self._line_of.get(offset, 0)
 
     @cached_property
@@ -94,34 +93,34 @@ class CodePage:
         return [Jump(number, target) for number, target in found if target is not None]
 
     def _target(self, line: AsmLine) -> int | None:
-        """The line that an instruction jumps to."""
+        """Return the target line of a jump; None for other instructions."""
         address = _TARGET.search(_COMMENT.split(line.text)[0].rstrip())
         if address is None or any(word in _CALLS or word.startswith("call") for word in line.text.split()):
             return None
         return self._line_of.get(int(address[1] or address[2], 16) - self.function.start)
 
     def jumps_at(self, line: int) -> list[Jump]:
-        """The jump at a line, or those that lead there."""
+        """Return the jump at a line, or the jumps to it."""
         return [jump for jump in self.jumps if jump.source == line] or [jump for jump in self.jumps if jump.target == line]
 
     def text(self, number: int, width: int, jumps: Sequence[Jump] = ()) -> Text:
-        """One line; jumps: to be drawn."""
+        """Return one line; jumps: to draw."""
         line, share = self.lines[number], self._shares[number]
         mark = next((found for jump in jumps if (found := jump.mark(number)).strip()), "  ")
         if not line.is_code:
-            said = _cut(visible(line.text), max(width - _SHARE - 3 - line.indent, 8))
-            return Text.assemble(" " * (_SHARE + 1), (mark, "cyan"), (" " * line.indent + said, "dim"))
+            text = _cut(visible(line.text), max(width - _SHARE - 3 - line.indent, 8))
+            return Text.assemble(" " * (_SHARE + 1), (mark, "cyan"), (" " * line.indent + text, "dim"))
         heat = f"{share:{_SHARE - 1}.2f}%" if share else " " * _SHARE
         code = f"{self.function.start + line.offset:>8x}{_INDENT}{visible(' '.join(line.text.split(None, 0)).expandtabs())}"
         room = max(width - _SHARE - 3, 8)
         return Text.assemble((heat, heat_style(share, self.most)), " ", (mark, "cyan"), _cut(code, room))
 
     def near_heat(self, around: int) -> Iterator[int | range]:
-        """The numbers of lines at most so many from one with samples; in their places, ranges of those that are not."""
-        kept = {near for number, share in enumerate(self._shares) if share > 0 for near in range(number - around, number + around + 1)}
+        """Yield the numbers of lines close to one with samples, and ranges in place of the others."""
+        close = {near for number, share in enumerate(self._shares) if share > 0 for near in range(number - around, number + around + 1)}
         begin: int | None = None
         for number in range(len(self.lines)):
-            if number not in kept:
+            if number not in close:
                 begin = number if begin is None else begin
                 continue
             if begin is not None:
@@ -133,18 +132,18 @@ class CodePage:
 
 
 def _cut(text: str, room: int) -> str:
-    """The beginning of a line of code, which says most."""
+    """Truncate a line of code at its end."""
     return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"
 
 
 def heat_style(share: float, most: float) -> str:
-    """rich's style for a share; "" for none."""
+    """Return rich's style for a share; "" for none."""
     if share <= 0 or most <= 0:
         return ""
     return next(style for least, style in _HEAT if share / most >= least)
 
 
 def _without_heading(lines: Sequence[AsmLine]) -> Sequence[AsmLine]:
-    """Without what disassemblers say before the code: the section and the function."""
+    """Drop the lines of disassemblers before the code: the section and the function."""
     first = next((number for number, line in enumerate(lines) if line.text.endswith(">:") or line.is_code), 0)
     return [line for line in lines[first + (not lines[first].is_code) :] if line.text] if lines else lines

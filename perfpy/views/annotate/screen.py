@@ -1,8 +1,4 @@
-"""annotate for the person at the terminal: the hottest functions, of each the stretches where samples are.
-
-What enters: annotated functions. What leaves: text through a rich console; stretches without samples are left out but for some
-lines beside those that have some.
-"""
+"""Print the hottest functions on a terminal: the instructions with samples, and some lines around them."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ def show_functions(functions: Iterable[AnnotatedFunction], title: str, console: 
 
 
 def _left_out(page: CodePage, lines: range) -> Text:
-    """How many instructions stand there."""
+    """Return a line with the number of skipped instructions."""
     count = sum(page.lines[number].is_code for number in lines)
     what = f"{count} instruction{'s' * (count != 1)} without samples" if count else "lines of source code"
     return Text(f"{'⋮':>7}   {what}", "dim")

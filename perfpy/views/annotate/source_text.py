@@ -1,7 +1,7 @@
 """annotate --by-line: source files, line by line.
 
-What enters: SourceShares. What leaves: lines of text: a heading for each file, and its lines that have samples, with some around
-them; what has no lines comes last. The files' text is read where it is here, and the same for pipes and terminals.
+Each file has a heading, and its lines with samples, with some around them; code without lines comes last.
+Source text is read if the files exist here. The output is the same for pipes and terminals.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 _FILE_MOST: Final = 16 << 20
 _TABS: Final = 4
 _NAMED_MOST: Final = 5  # files without lines
-_SEEN: Final = 0.005  # percent; what is printed is rounded
+_SEEN: Final = 0.005  # percent; printed numbers are rounded
 
 
 class SourceStyle(NamedTuple):
-    """How much is shown. limit: percent that a line must have, or what was inlined there; around: lines before and after such."""
+    """The style of the listing.
+
+    Attributes:
+        limit: the least percent of a line, inlined code included.
+        around: lines before and after each.
+        colour: the beginning of escape sequences, "" for none.
+    """
 
     limit: float = 0.5
     around: int = 2
@@ -32,7 +38,7 @@ class SourceStyle(NamedTuple):
 
 
 def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
-    """All lines of one event."""
+    """Yield all lines of one event."""
     yield f"{shares.event}: {shares.samples:,} samples"
     for file in shares.files:
         lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
@@ -45,12 +51,12 @@ def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
 
 def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with_calls: bool) -> Iterator[str]:
     text = _read(file.path)
-    here = "" if text else "  (the file is not here)"
-    within = "it called" if with_calls else "was inlined there"
-    inlined = f", {file.with_inlined:.2f}% with what {within}" if file.with_inlined > file.percent + _SEEN else ""
+    here = "" if text else "  (file not found)"
+    within = "calls" if with_calls else "inlined code"
+    inlined = f", {file.with_inlined:.2f}% with {within}" if file.with_inlined > file.percent + _SEEN else ""
     yield from ("", f"{visible(file.path)}  {file.percent:.2f}%{inlined}{here}")
     yield "   self    total     line" if with_calls else "    own  +inlined    line"
-    known = {line.line: line for line in file.lines}
+    line_of = {line.line: line for line in file.lines}
     width = max(len(str(lines[-1].line)), 4)
     before = 0
     for number in _shown({line.line for line in lines}, len(text), style.around):
@@ -58,11 +64,11 @@ def _file(file: SourceFile, lines: list[SourceLine], style: SourceStyle, *, with
             yield f"{'':19} {'...':>{width}}"
         before = number
         source = visible(text[number - 1].expandtabs(_TABS)) if 0 < number <= len(text) else ""
-        yield f"{_cells(known.get(number), style)}  {number or '?':>{width}}  {source}".rstrip()
+        yield f"{_cells(line_of.get(number), style)}  {number or '?':>{width}}  {source}".rstrip()
 
 
 def _shown(lines: set[int], length: int, around: int) -> list[int]:
-    """The lines, and as many before and after as the file has."""
+    """Return the lines, and some lines of the file before and after each."""
     near = {number + step for number in lines if number for step in range(-around, around + 1)}
     return sorted(lines | {number for number in near if 1 <= number <= length})
 
@@ -79,14 +85,14 @@ def _cell(text: str, percent: float, style: SourceStyle) -> str:
     return coloured(percent, text, style.colour) if style.colour else text
 
 
-def _without_lines(found: dict[str, float]) -> str:
-    named = ", ".join(f"{visible(name)} {share:.2f}%" for name, share in list(found.items())[:_NAMED_MOST])
-    more = f" and {len(found) - _NAMED_MOST} more" if len(found) > _NAMED_MOST else ""
-    return f"{sum(found.values()):.2f}% in code that says nothing of its lines: {named}{more}"
+def _without_lines(shares: dict[str, float]) -> str:
+    named = ", ".join(f"{visible(name)} {share:.2f}%" for name, share in list(shares.items())[:_NAMED_MOST])
+    more = f" and {len(shares) - _NAMED_MOST} more" if len(shares) > _NAMED_MOST else ""
+    return f"{sum(shares.values()):.2f}% in code without line numbers: {named}{more}"
 
 
 def _read(path: str) -> list[str]:
-    """The lines of a source file; none where it is not here, or is no regular file, or could be another one as no folder is known."""
+    """Return the lines of a source file; none if it is missing, no regular file, or has a relative path."""
     if not path.startswith("/"):
         return []
     try:

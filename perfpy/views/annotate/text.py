@@ -1,7 +1,7 @@
-"""perf annotate --stdio, as perf 7.3 has it.
+"""perf annotate --stdio, as perf 7.3 prints it.
 
-What enters: annotated functions. What leaves: lines of text: a heading with a line of dashes, then the code, with shares of each
-event of the group in front of instructions and numbers in front of the rest; with -l, a table of source lines before it.
+A heading with a line of dashes, then the code, with the shares of each
+event of the group before instructions and numbers before other lines; with -l, a table of source lines first.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ _CODE_COLOUR: Final = "[34m"
 
 
 class AnnotateStyle(NamedTuple):
-    """How code is printed.
+    """The style of the code.
 
-    shown: percent, samples or period; source_lines: whether source lines are named (-l); full_paths: files with their folders;
-    hits: whether addresses that have samples are listed (-v); colour: what an escape sequence begins with.
+    Attributes:
+        shown: percent, samples or period.
+        source_lines: add source lines (-l).
+        full_paths: with folders.
+        hits: list the addresses with samples (-v).
+        colour: the beginning of escape sequences, "" for none.
     """
 
     shown: str = "percent"
@@ -47,7 +51,7 @@ class AnnotateStyle(NamedTuple):
 
 
 class AnnotationText:
-    """Prints functions one after the other; title: the event's or the group's."""
+    """A printer of functions; title: the event's or the group's."""
 
     def __init__(self, title: str, members: Sequence[int], style: AnnotateStyle) -> None:
         self._title = title
@@ -57,7 +61,7 @@ class AnnotationText:
         self._source_before = ""
 
     def lines(self, function: AnnotatedFunction) -> Iterator[str]:
-        """All lines of one."""
+        """Yield all lines of a function."""
         shares = [function.shares(self._style.share_of)[member] for member in self._members]
         sources = self._sources(function, shares) if self._style.source_lines else {}
         if self._style.source_lines:
@@ -76,7 +80,7 @@ class AnnotationText:
         yield "-" * (len(heading.encode("utf-8", "surrogateescape")) + len("\n----"))
 
     def _hits(self, function: AnnotatedFunction) -> Iterator[str]:
-        """Each address that was hit, and how often, of the first event."""
+        """Yield each sampled address with its number of samples, of the first event."""
         hits = function.hot.hits[0]
         for offset, samples in zip(hits.offset.tolist(), np.diff(hits.samples).tolist(), strict=True):
             if samples:
@@ -103,14 +107,14 @@ class AnnotationText:
         return in_colour(_ADDRESS_COLOUR, address, escape) + in_colour(_CODE_COLOUR, line.text, escape)
 
     def _source(self, source: str) -> str:
-        """Where an instruction is from, where that is another line than that of the last one that said so."""
+        """Return the source of an instruction, if it differs from the last one printed."""
         if not source or source == self._source_before:
             return ""
         self._source_before = source
         return f" // {source}"
 
     def _cells(self, function: AnnotatedFunction, shares: Shares) -> Callable[[int], str]:
-        """What stands in front of an instruction, by its number."""
+        """Return the function that formats the columns before an instruction, by its number."""
         style = self._style
         values = {"samples": function.samples, "period": function.period}.get(style.shown)
         columns = [values[member].tolist() for member in self._members] if values else [share.tolist() for share in shares]
@@ -124,20 +128,20 @@ class AnnotationText:
         return cells
 
     def _sources(self, function: AnnotatedFunction, shares: Shares) -> dict[int, str]:
-        """What is said of the source of those instructions that are worth it."""
+        """Return the sources of the instructions above the threshold."""
         most = np.max(shares, axis=0) if shares else np.zeros(0)
-        found = {}
+        sources = {}
         for number in np.flatnonzero(most > WORTH_A_LINE).tolist():
-            source = function.sources[number]
-            found[number] = self._worded(source) if source else f"{function.dso.short_name}[{function.start + function.offsets[number]:x}]"
-        return found
+            line = function.sources[number]
+            sources[number] = self._worded(line) if line else f"{function.dso.short_name}[{function.start + function.offsets[number]:x}]"
+        return sources
 
     def _worded(self, source: tuple[str, int]) -> str:
         path, line = source
         return f"{path if self._style.full_paths else path.rpartition('/')[2]}:{line}"
 
     def _summary(self, function: AnnotatedFunction, shares: Shares, sources: dict[int, str]) -> Iterator[str]:
-        """The source lines, those with most first; of equal ones the last name first, as perf has them."""
+        """Yield the source lines, sorted by share; equal ones by name, descending, as in perf."""
         yield from ("", f"Sorted summary for file {function.path}", "-" * 46, "")
         if not sources:
             yield f" Nothing higher than {WORTH_A_LINE:.1f}%"
@@ -157,5 +161,5 @@ def _cell(text: str, percent: float, escape: str) -> str:
 
 
 def _address_width(function: AnnotatedFunction) -> int:
-    """That of the last instruction's address."""
+    """Return the width of the last instruction's address."""
     return len(f"{function.start + int(function.offsets[-1]):x}") if len(function.offsets) else 0

@@ -1,1 +1,1 @@
-"""Recordings in formats of others."""
+"""Recordings in other formats: `data convert --to-json`."""

@@ -1,8 +1,6 @@
-"""A recording's samples as JSON: perf's `data convert --to-json`.
+"""A recording's samples as JSON: perf's `data convert --to-json`, with perf's keys in perf's order and on perf's lines.
 
-What enters: a recording, where its symbols are, which samples. What leaves: the
-text, in pieces: perf's keys in perf's order and on perf's lines. Keys of what the
-recording does not say are left out (perf 6.12 crashes there), and stacks are
+Keys of missing features are skipped (perf 6.12 crashes there), and stacks are
 whole callchains.
 """
 
@@ -44,17 +42,17 @@ _SIGNED: Final = 1 << 63
 
 
 def quoted(text: str) -> str:
-    """A JSON string; bytes that are no text are lone surrogates, as Python has them."""
+    """Return a JSON string; bytes that are no text become lone surrogates, as in Python."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
 class SampleJson:
-    """The samples of a recording. `samples`: how many were written so far."""
+    """A writer of a recording's samples; samples: written so far."""
 
     def __init__(
         self, recording: Recorded, symbolizer: Symbolizer, *, unwound: UserCallchains | None = None, ranges: TimeRanges | None = None
     ) -> None:
-        """unwound: what makes callchains of stacks; ranges: only samples of these times."""
+        """Set the source; unwound: unwinds stacks; ranges: the times to include."""
         self.samples = 0
         self._recording = recording
         self._symbolizer = symbolizer
@@ -67,7 +65,7 @@ class SampleJson:
         self._payloads = None if tracing is None else PayloadTexts(tracing, symbolizer)
 
     def pieces(self) -> Iterator[str]:
-        """The whole text."""
+        """Yield the whole text."""
         yield '{\n\t"linux-perf-json-version": 1,\n\t"headers": {'
         yield ",".join(f"\n\t\t{quoted(key)}: {value}" for key, value in self._headers())
         yield '\n\t},\n\t"samples": ['
@@ -83,7 +81,7 @@ class SampleJson:
         yield "\n\t]\n}\n"
 
     def _headers(self) -> Iterator[tuple[str, str]]:
-        """What the file says of itself."""
+        """Yield the header's keys and values."""
         data, said = self._recording.data, self._recording.header
         version, offset, size = 1, 0, 0
         if isinstance(data.header, FileHeader):
@@ -104,7 +102,7 @@ class SampleJson:
             yield "cmdline", _listed([f"\n\t\t\t{quoted(word)}" for word in said["cmdline"]], "\n\t\t")
 
     def _texts(self, batch: Batch) -> list[str]:
-        """The samples of a batch."""
+        """Return the texts of a batch's samples."""
         stamps = times(batch, self._recording.events)
         rows = np.arange(len(batch)) if self._ranges is None else np.flatnonzero(self._ranges.mask(stamps))
         texts = np.full(len(batch), "", object)
@@ -118,7 +116,7 @@ class SampleJson:
         return found
 
     def _of_event(self, batch: Batch, number: int, stamps: NDArray[np.uint64]) -> Iterator[str]:
-        """The samples of one event."""
+        """Yield the texts of one event's samples."""
         event = self._recording.events[number]
         pid, tid, cpu = (column(batch, event, name) for name in ("pid", "tid", "cpu"))
         timeline = self._recording.timeline
@@ -137,7 +135,7 @@ class SampleJson:
             )
 
     def _chains(self, batch: Batch, pid: NDArray[Any], *, with_chain: bool) -> list[str]:
-        """The callchain of each sample, or its address alone: made once for all that have the same."""
+        """Return the callchain of each sample, or its address alone: formatted once for equal ones."""
         columns = batch.columns
         if with_chain and "callchain" in columns:
             frames, counts = frames_of(columns["callchain"], pid, batch.key, self._symbolizer)
@@ -153,7 +151,7 @@ class SampleJson:
         return list(map(texts.__getitem__, which.tolist()))
 
     def _name_frames(self) -> None:
-        """The texts of frames that are new."""
+        """Format the new frames."""
         symbolizer, done = self._symbolizer, len(self._frames)
         frames = symbolizer.resolve()
         for ip, symbol, dso in zip(frames.ip[done:].tolist(), frames.symbol[done:].tolist(), frames.dso[done:].tolist(), strict=True):
@@ -165,7 +163,7 @@ class SampleJson:
             self._frames.append("\n\t\t\t\t{" + ",".join(f"\n\t\t\t\t\t{part}" for part in parts) + "\n\t\t\t\t}")
 
     def _fields(self, batch: Batch) -> Iterable[str]:
-        """The fields of tracepoints, as keys of their own."""
+        """Return the fields of tracepoints, as keys."""
         raw = batch.columns.get("raw")
         if raw is None or self._payloads is None:
             return [""] * len(batch)

@@ -1,8 +1,4 @@
-"""Two groups of recordings side by side: what changed by more than hosts differ.
-
-What enters: GroupChanges. What leaves: lines, a table for each event; on a terminal through a rich console, and there only the rows
-that changed.
-"""
+"""Two groups of recordings side by side: a table for each event; on a terminal only the rows that changed."""
 
 from __future__ import annotations
 
@@ -21,15 +17,15 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
 
 _MOST: Final = 40
-_WHOLE: Final = 1000  # numbers from here on have no digits after the point
+_WHOLE: Final = 1000  # numbers from here on have no decimals
 _MOST_SAID: Final = 12  # on the page
 _NO_NAME: Final = "[unknown]"
 _HEADERS: Final = {"dso": "Shared Object", "symbol": "Symbol", "comm": "Command"}
 _LEAST_CHANCE: Final = 0.0001
 _TESTS: Final = {
-    "permutation": "# Chance: that other {unit}s, unchanged, show as much in any row (permutation test). *: less than {level:.0f}%",
-    "student": "# Chance: that other {unit}s, unchanged, show as much in any row (few {unit}s: t test). *: less than {level:.0f}%",
-    "": "# Chance: not known, as it takes two {unit}s in each group to see how {unit}s differ",
+    "permutation": "# Chance: probability that unchanged {unit}s differ as much in any row (permutation test). *: less than {level:.0f}%",
+    "student": "# Chance: probability that unchanged {unit}s differ as much in any row (t test, as {unit}s are few). *: less than {level:.0f}%",
+    "": "# Chance: unknown, as each group needs two {unit}s to measure the spread of {unit}s",
 }
 
 
@@ -70,11 +66,11 @@ _OF_PAIRS: Final = ("Up", "Down")
 
 
 def group_lines(found: Sequence[GroupChanges], *, separator: str | None = None, quiet: bool = False) -> Iterator[str]:
-    """All lines of all rows, without line ends. separator: between columns, which are then not aligned."""
+    """Yield all lines of all rows, without line ends. separator: between columns, which are then not aligned."""
     for number, changes in enumerate(found):
         if not quiet:
             yield from [""] if number else []
-            yield from _said(changes)
+            yield from _heading_lines(changes)
         table = _GroupColumns(changes)
         if separator is not None:
             yield from (separator.join(cells) for cells in table.cells())
@@ -85,16 +81,16 @@ def group_lines(found: Sequence[GroupChanges], *, separator: str | None = None, 
 
 
 def show_groups(found: Sequence[GroupChanges], console: Console, *, everything: bool = False) -> None:
-    """Print to a terminal the rows that changed, or all."""
+    """Print the changed rows, or all, to a terminal."""
     for number, changes in enumerate(found):
         table = _GroupColumns(changes)
         shown = changes.rows if everything else [row for row in changes if row.has_changed][:_MOST]
-        for line in [*([""] if number else []), *_said(changes), *(table.heading() if shown else ())]:
+        for line in [*([""] if number else []), *_heading_lines(changes), *(table.heading() if shown else ())]:
             _print(console, line.removeprefix("#").removeprefix(" "), "dim")
         for row in shown:
             _print(console, table.line(row), ("red" if row.change > 0 else "green") if row.has_changed else "")
         if rest := len(changes) - len(shown):
-            none = f"no row changed by more than {changes.unit}s differ; " if changes.test and not shown else ""
+            none = f"no row changed beyond the spread of {changes.unit}s; " if changes.test and not shown else ""
             _print(console, f"{none}{rest:,} {'more ' if shown else ''}row{'s' if rest > 1 else ''}; --all shows them", "dim")
 
 
@@ -115,20 +111,20 @@ class _GroupColumns:
         self._widths = [max(len(header), *map(len, column)) for header, column in zip(self._headers, texts, strict=True)]
 
     def cells(self) -> Iterator[list[str]]:
-        """Headers, and all rows, not aligned."""
+        """Yield headers and rows, not aligned."""
         yield [f"# {self._columns[0].header}", *(column.header for column in self._columns[1:]), *self._headers]
         for row in self._changes:
             yield [*(column.cell(row).strip() for column in self._columns), *map(_text, row.names)]
 
     def heading(self) -> Iterator[str]:
-        """What is above the rows."""
+        """Yield the lines above the rows."""
         numbers = "".join(f"{column.header:>{column.width}}" for column in self._columns)
         yield f"#{numbers[1:]}  {self._aligned(self._headers)}"
         yield f"#{' '.join('.' * (column.width - 1) for column in self._columns)}  {'  '.join('.' * width for width in self._widths)}"
         yield "#"
 
     def line(self, row: GroupRow) -> str:
-        """A row."""
+        """Return a row's line."""
         numbers = "".join(f"{column.cell(row):>{column.width}}" for column in self._columns)
         return f"{numbers}  {self._aligned(map(_text, row.names))}"
 
@@ -141,13 +137,13 @@ def _text(name: str | None) -> str:
 
 
 def change_in_words(changes: GroupChanges, row: GroupRow) -> str:
-    """A row that changed, in one phrase."""
+    """Return a changed row as one phrase."""
     reach = "" if row.low is None or row.high is None else f" ({100 * row.low:+.2f} to {100 * row.high:+.2f})"
     return f"{changes.name(row)}: {100 * row.before:.2f}% before, {100 * row.after:.2f}% after, {100 * row.change:+.2f} points{reach}"
 
 
 def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequence[str], found: Sequence[GroupChanges]) -> str:
-    """The page that shows the stacks of both groups, with the rows that changed in words above it. names: of the groups."""
+    """Return the page of both groups' stacks, with the changed rows as texts above. names: of the groups."""
     from perfpy.views.page.page import PageText, render
 
     told = [
@@ -160,34 +156,34 @@ def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequenc
 
 
 def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:
-    """Of functions that changed: name and file, and what is said of them."""
+    """Yield (name, file) of each changed function, and its text."""
     if not {"dso", "symbol"} <= {*changes.keys}:
         return
     for row in changes:
         names = dict(zip(changes.keys, row.names, strict=True))
         if row.has_changed and names["symbol"]:
-            yield (names["symbol"], names["dso"] or ""), f"more than {changes.unit}s differ: {change_in_words(changes, row)}"
+            yield (names["symbol"], names["dso"] or ""), f"beyond the spread of {changes.unit}s: {change_in_words(changes, row)}"
 
 
 def _verdict(found: Sequence[GroupChanges]) -> Iterator[str]:
     for changes in found:
         changed = [row for row in changes if row.has_changed]
         if not changes.test:
-            yield f"{changes.event}: it takes two {changes.unit}s in each group to see how {changes.unit}s differ"
+            yield f"{changes.event}: each group needs two {changes.unit}s to measure the spread of {changes.unit}s"
             continue
-        yield f"{changes.event}: {_number(len(changed), 'row')} of {len(changes):,} changed by more than {changes.unit}s differ"
+        yield f"{changes.event}: {_number(len(changed), 'row')} of {len(changes):,} changed beyond the spread of {changes.unit}s"
         yield from (change_in_words(changes, row) for row in changed[:_MOST_SAID])
         if len(changed) > _MOST_SAID:
-            yield f"and {len(changed) - _MOST_SAID:,} more, which perfpy diff lists"
+            yield f"and {len(changed) - _MOST_SAID:,} more; perfpy diff lists them"
 
 
 def side_in_words(side: GroupSide, unit: str) -> str:
-    """How much a group is."""
+    """Return the size of a group as text."""
     hosts = "" if unit == "recording" else f"{_number(len(side.units), unit)}, "
     return f"{hosts}{_number(side.recordings, 'recording')}, {_number(side.samples, 'sample')}"
 
 
-def _said(changes: GroupChanges) -> Iterator[str]:
+def _heading_lines(changes: GroupChanges) -> Iterator[str]:
     unit = changes.unit
     yield from (f"# Event '{visible(changes.event)}'", "#")
     yield f"# Before: {side_in_words(changes.before, unit)}"
@@ -202,7 +198,7 @@ def _said(changes: GroupChanges) -> Iterator[str]:
 
 
 def _rate_in_words(rate: GroupRow) -> str:
-    """How much of the event hosts have a second."""
+    """Return the rates of the event per second as text."""
     sides = (
         f"{_amount(mean)} +/- {_amount(spread)}"
         for mean, spread in ((rate.before, rate.deviation_before), (rate.after, rate.deviation_after))
@@ -215,7 +211,7 @@ def _rate_in_words(rate: GroupRow) -> str:
 
 
 def _amount(value: float) -> str:
-    """Of seconds in a second, or of events."""
+    """Format seconds per second, or events."""
     return "?" if math.isnan(value) else f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
 
 

@@ -1,24 +1,23 @@
-"""Differences between groups of recordings as JSON.
-
-What enters: GroupChanges. What leaves: one JSON object, made for programs and stable: fields may be added, those below stay.
+"""Differences between groups of recordings as JSON: one object, stable for programs. New fields may be added, these stay:
 
     {"format": "perfpy-group-diff", "version": 1, "unit": "host" | "recording",
      "failed": [{"file", "reason"}, ...],
      "events": [
-       {"name", "test": "permutation" | "student" | null,          null: a group has but one host
+       {"name", "test": "permutation" | "student" | null,    null: a group has one host only
         "rate": {"groups": [{"mean", "deviation"}, ...], "change", "interval", "chance", "significant"} or null,
-            how much of the event a host has each second, of time in seconds
-        "in_both": how many hosts are in both groups,
-        "groups": [{"recordings", "samples", "period", "units": [host, ...]}, the same of after],
+            the event per second and host; for time in seconds
+        "in_both": number of hosts in both groups,
+        "groups": [{"recordings", "samples", "period", "units": [host, ...]}, the same for after],
         "sort": [names of the sort keys],
         "rows": [
           {"keys": {"dso": text or null, ...},
-           "groups": [{"overhead", "deviation"}, the same of after],
+           "groups": [{"overhead", "deviation"}, the same for after],
            "change", "interval": [low, high] or null, "chance", "significant", "rose", "fell",
-           "units": [[overhead of each host before], [after]]}]}]}          of rows that are significant
+           "units": [[overhead of each host before], [after]]}]}]}    of significant rows
 
-Percentages are not rounded; what is not known is null. "deviation" is that between hosts; "interval" holds the true change of 95 in 100
-rows; "chance" is the probability that other hosts, unchanged, show such a change in any row, and "significant" whether that is below 0.05.
+Percentages are not rounded; unknown values are null. "deviation" is the standard deviation between hosts; "interval" the 95 %
+confidence interval of the change; "chance" the probability that unchanged hosts show as much in any row, and "significant" whether
+that is below 0.05.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
-"""Differences between recordings as JSON.
-
-What enters: Difference values. What leaves: one JSON object, made for programs
-and stable: fields may be added, those below stay.
+"""Differences between recordings as JSON: one object, stable for programs. New fields may be added, these stay:
 
     {"format": "perfpy-diff", "version": 1, "files": [path, ...],
      "compute": "delta" | "delta-abs" | "ratio" | "wdiff", "weights": [old, new],
      "events": [
-       {"name", "files": [{"samples", "period"} or null, ...],      null: it lacks the event; of time "seconds", too
+       {"name", "files": [{"samples", "period"} or null, ...],   null: without the event; for time "seconds", too
         "sort": [names of the sort keys],
         "rows": [
           {"keys": {"dso": text, ...},
            "files": [{"period", "samples", "overhead"} or null, ...],
            "changes": [{"value", "chance", "significant"}, ...]}]}]}
 
-"changes" has an object for each file but the first: what was computed (null
-where the file lacks the row, or the first file all samples), the probability that sampling alone shows such a
+"changes" has an object for each file but the first: the computed value (null
+if the file lacks the row, or the first file has no samples), the probability that sampling alone shows this
 change in any row, and whether that is below 0.05. Percentages are not rounded.
 """
 
@@ -36,7 +33,7 @@ VERSION: Final = 1
 
 
 def difference_json(found: Iterable[Difference], paths: Sequence[str]) -> Iterator[str]:
-    """The text, in pieces."""
+    """Yield the text, in pieces."""
     events = [(difference, _event(difference)) for difference in found]
     compute = events[0][0].compute if events else None
     head = {

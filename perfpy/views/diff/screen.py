@@ -1,8 +1,7 @@
-"""Two recordings side by side for a person: first what changed in all, then the functions that did it.
+"""Two recordings side by side on a terminal: the totals, then the rows that changed.
 
-What enters: a Difference of two recordings, how long they are. What leaves: text through a rich
-console, within the window's width. Rows that the noise of sampling explains are counted, or
-shown above the others: what changed most is then the last line, beside the prompt.
+Rows within sampling noise are counted, or
+printed above the others: the largest change is then the last line, beside the prompt.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _UNITS: Final = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 class Side(NamedTuple):
-    """One of the recordings: where it is, what it is of, how many seconds it took (0: not known)."""
+    """One of the recordings: its path, its title, its seconds (0: unknown)."""
 
     path: str
     title: str
@@ -42,7 +41,7 @@ class Side(NamedTuple):
 
 
 def show_differences(found: Iterable[Difference], sides: Sequence[Side], console: Console, *, everything: bool = False) -> None:
-    """Print the header, and for each event totals and rows; everything: also those that noise explains."""
+    """Print the header, and for each event totals and rows; everything: also rows within noise."""
     for word, side in zip(("before", "after"), sides, strict=True):
         title = side.title if side.title != side.path else ""
         _line(console, Text.assemble(f"{word:7}", (visible(side.path), "bold"), "  ", (visible(title), "dim")))
@@ -65,7 +64,7 @@ class _Event:
         self._headers = [key.header.strip() for key in base.layout.keys][::-1]  # functions before their files
 
     def show(self, *, everything: bool) -> None:
-        """Print it."""
+        """Print the part."""
         before, after = self._totals
         self._console.print()
         header = "".join(f"{word:>{_WIDTH}}" for word in ("before", "after", "change"))
@@ -114,10 +113,10 @@ class _Event:
         _line(self._console, text)
 
     def _rest(self, more: Sequence[ChangedRow], rest: Sequence[ChangedRow], *, nothing: bool) -> None:
-        """What is not shown."""
+        """Print a line about the hidden rows."""
         self._console.print()
         if nothing:
-            _line(self._console, Text("no row changed by more than the noise of sampling explains"))
+            _line(self._console, Text("no row changed beyond sampling noise"))
         else:
             _line(self._console, Text(f"*: sampling alone would mark any row in {100 * LEVEL:.0f} of 100 such tables", style="dim"))
         hidden = len(more) + len(rest)
@@ -150,7 +149,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _number(number: float) -> str:
-    """Whole, or in thousands and more where it is long."""
+    """Format a count, abbreviated with k, M or G if long."""
     for letter, size in _UNITS:
         if number >= 100 * size:
             return f"{number / size:,.1f}{letter}"

@@ -1,8 +1,8 @@
-"""perf diff, byte for byte; with an account of noise where it is asked for.
+"""perf diff, byte for byte; with columns of probabilities on request.
 
-What enters: Difference values. What leaves: lines. The layout is perf 6.12's:
+The layout is perf 6.12's:
 a table for each event of the baseline, a column of numbers for each recording.
-The columns of chances are ours.
+The columns of probabilities are perfpy's.
 """
 
 from __future__ import annotations
@@ -41,10 +41,14 @@ _LEGEND: Final = (
 
 @dataclass(frozen=True)
 class DifferenceOptions:
-    """How the text is set.
+    """The format of the text.
 
-    paths: of the recordings; list_paths: even where there are but two; periods,
-    formulas: columns of these; noise: a column of chances; hidden: keys that are the same in all rows.
+    Attributes:
+        paths: of the recordings.
+        list_paths: even if there are only two.
+        periods, formulas: add these columns.
+        noise: add a column of probabilities.
+        hidden: keys that are equal in all rows.
     """
 
     paths: Sequence[str]
@@ -58,7 +62,7 @@ class DifferenceOptions:
 
 
 def difference_lines(found: Iterable[Difference], options: DifferenceOptions) -> Iterator[str]:
-    """All lines, without line ends."""
+    """Yield all lines, without line ends."""
     for number, difference in enumerate(found):
         if not options.quiet:
             yield from ([""] if number else [])
@@ -71,7 +75,7 @@ def difference_lines(found: Iterable[Difference], options: DifferenceOptions) ->
 
 
 class _NumberColumn:
-    """A column of numbers: one number for each row."""
+    """A column of numbers: one for each row."""
 
     def __init__(self, name: str, index: int, width: int, cell: _Cell) -> None:
         self._name = name
@@ -80,11 +84,11 @@ class _NumberColumn:
         self.width = max(width, len(name))
 
     def header(self) -> str:
-        """The column's name, set to its width."""
+        """Return the column's name, padded to its width."""
         return f"{self._name:>{self.width}}"
 
     def cell(self, change: DifferenceRow, *, aligned: bool) -> str:
-        """A row's number; perf leaves a blank where there is none."""
+        """Return a row's number; perf prints a blank for none."""
         text = self._cell(change, self._index)
         return f"{text:>{self.width}}" if aligned else text or " "
 
@@ -98,16 +102,16 @@ class _KeyColumn:
             index, part = change.shown
             entries[index].append(part.entry)
         text = TextOptions(separator=options.separator)
-        known = [(index, histogram) for index, histogram in enumerate(difference.histograms) if histogram is not None]
-        self.width = max(KeyWidths(histogram, entries[index]).of(key) for index, histogram in known if entries[index] or not index)
-        self._columns = {index: KeyColumnText(key, histogram, text, self.width) for index, histogram in known}
+        histograms = [(index, histogram) for index, histogram in enumerate(difference.histograms) if histogram is not None]
+        self.width = max(KeyWidths(histogram, entries[index]).of(key) for index, histogram in histograms if entries[index] or not index)
+        self._columns = {index: KeyColumnText(key, histogram, text, self.width) for index, histogram in histograms}
 
     def header(self) -> str:
-        """The column's name, set to its width."""
+        """Return the column's name, padded to its width."""
         return self._columns[0].header()
 
     def cell(self, change: DifferenceRow) -> str:
-        """A row's text."""
+        """Return a row's text."""
         index, part = change.shown
         return self._columns[index].cell(part.entry)
 
@@ -133,7 +137,7 @@ class _Table:
         return f"{name}/{index}" if len(self._options.paths) > 2 else name
 
     def _measures(self) -> Iterator[tuple[str, int, int, _Cell]]:
-        """Name, recording, least width and text of each column of numbers."""
+        """Yield name, recording, least width and text of each column of numbers."""
         options = self._options
         yield "Baseline", 0, 0, self._baseline
         if options.periods:
@@ -149,7 +153,7 @@ class _Table:
                 yield "Period", index, _PERIOD_WIDTH, _period
 
     def lines(self) -> Iterator[str]:
-        """Heading and rows."""
+        """Yield heading and rows."""
         options = self._options
         columns: list[_NumberColumn | _KeyColumn] = [*self._numbers, *self._keys]
         if not options.quiet:
@@ -175,14 +179,14 @@ class _Table:
         if change.is_new:
             return "N/A"
         if self._options.separator is None:
-            # below a wider title perf has these to the left, unlike all others
+            # below a wider title perf aligns these to the left, unlike all others
             return f"{value:.6f}" if compute.kind == "ratio" else f"{value:14d}".ljust(len(self._named(_TITLES[compute.kind][0], index)))
         if not value > 0 if compute.kind == "ratio" else value == 0:
             return ""
         return f"{value:14.6f}" if compute.kind == "ratio" else f"{value:14d}"
 
     def _chance(self, change: DifferenceRow, index: int) -> str:
-        """A probability in percent, marked where it is small enough; nothing where the samples cannot tell."""
+        """Return a probability in percent, marked if significant; empty if the samples cannot tell."""
         chance = self._chances[change.names][index - 1]
         if chance >= 1:
             return ""

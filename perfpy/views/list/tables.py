@@ -1,8 +1,4 @@
-"""The events of a machine as tables for a person: a section a table, with what each event is or why it cannot be.
-
-What enters: rows of (EventInfo, remark), metrics. What leaves: text, by rich on a
-terminal.
-"""
+"""The events of a machine as tables on a terminal: one per section, with each event's description, or why it is unavailable."""
 
 from __future__ import annotations
 
@@ -32,9 +28,9 @@ _TITLES: Final = {
 }
 _WORKS: Final = "opens"
 _TRACEPOINT: Final = "Tracepoint event"
-_MANY: Final = 60  # more tracepoints than this are shown a system a paragraph
+_MANY: Final = 60  # more tracepoints than this are shown as a paragraph per system
 
-#: what the generic events count, in a few words
+#: the meanings of generic events
 MEANINGS: Final = {
     "branch-instructions": "branches that were executed",
     "branch-misses": "branches that the CPU predicted wrongly",
@@ -67,10 +63,13 @@ MEANINGS: Final = {
 def print_tables(
     rows: Iterable[tuple[EventInfo, str]], metrics: list[MetricDefinition], console: Console, *, checked: bool = False
 ) -> None:
-    """One table a section, in the order in which sections come.
+    """Print a table per section, in the sections' order.
 
-    rows: an event, and why it cannot be used ("" = it can); checked: it was
-    tried, so that those which work are marked, too.
+    Args:
+        rows: each event, and why it cannot be used ("" if it can).
+        metrics: printed last.
+        console: of the terminal.
+        checked: the events were tried; mark those that work.
     """
     sections: dict[str, list[tuple[EventInfo, str]]] = {}
     for info, reason in rows:
@@ -82,7 +81,7 @@ def print_tables(
 
 
 def _table(title: str, *columns: str) -> Table:
-    from rich.table import Table  # only a terminal pays for it
+    from rich.table import Table  # only terminals need it
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")
     for column in columns:
@@ -103,7 +102,7 @@ def _print_section(title: str, infos: list[tuple[EventInfo, str]], console: Cons
 
 
 def _print_systems(title: str, names: list[str], console: Console) -> None:
-    """Thousands of tracepoints: the names of each system in a paragraph (a table of them would take seconds)."""
+    """Print the tracepoints of each system as a paragraph (a table of thousands would take seconds)."""
     from textwrap import fill
 
     systems: dict[str, list[str]] = {}

@@ -1,8 +1,4 @@
-"""The events of a machine as text: perf list's lines, its names in one row, its JSON.
-
-What enters: EventInfo values (perfpy.events.inventory) and metrics. What leaves:
-text to an open file. The layout is perf 6.12's, byte for byte.
-"""
+"""The events of a machine as text: perf list's lines, its names in one row, its JSON. The layout is perf 6.12's, byte for byte."""
 
 from __future__ import annotations
 
@@ -14,31 +10,31 @@ if TYPE_CHECKING:
     from perfpy.events.inventory import EventInfo
 
     class ListView(Protocol):
-        """Takes events one by one; `close` ends the text."""
+        """A consumer of events; `close` ends the text."""
 
         def info(self, info: EventInfo) -> None:
-            """One event."""
+            """Print one event."""
 
         def metrics(self, metrics: list[MetricDefinition], show: str = ...) -> None:
-            """The metrics of a selection."""
+            """Print the metrics of a selection."""
 
         def close(self) -> None:
-            """The end."""
+            """End the text."""
 
 
 _INDENT: Final = 8
 
-#: what to show of metrics: all, without the names of their groups, or nothing but those
+#: the parts of metrics to print: all, only metrics, only groups
 ALL: Final = "all"
 METRICS: Final = "metrics"
 GROUPS: Final = "groups"
 
 
 def wrap(text: str, width: int, start: int = _INDENT) -> str:
-    """Break a text at blanks and commas, as perf does: it begins at column `start`, later lines are indented as far.
+    """Break a text at blanks and commas, like perf: it begins at column `start`, and later lines are indented as far.
 
     A newline of the text stays one, unless a blank or comma stands before it. Blanks after a comma are lost, as is a comma
-    that would begin a line with something after it; the comma that ends a line may be at `width`.
+    that would begin a line with text after it; the comma that ends a line may be at `width`.
     """
     lines, joint = [""], ""
     for word, separator in _words(text):
@@ -58,8 +54,8 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
 
 
 def _words(text: str) -> list[tuple[str, str]]:
-    """The words, each with the one separator that counts after it: a comma, a newline, a blank, or nothing at the end."""
-    found, word, separator = [], "", ""  # not by a regular expression: the quick commands do without re
+    """Return the words, each with the separator that counts after it: a comma, a newline, a blank, or nothing at the end."""
+    found, word, separator = [], "", ""  # without a regular expression: the quick commands do not load re
     for char in text:
         is_word = char not in " \t\n,"
         if separator and (is_word or char == ","):
@@ -75,8 +71,10 @@ def _words(text: str) -> list[tuple[str, str]]:
 class TextList:
     """perf list's own lines.
 
-    width: the columns to wrap at; descriptions, long_descriptions, encodings:
-    which of an event's texts to show below its name.
+    Args:
+        file: the output.
+        width: the columns to wrap at.
+        descriptions, long_descriptions, encodings: the texts below an event's name.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class TextList:
         self._topic = ""
 
     def info(self, info: EventInfo) -> None:
-        """One event."""
+        """Print one event."""
         lines = []
         if info.topic != self._topic:
             self._topic = info.topic
@@ -113,7 +111,7 @@ class TextList:
         return " " * (_INDENT - 1) + "[" + wrap(text, self._width) + "]"
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
-        """The metrics in the order of their groups, with or without the groups' names, or only those."""
+        """Print the metrics by group, with or without the groups' names, or only the names."""
         groups: dict[str, list[MetricDefinition]] = {}
         for metric in metrics:
             for group in metric.groups or ("No_group",):
@@ -135,7 +133,7 @@ class TextList:
         self._file.write("\n".join(lines) + "\n")
 
     def close(self) -> None:
-        """Nothing follows the last line."""
+        """No-op: nothing follows the last line."""
 
 
 class NameList:
@@ -145,18 +143,18 @@ class NameList:
         self._file = file
 
     def info(self, info: EventInfo) -> None:
-        """One event: the shorter of its names."""
+        """Print one event: the shorter of its names."""
         self._file.write(f"{info.alias or info.name} ")
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
-        """The names of the groups and of the metrics."""
+        """Print the names of the groups and of the metrics."""
         groups = sorted({group for metric in metrics for group in metric.groups})
         names = [] if show == METRICS else groups
         names += [] if show == GROUPS else [metric.name for metric in metrics]
         self._file.writelines(f"{name} " for name in names)
 
     def close(self) -> None:
-        """perf ends without a newline."""
+        """No-op: perf ends without a newline."""
 
 
 class JsonList:
@@ -171,7 +169,7 @@ class JsonList:
         file.write("[\n")
 
     def info(self, info: EventInfo) -> None:
-        """One event."""
+        """Print one event."""
         self._object(
             (
                 ("Unit", info.pmu),
@@ -188,7 +186,7 @@ class JsonList:
         )
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
-        """One object for each group of a metric, by groups; one that is in none is a group of its own."""
+        """Print one object for each group of a metric, by group; a metric without one is a group of its own."""
         members = sorted((group, metric.name, metric) for metric in metrics for group in metric.groups or (metric.name,))
         if show == GROUPS:
             for group in dict.fromkeys(group for group, _, _ in members):

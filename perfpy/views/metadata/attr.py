@@ -1,8 +1,4 @@
-"""An event attr as text, field by field: of `evlist -v` and of the header's event lines.
-
-What enters: an EventAttr, and names for the numbers in it. What leaves: (label,
-value) pairs in perf's order, only of the fields that are set.
-"""
+"""An event attr as (label, value) pairs of its set fields in perf's order, for `evlist -v` and the header's event lines."""
 
 from __future__ import annotations
 
@@ -18,33 +14,33 @@ if TYPE_CHECKING:
     from perfpy.perfdata.reader import PerfData
 
     class EventNames(Protocol):
-        """Names for the numbers in attrs; "" where there is none."""
+        """Names for the numbers in attrs; "" for unknown ones."""
 
         def pmu(self, type_number: int) -> str:
-            """The PMU whose events have this type."""
+            """Return the PMU whose events have this type."""
 
         def tracepoint(self, number: int) -> str:
-            """SYSTEM:NAME of the tracepoint with this id."""
+            """Return SYSTEM:NAME of the tracepoint with this id."""
 
 
 class FileNames:
-    """The names that a recording itself holds: right also where it is read on another machine."""
+    """The names in the recording: correct even if it is read on another machine."""
 
     def __init__(self, data: PerfData) -> None:
         self._data = data
 
     def pmu(self, type_number: int) -> str:
-        """From the PMU_MAPPINGS feature."""
+        """Return the PMU's name from the PMU_MAPPINGS feature."""
         return next((pmu.name for pmu in self._data.features.get("pmu_mappings", ()) if pmu.type == type_number), "")
 
     def tracepoint(self, number: int) -> str:
-        """From the TRACING_DATA feature."""
+        """Return the tracepoint's name from the TRACING_DATA feature."""
         tracing = self._data.tracing
         point = tracing.tracepoints.get(number) if tracing else None
         return f"{point.system}:{point.name}" if point else ""
 
 
-# perf's order, which is neither the bits' nor the layout's
+# perf's order, which is neither that of the bits nor of the layout
 _SAMPLE_TYPES: Final = (
     SampleType.IP,
     SampleType.TID,
@@ -76,7 +72,7 @@ _FLAGS: Final = tuple(name for name, _ in FLAG_BITS[: [name for name, _ in FLAG_
 
 
 def attr_fields(attr: EventAttr, names: EventNames) -> Iterator[tuple[str, str]]:
-    """(label, value) of every field that perf prints: type, size and config always, the others when they are not 0."""
+    """Yield (label, value) of every field that perf prints: type, size and config always, the others if not 0."""
     yield "type", _with_name(str(attr.type), names.pmu(attr.type) or _type_name(attr.type))
     yield from _numbers(attr, ("size",))
     yield "config", _with_name(_hex(attr.config), _config_name(attr, names))

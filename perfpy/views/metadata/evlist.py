@@ -1,8 +1,4 @@
-"""The events of a recording as `perf evlist` lists them.
-
-What enters: an open recording and what is to be shown. What leaves: lines of
-text, perf 6.12's byte for byte.
-"""
+"""The events of a recording as `perf evlist` lists them, perf 6.12's text byte for byte."""
 
 from __future__ import annotations
 
@@ -33,10 +29,14 @@ def evlist_lines(
     trace_fields: bool = False,
     names: EventNames | None = None,
 ) -> Iterator[str]:
-    """A line an event (or, with `groups`, a group), then perf's tips.
+    """Yield a line for each event (or, with `groups`, group), then perf's tips.
 
-    verbose: with all fields of the attr (-v); frequency: with the sampling
-    frequency or period (-F); trace_fields: with the fields of tracepoints.
+    Args:
+        verbose: add all fields of the attr (-v).
+        frequency: add the sampling frequency or period (-F).
+        groups: one line for each group.
+        trace_fields: add the fields of tracepoints.
+        names: of the numbers in attrs.
     """
     data = recording.data
     names = names or FileNames(data)
@@ -61,7 +61,7 @@ def evlist_lines(
 
 
 def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
-    """The events; of a pipe without the names and groups that follow the attrs: perf stops reading before them."""
+    """Return the events; those of a pipe without the names and groups after the attrs: perf stops reading before them."""
     if not data.is_pipe:
         return data.events
     events = []
@@ -74,7 +74,7 @@ def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
 
 
 def _attr_in_memory(attr: EventAttr, record: bytes, endian: str) -> EventAttr:
-    """An attr of a pipe as perf has it: whatever follows a short one in its record shows as the fields it lacks."""
+    """Return an attr of a pipe as perf has it: bytes after a short attr in its record show as its missing fields."""
     if attr.size >= ATTR_SIZE_VER8:
         return attr
     from perfpy.views.records.swapped import swapped

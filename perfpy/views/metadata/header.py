@@ -1,7 +1,6 @@
-"""What a recording says of the machine and the run, as perf prints it: --header, --header-only, -I.
+"""The header of a recording as perf prints it: --header, --header-only, -I.
 
-What enters: an open recording. What leaves: lines of text, perf 6.12's byte
-for byte; of features that it does not know those of perf 7.
+The text is perf 6.12's, byte for byte; features that it lacks have the text of perf 7.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from perfpy.views.metadata.attr import EventNames
     from perfpy.views.recorded import Recorded
 
-#: stands around what is said of the file itself
+#: around the lines about the file
 FRAME: Final = "# ========"
 _CLOCKS: Final = {
     0: "realtime",
@@ -54,16 +53,16 @@ _CLOCKS: Final = {
     11: "tai",
 }
 _ZSTD: Final = 1
-_NAME_ALIGN: Final = 64  # bytes that perf pads the texts in a header to multiples of
+_NAME_ALIGN: Final = 64  # perf pads header strings to multiples of this
 _U64: Final = (1 << 64) - 1
-_LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf cuts the rest off
+_LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf truncates there
 
 
 def header_lines(recording: Recorded, *, full: bool = False, names: EventNames | None = None) -> Iterator[str]:
-    """The header's lines, frame included.
+    """Yield the header's lines, frame included.
 
-    full: -I, the topology too; names: for the numbers in events' attrs
-    (default: what the recording itself holds).
+    full: -I, include the topology; names: for the numbers in events' attrs
+    (default: those in the recording).
     """
     data = recording.data
     sections = _Sections(data, names or FileNames(data))
@@ -77,7 +76,7 @@ def header_lines(recording: Recorded, *, full: bool = False, names: EventNames |
             yield from sections.lines(number, full)
     if not data.is_pipe:
         there = _features_of(data)
-        newer = any(feature >= NEWER_FEATURES for feature in FEATURE_NAMES if feature in there)  # the perf that wrote it knows all
+        newer = any(feature >= NEWER_FEATURES for feature in FEATURE_NAMES if feature in there)  # the perf that wrote it knows all features
         missing = [name for feature, name in FEATURE_NAMES.items() if feature not in there and (newer or feature < NEWER_FEATURES)]
         yield "# missing features: " + "".join(f"{name} " for name in missing)
         yield FRAME
@@ -106,7 +105,7 @@ class _Sections:
     def __init__(self, data: PerfData, names: EventNames) -> None:
         self._data = data
         self._names = names
-        # feature -> its lines, and whether these are only shown with -I
+        # feature -> its lines, and whether only -I shows them
         self._printers: dict[int, tuple[Callable[[Any], Iterator[str]], bool]] = {
             Feature.HOSTNAME: (_text("hostname"), False),
             Feature.OSRELEASE: (_text("os release"), False),
@@ -143,7 +142,7 @@ class _Sections:
         }
 
     def lines(self, feature: int, full: bool) -> Iterator[str]:
-        """A feature's lines; none for what is not printed or could not be read."""
+        """Yield a feature's lines; none for hidden or unreadable ones."""
         if feature not in self._printers or key_of(feature) not in self._data.features:
             return
         printer, only_full = self._printers[feature]
@@ -173,13 +172,13 @@ class _Sections:
             yield f"# CPU {number}: Core ID {_signed(cpu.core)}, {die}Socket ID {_signed(cpu.socket)}"
 
     def _has_room_for_ids(self, topology: CpuTopology) -> bool:
-        """Whether perf finds the numbers at all: it takes each list of CPUs for padded as it pads them itself."""
+        """Whether perf finds the numbers: it assumes that each list of CPUs is padded as it pads them."""
         lists = (*topology.cores, *topology.threads)
         before = 8 + sum(4 + (len(cpus) // _NAME_ALIGN + 1) * _NAME_ALIGN for cpus in lists)
         return before < self._data.feature_sections[Feature.CPU_TOPOLOGY].size
 
     def _plausible(self, topology: CpuTopology) -> bool:
-        """Whether perf believes the sockets' numbers: outside of s390 and arm64 none is higher than that of CPUs."""
+        """Whether perf accepts the sockets' numbers: except on s390 and arm64 none exceeds the number of CPUs."""
         if str(self._data.features.get("arch", "")).startswith(("s390", "aarch64")):
             return True
         return all(_signed(cpu.socket) <= len(topology.cpus) for cpu in topology.cpus)
@@ -223,7 +222,7 @@ def _command_line(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _signed(number: int) -> int:
-    """A 32-bit number as the int that it was: -1 where the kernel did not know."""
+    """Return a 32-bit number as signed: -1 if the kernel did not know it."""
     return number - (1 << 32) if number >> 31 else number
 
 
@@ -274,7 +273,7 @@ def _unit(size: int) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """0-3,7: ascending numbers as a list of ranges."""
+    """Format ascending numbers as ranges: 0-3,7."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:

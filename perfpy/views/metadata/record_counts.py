@@ -1,8 +1,4 @@
-"""`report --stats`: how many records of each type a recording has, and samples of each event.
-
-What enters: an open recording. What leaves: lines of text, perf 6.12's byte
-for byte.
-"""
+"""`report --stats`: the number of records of each type, and samples of each event; perf 6.12's text byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
 
     from perfpy.views.recorded import Recorded
 
-#: perf's names, where they are not the constants'
+#: perf's names that differ from the constants'
 _NAMES: Final = {
     RecordType.HEADER_ATTR: "ATTR",
     RecordType.HEADER_EVENT_TYPE: "EVENT_TYPE",
@@ -27,7 +23,7 @@ _NAMES: Final = {
     RecordType.HEADER_FEATURE: "FEATURE",
     RecordType.COMPRESSED2: "COMPRESSED",
 }
-#: types that perf 6.12 does not have: shown only where there are some
+#: types that perf 6.12 lacks: only shown if present
 _NEW: Final = (
     RecordType.CALLCHAIN_DEFERRED, RecordType.COMPRESSED2,
     RecordType.BPF_METADATA, RecordType.SCHEDSTAT_CPU, RecordType.SCHEDSTAT_DOMAIN,
@@ -35,10 +31,10 @@ _NEW: Final = (
 
 
 def record_count_lines(recording: Recorded, entries: Counter[int] | None = None, *, skip_empty: bool = True) -> Iterator[str]:
-    """The lines of --stats: all records by type, then the samples of each event that has some.
+    """Yield the lines of --stats: all records by type, then the samples of each event with samples.
 
-    entries: by event, how many entries a histogram got, for -D, which shows
-    these in place of the samples; skip_empty: leave out what there is none of.
+    entries: by event, the number of histogram entries, which -D shows
+    instead of samples; skip_empty: skip zeros.
     """
     counts = _by_name(recording, skip_empty=skip_empty)
     total = sum(counts.values())
@@ -68,7 +64,7 @@ def _auxtrace_note(recording: Recorded) -> str:
 
 
 def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
-    """Counts in order of the types' numbers; types that perf does not have are left out."""
+    """Return counts in order of the types' numbers; types that perf lacks are skipped."""
     types = recording.data.record_index.type_counts
     named: Counter[str] = Counter()
     for kind, name in names_of(RecordType).items():
@@ -78,7 +74,7 @@ def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
 
 
 def _samples(recording: Recorded) -> Counter[int]:
-    """Delivered samples of each event: of those that carry counter readings one for each counter that moved."""
+    """Count the delivered samples of each event: with counter readings, one for each counter that advanced."""
     if not any(carries_readings(event) for event in recording.events):
         return recording.data.record_index.sample_counts
     counts: Counter[int] = Counter()
@@ -88,7 +84,7 @@ def _samples(recording: Recorded) -> Counter[int]:
 
 
 def _lost_samples(recording: Recorded) -> Counter[int]:
-    """Samples that the kernel says it lost, of each event."""
+    """Count the lost samples reported by the kernel, for each event."""
     lost: Counter[int] = Counter()
     index_of = {ident: event.index for event in recording.events for ident in event.ids}
     for side in recording.side_band([RecordType.LOST_SAMPLES]):

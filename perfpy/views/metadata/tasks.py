@@ -1,8 +1,4 @@
-"""`report --tasks` and `--mmaps`: the tree of threads, with their mappings.
-
-What enters: an open recording. What leaves: lines of text, perf 6.12's byte
-for byte.
-"""
+"""`report --tasks` and `--mmaps`: the tree of threads, with their mappings; perf 6.12's text byte for byte."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def task_lines(recording: Recorded, *, mappings: bool = False) -> Iterator[str]:
-    """A line a thread; with `mappings` (--mmaps) followed by what its process had mapped at the end."""
+    """Yield a line a thread; with `mappings` (--mmaps) followed by its process's final mappings."""
     yield f"# {'pid':>8} {'tid':>8} {'ppid':>8}  comm"
     for task in tasks_of(recording.side_band(TREE + MAPPINGS if mappings else TREE)):
         columns = f"  {task.pid:8} {task.tid:8} {task.parent:8} |{' ' * task.level}"

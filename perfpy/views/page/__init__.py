@@ -1,4 +1,10 @@
 """The page: a profile as one HTML file that a browser shows without a network.
 
-What enters: stacks with single samples, annotated functions, and what is said of the recording. What leaves: the text of a page.
+Modules:
+
+page          the HTML with style, scripts and data
+profile_data  stacks and samples for the scripts
+packed        columns of numbers as base64
+code_data     code of hot functions and files
+verdict       notes on the accuracy of the profile
 """

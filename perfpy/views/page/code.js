@@ -67,7 +67,7 @@ export class CodeView {
   }
 
   drawFile(one) {
-    this.about.textContent = `${one.event}: ${percent(one.share)} of the whole recording, ${percent(one.own)} without what was inlined there`
+    this.about.textContent = `${one.event}: ${percent(one.share)} of the whole recording, ${percent(one.own)} without inlined code`
       + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are");
     head(this.table, [["Own", "number"], ["+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
     let before = null;

@@ -1,19 +1,19 @@
-"""The code of hot functions and files -> the values that the page shows of it (code.js).
+"""The code of hot functions and files, as values for the page's scripts (code.js).
 
-What enters: Annotation; SourceShares. What leaves: for each of the hottest functions of each event a dict
+For each of the hottest functions of each event a dict:
 
     name, module, event; share: of the event, 0 to 1
     instructions  [number, share of the function, address, text, "file:line"] ...
-    sources       {path, share, lines: [number, share, text] ...} ...
+    sources    {path, share, lines: [number, share, text] ...} ...
 
-and for each of the hottest source files
+and for each of the hottest source files:
 
-    name, event; share, own: of the event, with and without what was inlined there
-    lines  [number, own share of the event, text, share with what was inlined there] ...
+    name, event; share, own: of the event, with and without inlined code
+    lines  [number, own share of the event, text, share with inlined code] ...
 
-with what has samples and what is around that; numbers that do not follow one another leave something out. The text of source
-files is read where it is here, and where they are called as source files are: a page is made to be given to others, and debug
-information of others says which files are its source.
+They include code with samples and some lines around it; gaps in the numbers are skipped lines. Source
+files are read if they exist here and have names of source files: pages are given to others, and untrusted debug
+information names the files.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ _SOURCE: Final = re.compile(
 
 
 def code_data(annotation: Annotation) -> list[dict[str, Any]]:
-    """The functions, those of the first event first."""
+    """Return the functions, those of the first event first."""
     texts = _SourceTexts()
-    found = []
+    values = []
     for table in annotation.report.histograms:
         if table.leader.samples:
             functions = annotation.functions(table, percent_limit=_MATTERS)
-            found += [_function(one, table.leader.event.name, texts) for one in islice(functions, _FUNCTIONS)]
-    return found
+            values += [_function(one, table.leader.event.name, texts) for one in islice(functions, _FUNCTIONS)]
+    return values
 
 
 def file_data(events: Iterable[SourceShares]) -> list[dict[str, Any]]:
-    """The source files, those of the first event first, and of an event those that are here."""
+    """Return the source files, those of the first event first, and for each event existing files first."""
     texts = _SourceTexts()
-    found = []
+    values = []
     for shares in events:
         files = [file for file in shares.files if file.with_inlined >= _MATTERS]
         files.sort(key=lambda file: not texts.of(file.path))
-        found += [_file(file, shares.event, texts.of(file.path)) for file in files[:_FILES]]
-    return found
+        values += [_file(file, shares.event, texts.of(file.path)) for file in files[:_FILES]]
+    return values
 
 
 def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:
-    known = {line.line: line for line in file.lines}
+    line_of = {line.line: line for line in file.lines}
     hot = sorted(
         (line.line for line in file.lines if line.line and max(line.percent, line.with_inlined) >= _HOT_LINE),
-        key=lambda number: -known[number].with_inlined,
+        key=lambda number: -line_of[number].with_inlined,
     )
     numbers = _near(hot, _LINES_AROUND, 1, len(text) + 1) if text else sorted(hot[:_MOST_ROWS])
-    shares = {number: (known[number].percent, known[number].with_inlined) if number in known else (0.0, 0.0) for number in numbers}
+    shares = {number: (line_of[number].percent, line_of[number].with_inlined) if number in line_of else (0.0, 0.0) for number in numbers}
     lines = [[number, own / 100, text[number - 1] if number <= len(text) else "", whole / 100] for number, (own, whole) in shares.items()]
     return {"name": file.path, "event": event, "share": file.with_inlined / 100, "own": file.percent / 100, "lines": lines}
 
@@ -95,7 +95,7 @@ def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts) -> dict[s
 
 
 def _near(hot: Iterable[int], around: int, first: int, end: int) -> list[int]:
-    """The numbers that are hot and those around them."""
+    """Return the hot numbers and those around them."""
     numbers: set[int] = set()
     for number in hot:
         if len(numbers) >= _MOST_ROWS:
@@ -118,7 +118,7 @@ def _where(row: CodeRow) -> str:
 
 
 def _sources(rows: list[CodeRow], texts: _SourceTexts) -> list[dict[str, Any]]:
-    """The files with their lines, those with most first; only what is here to be read."""
+    """Return the files with their lines, sorted by share; only files that can be read."""
     shares: dict[str, dict[int, float]] = {}
     for row in rows:
         if row.source and row.percent:
@@ -135,13 +135,13 @@ def _sources(rows: list[CodeRow], texts: _SourceTexts) -> list[dict[str, Any]]:
 
 
 class _SourceTexts:
-    """The lines of source files, each file read once; none of those that are not here."""
+    """The lines of source files, each file read once; empty for missing files."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
 
     def of(self, path: str) -> list[str]:
-        """The lines of a file."""
+        """Return the lines of a file."""
         if path not in self._lines:
             try:
                 text = read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace") if _SOURCE.fullmatch(path) else ""

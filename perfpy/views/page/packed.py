@@ -1,13 +1,11 @@
-"""Columns of numbers -> what the page's scripts unpack (unpack.js).
+"""Pack columns of numbers for the page's scripts (unpack.js). A column is one of:
 
-What enters: numpy arrays. What leaves: values of JSON. A column is one of
-
-    {"n": rows, "all": value}              every row is this
+    {"n": rows, "all": value}     every row has this value
     {"n": rows, "bytes": 1 to 4, "z": ...} unsigned numbers: the lowest byte of each row, then the next one of each ...
-    {..., "delta": 1}                      the same of what each row has more than the one before
-    {"n": rows, "bytes": 8, "z": ...}      doubles
+    {..., "delta": 1}       the same for the differences of adjacent rows
+    {"n": rows, "bytes": 8, "z": ...}   doubles
 
-z is base64 of deflated bytes. Bytes of one significance are together, as they are more alike than those of one number.
+z is base64 of deflated bytes. Bytes of one significance are adjacent, because they are more similar than those of one number.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _WIDEST: Final = 1 << 32
 
 
 def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
-    """A column of numbers that are not negative; ascending: none is less than the one before it."""
+    """Pack a column of nonnegative numbers; ascending: no number is less than the one before it."""
     rows = len(values)
     if not rows or (values == values[0]).all():
         return {"n": rows, "all": values[0].item() if rows else 0}

@@ -1,8 +1,7 @@
-"""A profile -> one HTML file that needs nothing else.
+"""Render a profile as one self-contained HTML file: page.html with its style, scripts and data.
 
-What enters: stacks of one recording, or of two to be compared; what is said of them; the code of hot functions. What leaves: the
-text of a page: page.html with the style, the scripts beside it and the data put in. A policy in the page (Content Security Policy,
-level 3) lets the browser run these scripts alone, by their hash, load nothing, send nothing, and make no markup of text.
+A policy in the page (Content Security Policy,
+level 3) lets the browser run only these scripts, by their hash; they load nothing, send nothing, and create no markup from text.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
 
 _FOLDER: Final = Path(__file__).parent
-#: each may use what those before it export
+#: each may use the exports of those before it
 SCRIPTS: Final = (
     *("words", "trees", "unpack", "tries", "selection", "loads", "colours", "flame", "timeline", "heat", "functions", "code", "filters"),
     "main",
@@ -33,7 +32,7 @@ _EXPORT: Final = re.compile(r"^export (?=(?:async )?function|const|let|class)", 
 
 
 class PageText(NamedTuple):
-    """What is said of the profile. title; environment: short phrases (host, seconds ...); verdict: how far to trust it, a line each."""
+    """The texts of a page: title; environment: short phrases (host, seconds ...); verdict: lines on the accuracy."""
 
     title: str
     environment: Sequence[str] = ()
@@ -49,11 +48,14 @@ def render(
     files: Sequence[Mapping[str, Any]] = (),
     marks: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
 ) -> str:
-    """The page.
+    """Return the page.
 
-    parts: the stacks of each event; after: those of a second recording, to show what changed; events that only one of the two has
-    are left out. code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
-    marks: by event, of functions (name, file) whose change has a star, why.
+    Args:
+        parts: the stacks of each event.
+        text: title and notes.
+        after: those of a second recording, to show changes; events that only one has are skipped.
+        code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
+        marks: for each event, (name, file) of functions with a significant change -> text.
     """
     data = profile_data([parts] if after is None else [parts, after])
     data |= {
@@ -76,15 +78,15 @@ def render(
 
 
 def _grain(data: Mapping[str, Any]) -> list[str]:
-    """What is to be said of times that are not the samples' own."""
+    """Return a note on times if samples were merged."""
     if not data["together"]:
         return []
-    return [f"there are so many samples that those alike within {data['tick'] / 1e6:.3g} ms are one here: times and ranges are no finer"]
+    return [f"samples that differ by less than {data['tick'] / 1e6:.3g} ms are merged: times and ranges are no finer"]
 
 
 @cache
 def _parts() -> tuple[str, str, str]:
-    """The page's frame, its style and its script."""
+    """Return the page's frame, its style and its script."""
     texts = {name: (_FOLDER / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *(f"{one}.js" for one in SCRIPTS))}
     bodies = (_EXPORT.sub("", _IMPORT.sub("", texts[f"{name}.js"])) for name in SCRIPTS)
     return texts["page.html"], texts["page.css"], '"use strict";\n(() => {\n' + "\n".join(bodies) + "})();\n"

@@ -1,16 +1,15 @@
-"""Stacks of one or two recordings -> the values that the page's scripts begin with.
+"""Stacks of one or two recordings, as values for the page's scripts.
 
-What enters: perfpy.analysis.stacks.stacks.Stacks, one an event, with single samples where there is to be a time line. What leaves: a dict
-for JSON. All samples of all events end at nodes of one tree of stacks, which is there once: a sample is a node, a time, a
-thread, a CPU and a weight. The scripts add up what somebody selects.
+All samples of all events end at nodes of one tree of stacks: a sample is a node, a time, a
+thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
-    names    [name, module, whether it is the kernel's, the short name if that is another] ...
-    tree     name, depth: columns, in depth-first order
-    threads  [pid, tid, command] ...; cpus: numbers, -1 where it is not known
-    tick     ns, the unit of times, which begin at the first sample of each recording
-    together whether samples were put together because they were too many
+    names [name, module, whether it is the kernel's, the short name if different] ...
+    tree  name, depth: columns, in depth-first order
+    threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
+    tick  ns, the unit of times, which begin at the first sample of each recording
+    together whether samples were merged because they were too many
     events   name, seconds (weights are ns), off (waits, which end at their times),
-             samples: of each recording node, weight, and time, thread, cpu; or count, where there are no times
+        samples: of each recording node, weight, and time, thread, cpu; or count without times
 """
 
 from __future__ import annotations
@@ -37,12 +36,18 @@ if TYPE_CHECKING:
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
 _COARSER: Final = 2
-#: more samples than that are put together, those alike in all but their times, within longer and longer ticks
+#: above this number samples that differ only in time are merged, within longer and longer ticks
 MOST_ROWS: Final = 2_000_000
 
 
 class _Rows(NamedTuple):
-    """The samples of one event of one recording. node; weight; samples: how many; time (ns since the first), task, cpu: maybe empty."""
+    """The samples of one event of one recording.
+
+    Attributes:
+        node, weight: of each.
+        samples: the number of merged samples.
+        time: ns since the first; task, cpu: may be empty.
+    """
 
     node: NDArray[np.int64]
     weight: NDArray[np.int64]
@@ -52,7 +57,7 @@ class _Rows(NamedTuple):
     cpu: NDArray[np.int64]
 
     def at_ticks(self, tick: int) -> _Rows:
-        """In order of time, samples alike within a tick as one."""
+        """Return the samples in order of time, merged if equal within a tick."""
         keys = np.stack([self.time // tick, self.task, self.cpu, self.node])
         order = np.lexsort(keys[::-1])
         keys = keys[:, order]
@@ -62,14 +67,14 @@ class _Rows(NamedTuple):
         return _Rows(node, weight, samples, time, task, cpu)
 
     def count_at_ticks(self, tick: int) -> int:
-        """How many these are, sooner found than they are."""
+        """Return the number of rows of at_ticks(), without computing them."""
         return len(distinct(combined([self.time // tick, self.task, self.cpu, self.node])))
 
 
 def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
-    """The values, of one recording's events or of two recordings'. Of two, events that only one has are left out."""
-    apart = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
-    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in apart])
+    """Return the values for one recording's events, or for two recordings' common events."""
+    split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
+    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in split_parts])
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
@@ -97,14 +102,14 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
 
 
 def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """What is said of functions, by their numbers among the names; marks: by their names and files."""
+    """Return the texts of functions by their numbers among the names; marks: by name and file."""
     of_shown = {tuple(_named(Function(name, dso))[:2]): text for (name, dso), text in marks.items()}
-    found = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
-    return {number: text for number, text in found if text}
+    texts = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
+    return {number: text for number, text in texts if text}
 
 
 def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
-    """The events that all recordings have, in the order of the first."""
+    """Return the events that all recordings have, in the order of the first."""
     if len(recordings) == 1:
         return recordings
     named = [{part.event: part for part in parts} for parts in recordings]
@@ -113,12 +118,12 @@ def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
 
 
 def _distinct(rows: Sequence[Sequence[_Rows]], name: str) -> NDArray[np.int64]:
-    """All values of a column."""
+    """Return all values of a column."""
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for parts in rows for one in parts)]))
 
 
 def _with_waits_apart(part: Stacks) -> list[Stacks]:
-    """Time on the CPU and off it, where they were joined to one event, as two: the page joins them and knows which is which."""
+    """Split a merged event into time on the CPU and off it: the page merges them itself."""
     timed = part.timed
     if timed is None or timed.waits is None or part.off_cpu or not timed.waits.any():
         return [part]
@@ -141,18 +146,18 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
 
 
 def _with_tiers_as_one(part: Stacks) -> Stacks:
-    """All code that a runtime made of one function is that function."""
+    """Merge all code that a runtime compiled from one function."""
     return replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions])
 
 
 def _named(function: Function) -> list[Any]:
-    """Name, module, whether it is the kernel's; and the short name where that is another."""
+    """Return name, module, whether it is the kernel's, and the short name if different."""
     short = at_a_glance(function.name)
     return [function.name, source_file(function.name) or function.dso, int(function.kernel), *([short] if short != function.name else [])]
 
 
 def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int64]]:
-    """The distinct pairs of command and chain as rows of stacks; and which of them each sample is, or row where there are no samples."""
+    """Return the distinct pairs of command and chain as rows of stacks, and the pair of each sample, or of each row without samples."""
     rows = part if part.timed is None else part.timed
     chains = len(part.offsets)
     pairs, number = np.unique(rows.comm.astype(np.int64) * chains + rows.chain, return_inverse=True)
@@ -165,19 +170,19 @@ def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int64]]:
 def _rows_of(
     columns: Sequence[Sequence[Stacks]], folded: Sequence[Sequence[tuple[Stacks, NDArray[np.int64]]]], tree: StackTree
 ) -> list[list[_Rows]]:
-    found, first = [], 0
+    all_rows, first = [], 0
     for parts, pairs in zip(columns, folded, strict=True):
         begins = [int(part.timed.time.min()) for part in parts if _is_timed(part) and part.timed is not None and len(part.timed.time)]
         rows = []
         for part, (pair, number) in zip(parts, pairs, strict=True):
             rows.append(_rows(part, tree.leaf[first + number], min(begins, default=0)))
             first += len(pair.chain)
-        found.append(rows)
-    return found
+        all_rows.append(rows)
+    return all_rows
 
 
 def _is_timed(part: Stacks) -> bool:
-    """Whether its samples say when they were taken."""
+    """Whether the samples have times."""
     return part.timed is not None and bool(len(part.timed.time)) and int(part.timed.time.max()) < 1 << 63
 
 
@@ -193,14 +198,14 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int) -> _Rows:
 
 
 def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
-    """The unit of times: fine, but for long recordings and for those of very many samples; whether it is so for these."""
+    """Return the unit of times, and whether it is coarse because of many samples; it is also coarse for long recordings."""
     timed = [one for parts in rows for one in parts if len(one.time)]
     last = max((int(one.time.max()) for one in timed), default=0)
     tick = max(_FINEST, -(-last // _TICKS))
     too_many = sum(len(one.node) for one in timed) > MOST_ROWS
     if not too_many:
         return tick, False
-    # each of these ticks is some of the one before, so that the longer ones leave fewer rows: the first that leaves few enough
+    # each tick is a multiple of the one before, so that longer ones leave fewer rows: take the first that leaves few enough
     ticks = [tick]
     while ticks[-1] <= last:
         ticks.append(ticks[-1] * _COARSER)
@@ -209,7 +214,7 @@ def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
 
 
 def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64]) -> list[list[Any]]:
-    """Of each task its process, its number, and the last name that it had."""
+    """Return for each task its process, its number, and its last name."""
     comms: dict[int, str] = {}
     for parts in columns:
         for part in parts:

@@ -1,7 +1,4 @@
-"""What a page says of how far its profile can be trusted.
-
-What enters: a Report. What leaves: lines, the first of them the judgement, then each thing that makes the numbers less certain.
-"""
+"""Lines on the accuracy of a page's profile: first the margins of error, then its limitations."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _SHORT_WAITS: Final = (
 
 
 def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:
-    """The lines. truncated: what copies of stacks were too short for."""
+    """Return the lines. truncated: stack copies that were too short."""
     doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(truncated)]
     if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
         doubts.append(_SHORT_WAITS)

@@ -1,7 +1,6 @@
-"""One recording into the tables of a folder (the package's docstring says which).
+"""Export one recording to the tables of a folder (perfpy.views.parquet lists them). Needs pyarrow.
 
-What enters: a recording, and the folder. What leaves: its files, written one by one under other names and then put in place;
-a summary. Needs pyarrow.
+Files are written under temporary names and then renamed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,13 @@ _RAGGED: Final = ("raw", "branch_stack")
 
 
 class Exported(NamedTuple):
-    """What was written of a recording: its key in the tables, how many samples, how many bytes of them and of all."""
+    """A summary of the export.
+
+    Attributes:
+        recording: its key in the tables.
+        samples: their number.
+        bytes: written in all.
+    """
 
     recording: str
     samples: int
@@ -45,14 +50,14 @@ class Exported(NamedTuple):
 
 
 def export(recording: Recorded, folder: str, symbols: SymbolOptions | None = None) -> Exported:
-    """Add a recording to a folder of tables. Raises PerfError for what cannot be exported, OutputFailedError."""
+    """Add a recording to a folder of tables. Raises PerfError if it cannot be exported, OutputFailedError."""
     require_pyarrow()
     if not recording.events:
-        raise PerfError(f"{recording.path}: it has no events, and nothing to export")
+        raise PerfError(f"{recording.path}: no events to export")
     try:
         os.makedirs(folder, exist_ok=True)
         if [name for name in os.listdir(folder) if not name.startswith(".")] and not os.path.exists(os.path.join(folder, MARKER)):
-            raise OutputFailedError(folder, "the folder has other files in it", remedy="name a new one, or one of an earlier export")
+            raise OutputFailedError(folder, "the folder has other files", remedy="name a new folder, or one of an earlier export")
         with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
             json.dump({"format": "perfpy", "version": VERSION}, file)
         return _Export(recording, TableFiles(folder), symbols).run()
@@ -92,7 +97,7 @@ class _Export:
         return Exported(self._key, self._count, self._tables.bytes)
 
     def _columns(self, batch: Batch) -> dict[str, Any]:
-        """The rows of the table of samples, and the day of each."""
+        """Return the rows of the table of samples, and the day of each."""
         symbolizer, columns = self._symbolizer, batch.columns
         self._before += np.searchsorted(batch.key, self._skeleton.keys, side="left")
         zeros = np.zeros(len(batch), np.uint64)
@@ -113,13 +118,13 @@ class _Export:
         return made
 
     def _stack_ids(self, batch: Batch, pid: NDArray[Any], sampled: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Of each sample the number of its stack, and of its raw callchain (-1: none)."""
+        """Return for each sample the number of its stack, and of its raw callchain (-1: none)."""
         chains = batch.columns.get("callchain")
         if chains is None:
             return self._stacks.add(sampled, np.ones(len(batch), np.int64)), np.full(len(batch), -1, np.int32)
         frames, counts = frames_of(chains, pid, batch.key, self._symbolizer)
         alone = np.flatnonzero(counts == 0)
-        if len(alone):  # a sample without callers is a stack of itself
+        if len(alone):  # a sample without callers is a stack of its own frame
             frames = np.insert(frames, np.cumsum(counts)[alone], sampled[alone])
             counts = counts.copy()
             counts[alone] = 1
@@ -135,7 +140,7 @@ class _Export:
         return np.array(self._stack_keys, np.int64)
 
     def _task_keys(self, batch: Batch) -> NDArray[np.int64]:
-        """Who it was: a thread, and what it was called."""
+        """Return the keys of the samples' tasks: a thread, and its comm."""
         none = np.full(len(batch), -1, np.int32)
         pid, tid = (batch.columns.get(name, none) for name in ("pid", "tid"))
         comm = self._recording.timeline.comm_ids(tid, batch.key)
@@ -179,27 +184,27 @@ class _RawChains:
         self._numbers: dict[bytes, int] = {}
 
     def add(self, chains: Ragged) -> NDArray[np.int32]:
-        """The number of each."""
+        """Return the number of each chain."""
         whole, bounds = chains.values.astype(np.uint64).tobytes(), (chains.offsets * 8).tolist()
         numbers = self._numbers
         found = [numbers.setdefault(whole[begin:end], len(numbers)) for begin, end in itertools.pairwise(bounds)]
         return np.array(found, np.int32)
 
     def column(self) -> Ragged:
-        """All of them."""
+        """Return all chains."""
         values = np.frombuffer(b"".join(self._numbers), np.uint64).view(np.int64)
         return Ragged(values, np.concatenate([[0], np.cumsum([len(one) // 8 for one in self._numbers])]).astype(np.int64))
 
 
 def recording_key(recording: Recorded) -> str:
-    """What a recording is called in the tables: the same whenever, and from wherever, it is exported."""
+    """Return the name of a recording in the tables: the same for every export of it."""
     data, header = recording.data, recording.header
     parts = (header.get("hostname"), header.get("cmdline"), data.record_index.first, data.record_index.last, data.size)
     return f"{key_of('recording', *parts) & (1 << 64) - 1:016x}"
 
 
 def _wall_clock(recording: Recorded) -> int:
-    """What to add to the recording's times: as its header says, or such that it ended when its file was last changed."""
+    """Return the offset of the recording's times to the wall clock: from its header, or so that it ends at the file's modification time."""
     clock = recording.header.get("clock_data")
     if clock is not None:
         return int(clock.wall_clock_ns - clock.clockid_ns)
@@ -218,7 +223,7 @@ def _day_name(day: int) -> str:
 
 
 def _bytes_of(column: Ragged) -> Ragged:
-    """Rows of bytes."""
+    """Return rows of bytes."""
     size = column.values.dtype.itemsize
     return Ragged(np.ascontiguousarray(column.values).view(np.uint8), column.offsets * size)
 

@@ -1,7 +1,4 @@
-"""Keys of tables: 64-bit numbers made of what a row stands for, the same in all recordings and on all machines.
-
-What enters: frames of a Symbolizer, names. What leaves: int64.
-"""
+"""Keys of tables: int64 hashes of a row's identity, equal in all recordings and on all machines."""
 
 from __future__ import annotations
 
@@ -21,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def key_of(*parts: object) -> int:
-    """The key of what these parts say; never 0, which stands for nothing."""
+    """Return the key of these parts; never 0, which stands for none."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True) or 1
 
 
 def key_of_numbers(numbers: NDArray[np.int64]) -> int:
-    """The key of a row of keys."""
+    """Return the key of a row of keys."""
     return int.from_bytes(blake2b(numbers.tobytes(), digest_size=8).digest(), "little", signed=True) or 1
 
 
 class FrameRow(NamedTuple):
-    """A row of the table of frames; address: in its file, where there is none in memory."""
+    """A row of the table of frames; address: in its file, or in memory without a file."""
 
     frame: int
     symbol: int
@@ -40,7 +37,7 @@ class FrameRow(NamedTuple):
 
 
 class SymbolRow(NamedTuple):
-    """A row of the table of symbols; dso: the file's short name, path: its whole one; inlined: into the function at start."""
+    """A row of the table of symbols; dso: the file's short name; path: its path; inlined: into the function at start."""
 
     symbol: int
     name: str
@@ -53,7 +50,7 @@ class SymbolRow(NamedTuple):
 
 
 class FrameKeys:
-    """The keys of a Symbolizer's frames and of their symbols, as it gets to know them."""
+    """The keys of a Symbolizer's frames and of their symbols, extended as it gets new frames."""
 
     def __init__(self, symbolizer: Symbolizer) -> None:
         self._symbolizer = symbolizer
@@ -63,7 +60,7 @@ class FrameKeys:
         self.symbols: dict[int, SymbolRow] = {}
 
     def grow(self) -> tuple[Keys, Keys]:
-        """Keys by number of frame: the frame's own, and its symbol's."""
+        """Return the keys by frame number: the frame's, and its symbol's."""
         frames = self._symbolizer.resolve()
         done = len(self._frames)
         columns = (frames.dso[done:], frames.symbol[done:], frames.address[done:])
@@ -96,7 +93,7 @@ class FrameKeys:
 
 
 def _text(name: str) -> str:
-    """What may stand in a file of UTF-8: bytes that are none are shown as such."""
+    """Return valid UTF-8: other bytes become escapes."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -105,5 +102,5 @@ def _signed(number: int) -> int:
 
 
 def text_of(value: Any) -> str:
-    """A value of the header as text; "" for none."""
+    """Return a value of the header as text; "" for none."""
     return "" if value is None else _text(str(value))

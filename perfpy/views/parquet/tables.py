@@ -1,7 +1,7 @@
-"""The files of a folder of tables, and how rows get into them.
+"""Write rows to the files of a folder of tables: Parquet, compressed by zstd.
 
-What enters: columns. What leaves: Parquet files, compressed by zstd. A row of what recordings share (stacks, frames, symbols,
-events) is written by the first recording that has it.
+Rows that recordings share (stacks, frames, symbols,
+events) are written by the first recording that has them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
-#: numbers that grow from row to row: their differences are smaller
+#: ascending columns: their differences are small
 _GROWING: Final = ("at", "time")
 
 
 def require_pyarrow() -> None:
-    """Raise PerfError where it is not installed."""
+    """Raise PerfError if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401  # what every table needs
     except ImportError:
@@ -35,42 +35,42 @@ def require_pyarrow() -> None:
 
 
 class TableFiles:
-    """The tables of one folder. bytes: what was written to it by this object."""
+    """The tables of one folder; bytes: written by this object."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.bytes = 0
 
     def begin_samples(self, host: str, recording: str) -> SampleFiles:
-        """Where one recording's samples go; those of an earlier export of it are no longer there."""
+        """Return the writer of one recording's samples; files of an earlier export of it will be deleted."""
         return SampleFiles(self, host, recording)
 
     def add(self, name: str, key: str, columns: Mapping[str, Any], recording: str) -> None:
-        """Rows whose key is not in the table yet, each once."""
-        known = self._known(name, key, recording)
+        """Write the rows whose keys are not in the table yet, each once."""
+        known_keys = self._known(name, key, recording)
         _, first = np.unique(columns[key], return_index=True)
         first.sort()
-        rows = first[~np.isin(columns[key][first], known)]
+        rows = first[~np.isin(columns[key][first], known_keys)]
         self._write(f"{name}/{recording}.parquet", {one: _taken(column, rows) for one, column in columns.items()}, recording)
 
     def add_rows(self, name: str, key: str, rows: Sequence[Any], recording: str) -> None:
-        """As add(), of named tuples."""
+        """Write named tuples like add()."""
         self.add_named(name, key, rows[0]._fields, rows, recording)
 
     def add_named(self, name: str, key: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], recording: str) -> None:
-        """As add(), of tuples."""
+        """Write tuples like add()."""
         self.add(name, key, _columns(names, rows), recording)
 
     def write_own(self, name: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], recording: str) -> None:
-        """Rows that no other recording has."""
+        """Write rows that belong to one recording."""
         self._write(f"{name}/{recording}.parquet", _columns(names, rows), recording)
 
     def write_chains(self, chains: Ragged, recording: str) -> None:
-        """The raw callchains, in the order of their numbers."""
+        """Write the raw callchains, in the order of their numbers."""
         self._write(f"chains/{recording}.parquet", {"addresses": chains}, recording)
 
     def write_recording(self, about: Mapping[str, Any], recording: str) -> None:
-        """What is known of the recording itself: its row comes last, and makes the rest valid."""
+        """Write the row of the recording, which comes last and makes the others valid."""
         import pyarrow
 
         types = {
@@ -85,7 +85,7 @@ class TableFiles:
         self.put(f"recordings/{recording}.parquet", pyarrow.table(arrays))
 
     def _known(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
-        """The keys that other recordings have written."""
+        """Return the keys that other recordings have written."""
         folder = os.path.join(self.folder, name)
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
@@ -101,18 +101,18 @@ class TableFiles:
         self.put(path, pyarrow.table({name: arrow_array(name, column) for name, column in columns.items()}))
 
     def put(self, path: str, table: Any) -> None:
-        """One file, whole or not at all."""
+        """Write one file atomically."""
         import pyarrow.parquet
 
-        whole = os.path.join(self.folder, path)
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        pyarrow.parquet.write_table(table, f"{whole}.unfinished", **_COMPRESSION)
-        self.done(whole)
+        full_path = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(full_path), exist_ok=True)
+        pyarrow.parquet.write_table(table, f"{full_path}.unfinished", **_COMPRESSION)
+        self.done(full_path)
 
-    def done(self, whole: str) -> None:
-        """A file that was written under its other name is there now."""
-        self.bytes += os.path.getsize(f"{whole}.unfinished")
-        os.replace(f"{whole}.unfinished", whole)
+    def done(self, full_path: str) -> None:
+        """Rename a finished file."""
+        self.bytes += os.path.getsize(f"{full_path}.unfinished")
+        os.replace(f"{full_path}.unfinished", full_path)
 
 
 class SampleFiles:
@@ -126,7 +126,7 @@ class SampleFiles:
         self._earlier = _files_of(os.path.join(tables.folder, "samples"), f"{recording}.parquet")
 
     def write(self, day: str, columns: Mapping[str, Any]) -> None:
-        """Some rows of a day."""
+        """Write some rows of a day."""
         import pyarrow
         import pyarrow.parquet
 
@@ -144,7 +144,7 @@ class SampleFiles:
         self._writers[path].write_table(table)
 
     def close(self) -> None:
-        """The files are whole."""
+        """Finish the files."""
         for path, writer in self._writers.items():
             writer.close()
             self._tables.done(path)
@@ -154,7 +154,7 @@ class SampleFiles:
 
 
 def arrow_array(name: str, column: Any) -> Any:
-    """A column as pyarrow has it: ragged ones of bytes as binary, others as lists."""
+    """Convert a column to pyarrow: ragged ones of bytes as binary, others as lists."""
     import pyarrow
 
     if name == "at":

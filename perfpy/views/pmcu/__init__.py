@@ -1,1 +1,8 @@
-"""What a HiSilicon PMCU counted, as text: a table of totals, a line a sample and CPU, and the dump of its AUX data."""
+"""The counts of a HiSilicon PMCU as text.
+
+Modules:
+
+table         totals, for report
+sample_lines  a line a sample and CPU, for script
+dump          the AUX data, for report -D
+"""

@@ -1,7 +1,4 @@
-"""`report -D` of a PMCU's AUX data: the header, then every number with its offset.
-
-What enters: a PmcuTrace and a piece of its AUX data. What leaves: texts of whole lines.
-"""
+"""`report -D` of a PMCU's AUX data: the header, then every number with its offset."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ if TYPE_CHECKING:
     from perfpy.perfdata.aux_pieces import AuxPiece
 
 _ROW: Final = 16
-#: the recorder's own dump has these names for the two context ids
+#: the names of the two context ids in the recorder's own dump
 _LABELS: Final = {"CID1SR": "PMCID0SR", "CID2SR": "PMCID1SR", "cycles": "Cycle count"}
 
 
 def piece_texts(trace: PmcuTrace, piece: AuxPiece) -> Iterator[str]:
-    """The samples that are whole with this piece, and before the first one the header."""
+    """Yield the samples that this piece completes, and before the first one the header."""
     begin, end = piece.record.offset, piece.record.offset + piece.size
     yield f".\n. ... HISI PMCU data: size {piece.size:#x} bytes\n"
     header = trace.header

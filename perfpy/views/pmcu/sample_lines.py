@@ -1,7 +1,4 @@
-"""`script` of a PMCU's counts: a line for each sample and CPU.
-
-What enters: a PmcuTrace. What leaves: lines.
-"""
+"""`script` of a PMCU's counts: a line for each sample and CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def script_lines(trace: PmcuTrace, cpus: Collection[int] | None = None) -> Iterator[str]:
-    """Sample, seconds since the first, CPU, task, then each event's count and its cycles. cpus: only these."""
+    """Yield the lines: sample, seconds since the first, CPU, task, then each event's count and its cycles. cpus: only these."""
     for part in trace.batches():
         rows = zip(*(part[name].tolist() for name in ("sample", "time", "cpu", "pid", "event", "count", "cycles")), strict=True)
         lines: dict[tuple[int, int], list[str]] = {}

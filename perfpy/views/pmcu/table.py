@@ -1,7 +1,4 @@
-"""`report` of a PMCU's counts: totals of each CPU and event, and how many an event came to in a cycle.
-
-What enters: a PmcuTrace. What leaves: lines.
-"""
+"""`report` of a PMCU's counts: totals of each CPU and event, and counts per cycle."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _ALL: Final = "all"
 
 
 class PmcuTotal(NamedTuple):
-    """One event of one CPU (-1: of all CPUs), over all samples; cycles: of the time in which it was counted."""
+    """One event of one CPU (-1: of all CPUs), over all samples; cycles: while it was counted."""
 
     cpu: int
     event: int
@@ -30,12 +27,12 @@ class PmcuTotal(NamedTuple):
 
     @property
     def per_cycle(self) -> float | None:
-        """Events a cycle; None where cycles were not counted."""
+        """Events per cycle; None if cycles were not counted."""
         return self.counted / self.cycles if self.cycles else None
 
 
 def totals(trace: PmcuTrace) -> list[PmcuTotal]:
-    """By CPU and event, in the order of the CPUs and of the events as they were written; those of all CPUs come last."""
+    """Return the totals by CPU and event, in recorded order; those of all CPUs come last."""
     counts: dict[tuple[int, int], list[int]] = {}
     header = trace.header
     events = list(dict.fromkeys(header.events)) if header else []
@@ -52,7 +49,7 @@ def totals(trace: PmcuTrace) -> list[PmcuTotal]:
 
 
 def _sum(values: np.ndarray) -> int:
-    """Of u64, in Python's numbers, which have no end."""
+    """Sum u64 values as a Python int, without overflow."""
     return (int((values >> np.uint64(32)).sum()) << 32) + int((values & np.uint64(0xFFFFFFFF)).sum())
 
 
@@ -62,7 +59,7 @@ def _over_cpus(each: list[PmcuTotal], event: int) -> PmcuTotal:
 
 
 def report_lines(trace: PmcuTrace) -> Iterator[str]:
-    """The table, and what it is of."""
+    """Yield the table, and its description."""
     header = trace.header
     yield "#"
     if header is None:

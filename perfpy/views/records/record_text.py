@@ -1,8 +1,5 @@
-"""Side-band records as the text that perf prints for them ("PERF_RECORD_MMAP2 ...").
-
-What enters: a decoded record of abi.records or abi.user_records. What leaves:
-its text with the line end, as `perf script --show-*-events` and `report -D`
-have it.
+"""The text that perf prints for side-band records ("PERF_RECORD_MMAP2 ..."), with the line end, for `perf script --show-*-events`
+and `report -D`.
 """
 
 from __future__ import annotations
@@ -36,20 +33,20 @@ _MAP_SHARED: Final = 1
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _AUX_FLAGS: Final = ((1, "T"), (2, "O"), (4, "P"))
 
-#: names a kernel address: (symbol, offset) or None
+#: kernel address -> (symbol, offset) or None
 KernelNamer = Callable[[int], "tuple[str, int] | None"]
 
 
 def record_name(number: int) -> str:
-    """A record type's name in perf's output; types above the last known one are INVALID."""
-    # perf 6.12 knows types up to FINISHED_INIT; those it skipped are UNKNOWN
+    """Return a record type's name in perf's output; types above the last known one are INVALID."""
+    # perf 6.12 knows types up to FINISHED_INIT; skipped numbers are UNKNOWN
     return _NAMES.get(number, "INVALID" if number > RecordType.FINISHED_INIT else "UNKNOWN")
 
 
 def record_text(record: kernel.KernelRecord, name_kernel: KernelNamer | None = None) -> str:
-    """The whole text of a kernel record, "PERF_RECORD_" and line end included.
+    """Return the whole text of a kernel record, "PERF_RECORD_" and line end included.
 
-    name_kernel: names the address of a TEXT_POKE, where kernel symbols are known.
+    name_kernel: names the address of a TEXT_POKE, if kernel symbols are known.
     """
     head = f"PERF_RECORD_{record_name(kernel.type_of(record))}"
     if isinstance(record, kernel.TextPoke):
@@ -59,12 +56,12 @@ def record_text(record: kernel.KernelRecord, name_kernel: KernelNamer | None = N
 
 
 def signed(value: int) -> int:
-    """A u32 as perf prints it with %d."""
+    """Return a u32 as perf prints it with %d."""
     return value - (1 << 32) if value >> 31 else value
 
 
 def alternate(value: int) -> str:
-    """A number as C's %#x has it: 0 without 0x."""
+    """Format a number like C's %#x: 0 without 0x."""
     return f"{value:#x}" if value else "0"
 
 

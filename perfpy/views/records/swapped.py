@@ -1,9 +1,7 @@
-"""Records of a machine of the other byte order, as perf has them in memory when it dumps them.
+"""Reproduce perf's byte swapping of records from machines of the other byte order, for dumps.
 
-What enters: the bytes of a record as they stand in the file. What leaves: the
-bytes after perf's own swapping, which knows numbers but not strings, swaps
-pairs of u32 in samples as one u64, and leaves some fields out; or the record
-that it reads from them.
+perf swaps numbers but not strings, swaps
+pairs of u32 in samples as one u64, and skips some fields.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID, RecordType
 
 
 class _SwapRule(NamedTuple):
-    """widths: of the numbers after the header; what follows: "" nothing, "8" u64s, "s" a string and then u64s."""
+    """widths: of the numbers after the header; rest: "" none, "8" u64s, "s" a string and then u64s."""
 
     widths: tuple[int, ...] = ()
     rest: str = ""
@@ -57,11 +55,11 @@ _RULES: Final[dict[int, _SwapRule]] = {
     RecordType.TIME_CONV: _SwapRule((8, 8, 8, 8, 8)),
 }
 _BITS_REVERSED: Final = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
-_ATTR_FLAGS: Final = 40  # where the bit field of a perf_event_attr is
+_ATTR_FLAGS: Final = 40  # the offset of the bit field in a perf_event_attr
 
 
 def swapped(kind: int, misc: int, record: bytes) -> bytes:
-    """A record of the other byte order, header and all, as perf shows its bytes."""
+    """Return a record of the other byte order, header included, as perf shows its bytes."""
     head = record[:4][::-1] + record[4:6][::-1] + record[6:8][::-1]
     body = record[8:]
     if kind == RecordType.HEADER_ATTR:
@@ -81,7 +79,7 @@ def swapped(kind: int, misc: int, record: bytes) -> bytes:
 
 
 def _numbers(data: bytes, widths: tuple[int, ...]) -> bytes:
-    """Numbers of these widths, swapped; width 0: a byte that stays."""
+    """Swap numbers of these widths; width 0: an unchanged byte."""
     parts = []
     offset = 0
     for width in widths:
@@ -105,7 +103,7 @@ def _words(data: bytes) -> bytes:
 
 
 def _attr(body: bytes) -> bytes:
-    """perf_event_attr and ids: the bits of the bit field turn around within their bytes."""
+    """Swap perf_event_attr and ids: the bits of the bit field are reversed within their bytes."""
     size = int.from_bytes(body[4:8], "big")
     widths = {0: 4, 4: 4, 48: 4, 52: 4, 88: 4, 92: 4, 104: 4, 108: 2, 110: 2, 112: 4, 116: 4}
     attr = b""
@@ -138,7 +136,7 @@ def _cpu_map(body: bytes) -> bytes:
 
 
 def as_perf_reads(record: Any) -> Any:
-    """A record of a machine of the other byte order as perf 6.12 sees it: it swaps neither an MMAP2's rights nor the task of a SWITCH."""
+    """Return a record as perf 6.12 reads it: it swaps neither an MMAP2's protection flags nor the task of a SWITCH."""
     if isinstance(record, records.Mmap2):
         return record._replace(prot=_swapped32(record.prot), flags=_swapped32(record.flags))
     given = record.sample_id

@@ -62,17 +62,17 @@ def test_the_listing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
     assert capsys.readouterr().out == (
         "cpu-clock:u: 13 samples\n"
-        f"\n{files}/a.c  15.38%, 76.92% with what was inlined there\n"
+        f"\n{files}/a.c  15.38%, 76.92% with inlined code\n"
         "    own  +inlined    line\n"
         "                       1  first\n"
         "  7.69%  69.23%        2      second^[[2J\n"
         "  7.69%                3  third\n"
         "                       4  fourth\n"
         "                       5  fifth\n"
-        f"\n{files}/b.h  61.54%  (the file is not here)\n"
+        f"\n{files}/b.h  61.54%  (file not found)\n"
         "    own  +inlined    line\n"
         " 61.54%                9\n"
-        "\n23.08% in code that says nothing of its lines: spin 23.08%\n"
+        "\n23.08% in code without line numbers: spin 23.08%\n"
     )
 
 
@@ -88,7 +88,7 @@ def test_only_regular_files_are_read(files: Path, capsys: pytest.CaptureFixture[
     (files / "a.c").unlink()
     (files / "a.c").symlink_to("/dev/zero")
     assert run(["annotate", "--by-line", "-i", str(files / "perf.data"), "--symfs", str(files)]) == 0
-    assert "a.c  15.38%, 76.92% with what was inlined there  (the file is not here)" in capsys.readouterr().out
+    assert "a.c  15.38%, 76.92% with inlined code  (file not found)" in capsys.readouterr().out
 
 
 def test_a_runtimes_own_time_counts_for_the_function_it_ran(tmp_path: Path) -> None:

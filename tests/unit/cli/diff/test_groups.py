@@ -1,4 +1,4 @@
-"""perfpy diff of two groups: patterns and folders are groups, what changed by more than hosts differ is marked, limits hold."""
+"""perfpy diff of two groups: patterns and folders are groups, what changed beyond the spread of hosts is marked, limits hold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TABLE = """\
 # 6 hosts are in both groups: compared with themselves
 # Each second: 2.45 +/- 0.0876 before, 2.82 +/- 0.101 after, +15.00% (from +14.44% to +15.56%), chance 3.12% *
 # +/-: standard deviation between hosts. From, To: hold the true change of 95 in 100 rows
-# Chance: that other hosts, unchanged, show as much in any row (permutation test). *: less than 5%
+# Chance: probability that unchanged hosts differ as much in any row (permutation test). *: less than 5%
 #
 # Before    +/-    After    +/-    Change     From       To     Chance   Up Down  Command
 #....... ...... ........ ...... ......... ........ ........ .......... .... ....  .......
@@ -118,7 +118,7 @@ def test_a_page(folders, capsys):
     said(capsys, "before", "after", "--html", "page.html")
     page = (folders / "page.html").read_text()
     assert "6 hosts, 6 recordings, 600 samples" in page
-    assert "changed by more than hosts differ" in page
+    assert "changed beyond the spread of hosts" in page
 
 
 def test_what_cannot_be_read_is_left_out_and_named(folders, capsys):

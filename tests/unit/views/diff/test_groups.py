@@ -46,7 +46,7 @@ def test_what_changed_is_shown_with_the_rest_counted(tmp_path):
 def test_nothing_that_changed_is_said(tmp_path):
     before, after = (group(tmp_path / name, {f"host{number}": {"a": 40 + number, "b": 40} for number in HOSTS}) for name in "xy")
     changes = perfpy.diff(perfpy.open_many(before), perfpy.open_many(after), by="comm")
-    assert shown(changes)[-1] == "no row changed by more than hosts differ; 2 rows; --all shows them"
+    assert shown(changes)[-1] == "no row changed beyond the spread of hosts; 2 rows; --all shows them"
     assert {line.split()[-1] for line in shown(changes, everything=True)[-2:]} == {"a", "b"}
 
 
@@ -74,7 +74,7 @@ def test_the_page_has_stars_at_the_functions_that_changed():
     data = json.loads(found)
     assert [data["names"][int(number)][0] for number in data["marks"][0]] == ["hot"]
     assert "+25.00 points (+20.00 to +30.00)" in next(iter(data["marks"][0].values()))
-    assert data["verdict"][0] == "cycles: 2 rows of 3 changed by more than hosts differ"
+    assert data["verdict"][0] == "cycles: 2 rows of 3 changed beyond the spread of hosts"
     assert data["environment"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]
 
 

@@ -79,7 +79,7 @@ def test_with_all_rows_what_changed_is_last(tmp_path: Path) -> None:
 def test_nothing_but_noise_is_said_to_be_that(tmp_path: Path) -> None:
     lines = shown(tmp_path, BEFORE, {**BEFORE, "steady": 104})
     assert lines[5].endswith("within noise")
-    assert lines[8:] == ["no row changed by more than the noise of sampling explains", "3 more rows, +4.0 ms in all; --all shows them"]
+    assert lines[8:] == ["no row changed beyond sampling noise", "3 more rows, +4.0 ms in all; --all shows them"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

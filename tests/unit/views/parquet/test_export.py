@@ -124,7 +124,7 @@ def test_names_are_no_paths(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     path = recorded(tmp_path / "a.data", "one")
-    with perfpy.open(path) as recording, pytest.raises(OutputFailedError, match="other files in it"):
+    with perfpy.open(path) as recording, pytest.raises(OutputFailedError, match="the folder has other files"):
         recording.to_parquet(tmp_path)
     assert os.listdir(tmp_path) == ["a.data"]
 

@@ -35,11 +35,12 @@ PRIVATE_NOUNS = {
 }
 HEAVY = {"numpy", "rich", "elftools", "pycxxfilt", "backports", "compression", "pandas", "pyarrow", "dataclasses", "unittest", "asyncio"}
 
-FOUNDATION = {"abi", "errors", "former_names", "untrusted"}
+FOUNDATION = {"abi", "errors", "former_names", "plurals", "untrusted"}
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
     "former_names": set(),
+    "plurals": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
     "workers": {"errors"},

@@ -374,3 +374,18 @@ def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
     on_terminal("record", "-N", *EVENT, "--", "sh", "-c", "sleep 1.5; true", watch=watch)
     assert "Captured and wrote" in arrived[0]
     assert "Ctrl-C ends it" not in arrived[0]
+
+
+def test_callchains_that_end_early_are_told_in_logs_once(tmp_path):
+    (tmp_path / "deep.c").write_text(
+        "static volatile int sink;\n"
+        "__attribute__((noinline)) void work(long n) { while (n--) sink += n; sink++; }\n"
+        "__attribute__((noinline)) void middle(long n) { work(n); sink++; }\n"
+        "int main(void) { middle(300000000); return sink == 1; }\n"
+    )
+    program = str(tmp_path / "deep")
+    subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", program, str(tmp_path / "deep.c")], check=True, timeout=60)
+    told = record(tmp_path, "-g", program=[program]).stderr
+    assert told.count("end after one frame: no frame pointers in deep; record --unwind has their callers") == 1
+    assert "end after one frame" not in record(tmp_path, "-g", "-q", program=[program]).stderr
+    assert "end after one frame" not in record(tmp_path, "-g", "--unwind", program=[program]).stderr

@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SampleType
+from perfpy.abi.sampling_pace import is_sampled_each_time, option_for_fewer
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _FEW: Final = 400  # with fewer samples a share of 50 % is accurate to 5 points only
 _MUCH: Final = 5.0  # percent of the period that deserve a note
+_FEWER: Final = {"-F": "a lower frequency (-F)", "-c": "a higher count (-c)", "--filter": "a filter (--filter)", "": ""}
 
 
 def margin(percent: float, samples: int) -> float:
@@ -26,12 +29,14 @@ def margin(percent: float, samples: int) -> float:
 
 def quality_notes(report: Report) -> Iterator[str]:
     """Yield the notes."""
+    attrs = [histogram.leader.event.attr for histogram in report.histograms]
+    fewer = _FEWER[option_for_fewer(attrs)]
+    remedy = f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
     if report.lost:
         share = 100 * report.lost / (report.lost + report.samples)
-        yield f"{report.lost:,} samples were lost ({share:.1f} %); record with a larger buffer (-m) or a lower frequency (-F)"
+        yield f"{report.lost:,} {plural(report.lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"
     if report.dropped:
-        yield f"{report.dropped:,} records were lost, the buffer was full; record with a larger buffer (-m) or a lower frequency (-F)"
-    attrs = [histogram.leader.event.attr for histogram in report.histograms]
+        yield f"{report.dropped:,} {plural(report.dropped, 'record was', 'records were')} lost, the buffer was full; {remedy}"
     if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
         yield "no callchains recorded; record with -g to see callers"
     for histogram in report.histograms:
@@ -41,10 +46,13 @@ def quality_notes(report: Report) -> Iterator[str]:
 
 
 def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
-    name = histogram.leader.event.name
-    if samples < _FEW:
+    event = histogram.leader.event
+    name = event.name
+    if samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
         points = margin(50, samples)
-        yield f"{name}: only {samples} samples; a share of 50 % may be {points:.0f} points off; record longer or raise -F"
+        more = "raise -F" if event.attr.freq else "lower -c"
+        few = f"only {samples} {plural(samples, 'sample')}"
+        yield f"{name}: {few}; a share of 50 % may be {points:.0f} points off; record longer or {more}"
     unnamed = _unnamed_percent(histogram)
     if unnamed >= _MUCH:
         yield f"{name}: {unnamed:.0f} % is in code without symbols"

@@ -69,6 +69,7 @@ def merge_off_cpu(data: SampleSource) -> None:
     if main is None or not main.attr.sample_type & SampleType.PERIOD:
         name = main.name if main else "its event"
         raise PerfError(f"{data.path}: the samples of {name} have no period; record with -F or --period")
+    main.has_waits = True
     if clock:
         data.join(off, clock)
         return

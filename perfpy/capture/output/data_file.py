@@ -109,6 +109,11 @@ class DataFile:
         self._write(records)
 
     @property
+    def attrs(self) -> list[EventAttr]:
+        """The attrs of the events, as the file has them."""
+        return self._attrs
+
+    @property
     def written_events(self) -> list[WrittenEvent]:
         """The events as they are in the file."""
         return [WrittenEvent(attr, self._counters.ids(event)) for event, attr in zip(self._counters.events, self._attrs, strict=True)]
@@ -248,12 +253,8 @@ class DataFile:
         return hits
 
     def _judge_chains(self, data: memoryview, hits: DsoHits, rounds: list[int]) -> None:
-        """Set the hint if callchains of frame pointers end too early, and a person reads it."""
-        if (
-            self._options.sampling.unwind
-            or not self._options.notes
-            or not all(attr.sample_type & SampleType.CALLCHAIN for attr in self._attrs)
-        ):
+        """Write the hint for callchains that end early. Logs of CI get it, too: it is one line, and the recording is of little use."""
+        if not looks_at_chains(self._options, self._attrs):
             return
         from perfpy.capture.metadata.frame_pointer_hint import chain_ends, has_walked_chains  # not needed while the measurement runs
 
@@ -272,6 +273,11 @@ class DataFile:
 
     def _longest_piece(self) -> int:
         return max((ring.size for ring in self._counters.rings), default=0)
+
+
+def looks_at_chains(options: RecordOptions, attrs: Sequence[EventAttr]) -> bool:
+    """Return whether callchains are checked: all events have some, the kernel walked them, and messages are printed."""
+    return not (options.sampling.unwind or options.quiet) and all(attr.sample_type & SampleType.CALLCHAIN for attr in attrs)
 
 
 def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool) -> None:

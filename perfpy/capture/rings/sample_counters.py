@@ -6,8 +6,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType
+from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.readings import decode_read, read_size
+from perfpy.abi.sampling_pace import is_sampled_each_time
 from perfpy.abi.startup import NamedTuple
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
@@ -32,6 +33,7 @@ _DEFAULT_MLOCK_KB: Final = 516
 _PARANOID: Final = "kernel.perf_event_paranoid"
 _CAP_IPC_LOCK: Final = 14
 _ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
+_FOR_BURSTS: Final = 32 << 20  # bytes: page faults with stacks fill 8 MB within some milliseconds
 _ALL_RINGS: Final = 256 << 20
 _HURRY: Final = 10_000  # Hz
 
@@ -61,18 +63,36 @@ def default_pages(procfs: ProcFs) -> int:
     return 1 << (pages.bit_length() - 1)
 
 
-def roomy_pages(procfs: ProcFs, capabilities: int) -> int:
-    """Return the pages of a ring buffer for samples as large as stacks, if the user may lock that much."""
+def pages_for(attrs: Sequence[EventAttr], procfs: ProcFs, capabilities: int, *, rewritten: bool = False) -> int:
+    """Return the pages of a ring by how fast these events fill it; perf's number where the user may not lock more.
+
+    rewritten: whether another process takes the records, as with --unwind.
+    """
+    if any(_comes_in_bursts(attr) for attr in attrs):
+        return _roomy_pages(procfs, capabilities, _FOR_BURSTS)
+    if rewritten or any(map(_fills_ring_quickly, attrs)):
+        return _roomy_pages(procfs, capabilities, _ROOMY)
+    return default_pages(procfs)
+
+
+def _roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
     may_lock = capabilities >> _CAP_IPC_LOCK & 1 or (procfs.setting(_PARANOID) or 0) < 0
-    each = min(_ROOMY, _ALL_RINGS // (os.cpu_count() or 1))
+    each = min(size, _ALL_RINGS // (os.cpu_count() or 1))
     return max(default_pages(procfs), 1 << (each // PAGE_SIZE).bit_length() - 1 if may_lock else 0)
 
 
-def is_in_a_hurry(attr: EventAttr) -> bool:
-    """Whether an event may fill an ordinary ring buffer within some hundredths of a second, before the recorder is scheduled."""
+def _comes_in_bursts(attr: EventAttr) -> bool:
+    """Whether each occurrence of an event writes a copy of the stack."""
+    return bool(attr.sample_type & SampleType.STACK_USER) and is_sampled_each_time(attr)
+
+
+def _fills_ring_quickly(attr: EventAttr) -> bool:
+    """Whether an event may fill an ordinary ring before the recorder runs again: within some hundredths of a second."""
+    if attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.DUMMY, SoftwareId.BPF_OUTPUT):
+        return False
     if attr.sample_type & SampleType.STACK_USER:
         return True
-    return attr.sample_freq >= _HURRY if attr.freq else attr.type == PerfType.TRACEPOINT and attr.sample_period == 1
+    return attr.sample_freq >= _HURRY if attr.freq else is_sampled_each_time(attr)
 
 
 class SampleCounters:

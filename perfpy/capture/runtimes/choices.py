@@ -9,7 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from perfpy.capture.option_values import Callchain
+from perfpy.capture.option_values import DEFAULT_STACK_SIZE, Callchain
 from perfpy.capture.runtimes.programs import find_program
 from perfpy.capture.runtimes.table import PYTHON
 from perfpy.untrusted.files import open_regular
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _STACK_SIZE: Final = 32768  # a call of a Python function takes some 500 bytes of the C stack
 _DWARF_FREQUENCY: Final = 999  # Hz; stacks of that size are 32 MB a second for each CPU, which have to be copied at least
+_PACED: Final = 100  # a smaller count (-c) samples most page faults and system calls: hundreds of thousands a second
 _PROLOGUE: Final = b"\x55\x48\x89\xe5"  # push %rbp; mov %rsp,%rbp
 _PIECE: Final = 1 << 20  # bytes read at a time
 _ENOUGH: Final = 2000  # functions with this prologue: an interpreter has some ten thousand, without frame pointers a few hundred
@@ -42,14 +43,19 @@ def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str
     excluded = (
         unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize
     )  # see RecordOptions.check
-    options = options._replace(
-        sampling=options.sampling._replace(callchain=Callchain("dwarf", _STACK_SIZE), unwind=options.sampling.unwind or not excluded)
-    )
+    callchain = Callchain("dwarf", _stack_size(options))
+    options = options._replace(sampling=options.sampling._replace(callchain=callchain, unwind=options.sampling.unwind or not excluded))
     return (
         options._replace(sampling=options.sampling._replace(freq=_DWARF_FREQUENCY))
         if options.sampling.freq is None and options.sampling.period is None
         else options
     )
+
+
+def _stack_size(options: RecordOptions) -> int:
+    """Return the size of stack copies, in bytes: a small one where samples come as fast as the events themselves."""
+    period = options.sampling.period
+    return DEFAULT_STACK_SIZE if period is not None and period < _PACED else _STACK_SIZE
 
 
 def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:

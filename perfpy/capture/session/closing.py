@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.sampling_pace import are_sampled_each_time, option_for_fewer
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.kernel.ring import PAGE_SIZE
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from perfpy.abi.attr import EventAttr
     from perfpy.capture.output.data_file import DataFile
     from perfpy.capture.record_options import RecordOptions
     from perfpy.perfdata.container.compression import Packer
@@ -19,6 +22,7 @@ _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring buffer that was too small
 _MOST_RING: Final = 64 << 20
+_SMALL_COPY: Final = 8192  # bytes of a stack, perf's own size
 
 
 def captured(name: str, size: int, samples: int | None, packer: Packer | None) -> str:
@@ -36,26 +40,54 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
     if file.hint:
         yield f"note: {file.hint}"
     if file.lost:
-        yield _losses(file.lost, samples, options, ring)
+        yield _losses(file.lost, samples, options, ring, file.attrs)
     if not options.notes or samples is None or options.sampling.no_samples:
         return
     if not samples:
         yield "note: no samples: nothing ran while it was recorded, or not what was asked for (-a records all of the machine)"
+    elif are_sampled_each_time(file.attrs):
+        if not (file.lost or file.hint):
+            yield f"note: {samples} {plural(samples, 'sample')}, none lost: every event has its sample"
     elif samples < _FEW:
-        freq = options.sampling.freq or DEFAULT_FREQ
-        yield f"note: {samples} samples are few: {_exactness(samples)}; record for longer, or raise -F ({freq} Hz)"
+        period, freq = options.sampling.period, options.sampling.freq or DEFAULT_FREQ
+        more = f"lower -c ({period})" if period else f"raise -F ({freq} Hz)"
+        few = f"{samples} {plural(samples, 'sample is', 'samples are')} few"
+        yield f"note: {few}: {_exactness(samples)}; record for longer, or {more}"
     elif not (file.lost or file.hint):
         yield f"note: a good recording: {samples} samples, none lost; {_exactness(samples)}"
 
 
-def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int) -> str:
+def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:
     share = f" ({100 * lost / (lost + samples):.1f} %)" if samples else ""
-    larger = min(max(ring, PAGE_SIZE) * _LARGER, _MOST_RING)
-    size = f"{larger >> 20}M" if larger >= _MEGABYTE else f"{larger >> 10}K"
-    remedies = [f"larger buffers (-m {size})"]
-    if not options.sampling.period:
-        remedies.append(f"a lower frequency (-F {max((options.sampling.freq or DEFAULT_FREQ) // 2, 1)})")
-    return f"warning: {lost} samples were lost{share}: try {' or '.join(remedies)}"
+    remedies = [*_larger(ring), *_smaller(options), *_fewer(lost, samples, options, attrs)]
+    cause = f"{lost} {plural(lost, 'sample was', 'samples were')} lost{share}"
+    return f"warning: {cause}: try {' or '.join(remedies)}" if remedies else f"warning: {cause}"
+
+
+def _larger(ring: int) -> Iterator[str]:
+    """Larger buffers, up to the size that still helps."""
+    if ring < _MOST_RING:
+        larger = min(max(ring, PAGE_SIZE) * _LARGER, _MOST_RING)
+        yield f"larger buffers (-m {larger >> 20}M)" if larger >= _MEGABYTE else f"larger buffers (-m {larger >> 10}K)"
+
+
+def _smaller(options: RecordOptions) -> Iterator[str]:
+    """Smaller copies of stacks: they are nearly all of a sample."""
+    if options.sampling.callchain and options.sampling.callchain.mode == "dwarf" and options.sampling.callchain.stack_size > _SMALL_COPY:
+        yield f"smaller copies of stacks (--call-graph dwarf,{_SMALL_COPY})"
+
+
+def _fewer(lost: int, samples: int | None, options: RecordOptions, attrs: Sequence[EventAttr]) -> Iterator[str]:
+    """Fewer samples, by the option that lowers their number."""
+    option = option_for_fewer(attrs)
+    if option == "-F":
+        yield f"a lower frequency (-F {max((options.sampling.freq or DEFAULT_FREQ) // 2, 1)})"
+    elif option == "-c":
+        period = options.sampling.period or max(attr.sample_period for attr in attrs)
+        factor = -(-(lost + samples) // samples) if samples else _LARGER
+        yield f"a higher count (-c {period * max(factor, 2)})"
+    elif option:
+        yield "a filter (--filter)"
 
 
 def _exactness(samples: int) -> str:

@@ -19,7 +19,7 @@ from perfpy.capture.output.output_switch import OutputSwitch
 from perfpy.capture.output.wakeups import Wakeups
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, RecordOptions
 from perfpy.capture.rings.sample_attrs import configure_sampling
-from perfpy.capture.rings.sample_counters import SampleCounters, default_pages, is_in_a_hurry, roomy_pages
+from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import alarms
 from perfpy.capture.session.output_kinds import new_drain, open_file, open_output
 from perfpy.capture.targets import ANY, Target, resolve
@@ -268,8 +268,8 @@ class Recorder:
         )
         counters.open()
         try:
-            roomy = options.rewritten or any(is_in_a_hurry(event.attr) for event in events)
-            usual = roomy_pages(self._procfs, own_status()[0]) if roomy else default_pages(self._procfs)
+            attrs = [event.attr for event in events]
+            usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)
             counters.map(options.buffers.mmap_pages or usual, options.buffers.aux_pages)
         except BaseException:
             counters.close()

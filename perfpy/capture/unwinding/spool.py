@@ -120,7 +120,7 @@ class Spool:
             while done < len(data):
                 done += os.pwrite(fd, data[done:], offset + done)
         except OSError as error:
-            remedy = "unwinding does not keep up here: a lower frequency (-F), or more room, helps"
+            remedy = "unwinding does not keep up: record with a lower frequency (-F) or a higher count (-c), or free some space"
             raise OutputFailedError(self.folder, os.strerror(error.errno or 0), remedy=remedy) from None
         if store == MEMORY:
             self._next = (offset + done) % self._capacity

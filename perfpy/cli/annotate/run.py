@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.analysis.annotation.annotation import Annotation
+    from perfpy.analysis.annotation.source_files import SourceShares
     from perfpy.cli.annotate.options import AnnotateCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 #: The smallest share of an event, in percent, of a function shown on a terminal.
 _LEAST: Final = 2.0
+_NAMED: Final = 5  # functions that a message lists
 
 
 class AnnotateRun:
@@ -43,6 +45,7 @@ class AnnotateRun:
         self._recording = recording
         self._options = options
         self._config = load()
+        self._function = options.function
 
     def show(self) -> int:
         """Carry out the options; return the exit status."""
@@ -51,14 +54,35 @@ class AnnotateRun:
             return self._dump()
         if options.by_line:
             return self._show_source()
-        with progress_line("reading samples") as progress:
-            annotation = self._recording.annotate(options=self._report_options(), symbols=self._symbols(), progress=progress)
-        if not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms):
+        annotation = self._annotation()
+        if _is_empty(annotation) and self._finds_function():
+            annotation = self._annotation()
+        if _is_empty(annotation):
             return self._explain()
         if not wants_plain(stdio=options.stdio or self._needs_plain):
             return self._show_screen(annotation)
         print_lines(self._lines(annotation))
         return 0
+
+    def _annotation(self) -> Annotation:
+        with progress_line("reading samples") as progress:
+            return self._recording.annotate(options=self._report_options(), symbols=self._symbols(), progress=progress)
+
+    def _finds_function(self) -> bool:
+        """Take the one function with the given name in front of its parameters. Raises PerfError for several of them."""
+        name = self._function
+        if not name:
+            return False
+        from perfpy.cli.annotate.function_names import functions_named  # few names lack their parameters
+
+        functions = functions_named(self._recording, name, self._symbols(), self._filter()._replace(symbols=None))
+        if len(functions) > 1:
+            more = f" and {len(functions) - _NAMED} more" if len(functions) > _NAMED else ""
+            named = ", ".join(map(repr, functions[:_NAMED]))
+            cause = f"{len(functions)} functions are called {name}: {named}{more}"
+            raise PerfError(f"{self._recording.path}: {cause}; name one with its parameters")
+        self._function = functions[0] if functions else name
+        return bool(functions)
 
     def _dump(self) -> int:
         from perfpy.views.dump.recording import write_dump
@@ -105,8 +129,9 @@ class AnnotateRun:
         limit = self._options.percent_limit
         style = SourceStyle(colour=colour_start(self._options.stdio_color))
         style = style if limit is None else style._replace(limit=limit)
-        with progress_line("reading samples"):
-            files = self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
+        files = self._source_files()
+        if not any(shares.samples for shares in files) and self._finds_function():
+            files = self._source_files()
         if not any(shares.samples for shares in files):
             return self._explain()
         for number, shares in enumerate(files):
@@ -115,6 +140,10 @@ class AnnotateRun:
         if self._folds_by_default:
             print_notes(["note: Python lines include the C code that they ran; --no-fold-interpreters shows it"], quiet=self._options.quiet)
         return 0
+
+    def _source_files(self) -> list[SourceShares]:
+        with progress_line("reading samples"):
+            return self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:
         """Yield perf's text of all events."""
@@ -177,7 +206,7 @@ class AnnotateRun:
     def _filter(self) -> SampleFilter:
         options = self._options
         return SampleFilter(
-            symbols=(options.function,) if options.function else None,
+            symbols=(self._function,) if self._function else None,
             dsos=texts.words(options.dsos),
             cpus=texts.ranges(options.cpu, "--cpu"),
         )
@@ -195,3 +224,7 @@ class AnnotateRun:
         from perfpy.symbols.interpreters import has_python_image  # only for source lines
 
         return self._options.by_line and self._options.fold_interpreters is None and has_python_image(self._recording.data.kept_files)
+
+
+def _is_empty(annotation: Annotation) -> bool:
+    return not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms)

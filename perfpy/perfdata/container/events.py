@@ -33,9 +33,10 @@ class FileEvent:
         leader: index of the event that leads its group; its own if it is alone.
         group_name: of a named group, at its leader.
         in_time: whether its periods are nanoseconds, whatever it counts.
+        has_waits: whether the samples of time off the CPU were joined to it.
     """
 
-    __slots__ = ("attr", "cpus", "group_name", "ids", "in_time", "index", "leader", "name", "scale", "tracepoint", "unit")
+    __slots__ = ("attr", "cpus", "group_name", "has_waits", "ids", "in_time", "index", "leader", "name", "scale", "tracepoint", "unit")
 
     def __init__(self, attr: EventAttr, ids: tuple[int, ...], name: str, index: int, tracepoint: tuple[str, str] | None = None) -> None:
         self.attr = attr
@@ -49,6 +50,7 @@ class FileEvent:
         self.leader = index
         self.group_name = ""
         self.in_time = False
+        self.has_waits = False
 
     def __repr__(self) -> str:
         return f"FileEvent({self.name!r}, index={self.index}, ids={self.ids})"

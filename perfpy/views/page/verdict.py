@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.sampling_pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin, quality_notes
 from perfpy.analysis.samples.wait_events import is_off_cpu
+from perfpy.plurals import plural
 from perfpy.symbols.providers.missing import note
 from perfpy.unwind.truncated_stacks import note as cut_note
 
@@ -27,7 +29,16 @@ def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[s
     doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(truncated)]
     if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
         doubts.append(_SHORT_WAITS)
-    counted = f"{report.samples:,} samples, {f'{report.lost:,} lost' if report.lost else 'none lost'}"
+    counted = f"{report.samples:,} {plural(report.samples, 'sample')}, {f'{report.lost:,} lost' if report.lost else 'none lost'}"
+    return [f"{counted}: {_accuracy(report)}", *(doubt.strip() for doubt in doubts)]
+
+
+def _accuracy(report: Report) -> str:
+    """How close shares are to those of all events."""
+    events = [histogram.leader.event for histogram in report.histograms]
+    if any(event.has_waits for event in events):
+        return "waits are measured, time on the CPU is sampled"
+    if events and all(is_sampled_each_time(event.attr) for event in events):
+        return "not every event has its sample" if report.lost else "every event has its sample, shares are exact"
     half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
-    judgement = f"{counted}: a share of 50 % is known to {half} points, one of 5 % to {small}"
-    return [judgement, *(doubt.strip() for doubt in doubts)]
+    return f"a share of 50 % is known to {half} points, one of 5 % to {small}"

@@ -2,7 +2,8 @@
 
 What enters: a Histogram, which of its entries, the window's width. What
 leaves: a rich table, of a line a row. Where it is narrow, the columns that say
-least go or shrink first: bars, commands, files; names lose their middle.
+least go or shrink first: bars, commands, files; names lose their middle. States of threads stay whole: for them the bar
+goes, then the share that the rows are not sorted by.
 Columns that are the same in all rows are left out and named instead.
 """
 
@@ -31,7 +32,10 @@ _BAR: Final = 12
 _NARROW: Final = 100  # columns of a window in which bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _LAST_KEY: Final = 34  # columns that the last key should have
+_LEGIBLE: Final = 12  # columns of another key, beside states
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
+_WHOLE: Final = ("state",)  # keys of a few known words, of which a part says nothing
+_SHARES: Final = ("period", "children")
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
 _LEVELS: Final = ("[.] ", "[k] ")  # what the file beside it says, too
 
@@ -45,19 +49,30 @@ class _Number(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """A column of names. width: what the widest asks for; head: which part of them says more, where they are cut."""
+    """A column of names.
+
+    width: columns of the widest name; head: which part of them says more, where they are cut; is_whole: whether they are never cut.
+    """
 
     name: str
     header: str
     width: int
     head: float
 
+    @property
+    def is_whole(self) -> bool:
+        return self.name in _WHOLE
+
 
 class Fit(NamedTuple):
-    """How wide each column is in some window, with the blanks between them; bar: 0 where there is no room for one."""
+    """How wide each column is in some window, with the blanks between them.
+
+    bar: 0 where there is no room for one; shown: the indexes of the numbers that there is room for; numbers: their widths.
+    """
 
     gap: int
     bar: int
+    shown: list[int]
     numbers: list[int]
     keys: list[int]
 
@@ -98,8 +113,7 @@ class ScreenColumns:
                 continue
             width = max([cell_len(header), *map(cell_len, texts)])
             self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
-        cells = [self.number_cells(entry) for entry in entries]
-        self.number_widths = [max([len(number.header), *(len(row[index]) for row in cells)]) for index, number in enumerate(self._numbers)]
+        self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
 
     def _texts(self, key: str, rows: Int64) -> list[str]:
         beside_file = self._beside_file
@@ -112,7 +126,7 @@ class ScreenColumns:
 
     def heading(self, fit: Fit) -> str:
         """The names of the columns, on one line."""
-        numbers = [f"{header:>{room}}" for header, room in zip(self.headers(), fit.numbers, strict=True)]
+        numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
         keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
@@ -121,7 +135,7 @@ class ScreenColumns:
         gap = " " * fit.gap
         numbers = [
             Text(" " * (room - len(cell)) + cell.plain, cell.style)
-            for cell, room in zip(self.number_cells(entry), fit.numbers, strict=True)
+            for cell, room in zip(self.number_cells(entry, fit), fit.numbers, strict=True)
         ]
         share = self.share(entry)
         bar = [Text(_bar(min(share, most), most, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
@@ -129,13 +143,13 @@ class ScreenColumns:
         keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
         return Text(gap).join([*numbers, *bar, *keys])
 
-    def headers(self) -> list[str]:
-        """The names of the columns of numbers."""
-        return [number.header for number in self._numbers]
+    def headers(self, fit: Fit) -> list[str]:
+        """Return the names of the columns of numbers."""
+        return [self._numbers[index].header for index in fit.shown]
 
-    def number_cells(self, entry: int) -> list[Text]:
-        """The numbers of a row."""
-        return [self._number(number, entry) for number in self._numbers]
+    def number_cells(self, entry: int, fit: Fit) -> list[Text]:
+        """Return the numbers of a row."""
+        return [self._number(self._numbers[index], entry) for index in fit.shown]
 
     def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
         """For each of some rows its names, cut to what they have room for."""
@@ -149,12 +163,32 @@ class ScreenColumns:
         return self._histogram.percent(self._measure, entry)
 
     def fit(self, width: int) -> Fit:
-        """The columns within so many columns of a window."""
+        """Return the columns within a window of so many columns."""
         bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
-        if sum(self.number_widths) + gap * len(self.number_widths) + bar + _LAST_KEY > width:
+        every = [*range(len(self._numbers))]
+        fit = self._fit(width, gap, bar, every)
+        if any(key.is_whole for key in self.keys):
+            for narrower in (fit, self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())):
+                fit = narrower
+                if self._has_room(fit):
+                    break
+        return fit
+
+    def _fit(self, width: int, gap: int, bar: int, shown: list[int]) -> Fit:
+        numbers = [self._number_widths[index] for index in shown]
+        if sum(numbers) + gap * len(numbers) + bar + _LAST_KEY > width:
             bar = 0
-        taken = sum(self.number_widths) + bar + gap * (len(self.number_widths) + bool(bar) + len(self.keys))
-        return Fit(gap, bar, self.number_widths, _widths(self.keys, width - taken))
+        taken = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))
+        return Fit(gap, bar, shown, numbers, _widths(self.keys, width - taken))
+
+    def _needed_numbers(self) -> list[int]:
+        """The numbers without the share that the bar does not show."""
+        return [index for index, one in enumerate(self._numbers) if one.metric.value not in _SHARES or one.metric.value == self._measure]
+
+    def _has_room(self, fit: Fit) -> bool:
+        """Whether all names can be read: those of the last key nearly whole, of the others some letters."""
+        least = [_LEGIBLE] * (len(self.keys) - 1) + [_LAST_KEY]
+        return all(room >= min(key.width, few) for key, room, few in zip(self.keys, fit.keys, least, strict=True))
 
     def _number(self, number: _Number, entry: int) -> Text:
         histogram, metric, member = self._histogram, number.metric, number.member
@@ -172,7 +206,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Ta
     """Some rows, at most so many columns wide."""
     fit = columns.fit(width)
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
-    for header, room in zip(columns.headers(), fit.numbers, strict=True):
+    for header, room in zip(columns.headers(fit), fit.numbers, strict=True):
         table.add_column(header, justify="right", no_wrap=True, min_width=room)
     if fit.bar:
         table.add_column("", width=fit.bar, no_wrap=True)
@@ -182,7 +216,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Ta
     names = columns.key_cells(np.array(entries, np.int64), fit)
     for entry, share, cells in zip(entries, shares, names, strict=True):
         drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
-        table.add_row(*columns.number_cells(entry), *drawn, *map(Text, cells))
+        table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells))
     return table
 
 
@@ -235,7 +269,7 @@ def _widths(keys: Sequence[_Key], room: int) -> list[int]:
         return []
     others = asked[:-1]
     for cap in _CAPS:
-        others = [min(width, cap) for width in asked[:-1]]
+        others = [key.width if key.is_whole else min(key.width, cap) for key in keys[:-1]]
         if sum(others) + min(asked[-1], _LAST_KEY) <= room:
             break
     return [*others, max(min(asked[-1], room - sum(others)), 1)]

@@ -7,13 +7,14 @@ import os
 import pytest
 
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.output.data_file import scan_part
+from perfpy.capture.output.data_file import looks_at_chains, scan_part
 from perfpy.capture.output.output import OutputPart
+from perfpy.capture.record_options import RecordOptions, SamplingOptions
 from perfpy.perfdata.container.compression import Packer
 from tests.builders.perfdata import usual_attr
 
@@ -60,3 +61,12 @@ def test_compressed_files_tell_what_was_hit_too(tmp_path):
     hits = scanned(tmp_path / "file", first, between, rest, packed=True)
     assert (hits.samples, hits.first_time, hits.last_time) == (4999, 1, 4999)
     assert [dso.name for dso in hits.hit()] == ["/lib/hit", "/lib/other"]
+
+
+def test_callchains_are_checked_whether_or_not_a_person_reads_the_hint():
+    chains = usual_attr(int(SampleType.CALLCHAIN))
+    for notes in (False, True):
+        assert looks_at_chains(RecordOptions(notes=notes), [chains])
+    assert not looks_at_chains(RecordOptions(quiet=True, notes=True), [chains])
+    assert not looks_at_chains(RecordOptions(sampling=SamplingOptions(unwind=True)), [chains])
+    assert not looks_at_chains(RecordOptions(), [chains, usual_attr()])

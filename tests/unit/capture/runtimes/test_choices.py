@@ -103,3 +103,9 @@ def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
     assert "PYTHONPERFSUPPORT" in names.variables
     assert "PYTHON_PERF_JIT_SUPPORT" not in names.variables
     assert names.options.sampling.callchain == asked.sampling.callchain
+
+
+@pytest.mark.parametrize(("period", "size"), [(1, 8192), (99, 8192), (100, 32768), (1_000_000, 32768)])
+def test_samples_that_come_as_fast_as_page_faults_have_small_copies_of_stacks(period: int, size: int, tmp_path: Path):
+    options = choice(python(tmp_path, 10), RecordOptions(sampling=SamplingOptions(period=period)))
+    assert options.sampling.callchain == Callchain("dwarf", size)

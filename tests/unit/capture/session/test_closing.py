@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.capture.option_values import Callchain
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.session import closing
 
@@ -14,10 +17,21 @@ if TYPE_CHECKING:
     from perfpy.capture.output.data_file import DataFile
 
 PEOPLE = RecordOptions(notes=True)
+CLOCK = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, sample_period=4000, freq=1)
+FAULTS = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS, sample_period=1)
+CYCLES = EventAttr(type=PerfType.HARDWARE, sample_period=1000)
+TRACEPOINT = EventAttr(type=PerfType.TRACEPOINT, sample_period=1, sample_type=int(SampleType.PERIOD))
 
 
-def lines(samples: int | None, lost: int = 0, options: RecordOptions = PEOPLE, *, hint: str = "", ring: int = 512 << 10) -> list[str]:
-    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, hint=hint))
+def sampled(**values: Any) -> RecordOptions:
+    """Options for a person, with these for samples."""
+    return PEOPLE._replace(sampling=PEOPLE.sampling._replace(**values))
+
+
+def lines(
+    samples: int | None, lost: int = 0, options: RecordOptions = PEOPLE, *, hint: str = "", ring: int = 512 << 10, attr: EventAttr = CLOCK
+) -> list[str]:
+    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, hint=hint, attrs=[attr]))
     return [*closing.judgement(file, options, ring)]
 
 
@@ -37,15 +51,39 @@ def test_no_samples_come_with_a_remedy():
 
 
 @pytest.mark.parametrize(
-    ("options", "ring", "remedies"),
+    ("options", "attr", "ring", "remedies"),
     [
-        (PEOPLE, 512 << 10, "larger buffers (-m 2M) or a lower frequency (-F 2000)"),
-        (PEOPLE._replace(sampling=PEOPLE.sampling._replace(freq=99)), 4096, "larger buffers (-m 16K) or a lower frequency (-F 49)"),
-        (PEOPLE._replace(sampling=PEOPLE.sampling._replace(period=1)), 64 << 20, "larger buffers (-m 64M)"),
+        (PEOPLE, CLOCK, 512 << 10, "larger buffers (-m 2M) or a lower frequency (-F 2000)"),
+        (sampled(freq=99), CLOCK, 4096, "larger buffers (-m 16K) or a lower frequency (-F 49)"),
+        (sampled(period=1), FAULTS, 32 << 20, "larger buffers (-m 64M) or a higher count (-c 2)"),
+        (sampled(period=1), FAULTS, 64 << 20, "a higher count (-c 2)"),
+        (PEOPLE, CYCLES, 64 << 20, "a higher count (-c 2000)"),
+        (PEOPLE, TRACEPOINT, 64 << 20, "a filter (--filter)"),
+        (
+            sampled(callchain=Callchain("dwarf", 32768), period=1),
+            FAULTS,
+            64 << 20,
+            "smaller copies of stacks (--call-graph dwarf,8192) or a higher count (-c 2)",
+        ),
     ],
 )
-def test_losses_come_with_their_share_and_remedies_that_can_be_typed(options, ring, remedies):
-    assert lines(750, 250, options, ring=ring)[0] == f"warning: 250 samples were lost (25.0 %): try {remedies}"
+def test_losses_come_with_their_share_and_remedies_that_can_be_typed(options, attr, ring, remedies):
+    assert lines(750, 250, options, ring=ring, attr=attr)[0] == f"warning: 250 samples were lost (25.0 %): try {remedies}"
+
+
+def test_a_higher_count_is_as_high_as_the_losses_ask_for():
+    assert "-c 4)" in lines(250, 750, sampled(period=1), attr=FAULTS)[0]
+    assert "1 sample was lost" in lines(250, 1, attr=FAULTS)[0]
+
+
+@pytest.mark.parametrize("attr", [FAULTS, TRACEPOINT])
+def test_a_recording_of_every_event_is_exact_however_few_there_are(attr):
+    assert lines(100, attr=attr) == ["note: 100 samples, none lost: every event has its sample"]
+    assert lines(10_000, attr=attr) == ["note: 10000 samples, none lost: every event has its sample"]
+
+
+def test_few_samples_of_a_count_ask_for_a_lower_one():
+    assert lines(100, options=sampled(period=1000), attr=CYCLES)[0].endswith("record for longer, or lower -c (1000)")
 
 
 def test_losses_are_told_to_scripts_and_nothing_else_is():

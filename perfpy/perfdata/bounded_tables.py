@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from perfpy.errors import BadPerfDataError
 from perfpy.untrusted.expansion import ExpansionError
 from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.parquet_pages import memory_of
@@ -46,6 +47,19 @@ def open_table(path: str, columns: Collection[str] | None = None, *, width: int 
         repeated = [one.name for one in footer.schema.to_arrow_schema() if _is_repeated(one.type)]
         with pyarrow.parquet.ParquetFile(file, metadata=footer, read_dictionary=repeated, **limits) as table:
             yield table
+
+
+def damage_of_tables() -> tuple[type[Exception], ...]:
+    """Return what reading a damaged table raises: pyarrow believes much of what a file says."""
+    import pyarrow
+
+    return (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError)
+
+
+def damaged_table(path: str, error: Exception) -> BadPerfDataError:
+    """Return the error for a table that perfpy cannot read."""
+    reason = (str(error).splitlines() or ["damaged"])[0]
+    return BadPerfDataError(path, f"not a table exported by perfpy: {reason}", remedy="export the recordings again")
 
 
 def _is_repeated(kind: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.samples import BRANCH_DTYPE
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.bounded_tables import open_table
+from perfpy.perfdata.bounded_tables import damage_of_tables, damaged_table, open_table
 from perfpy.perfdata.skeleton import join_skeleton
 from perfpy.perfdata.tables_folder import VERSION
 from perfpy.symbols.symbol_table import SymbolTable, named
@@ -38,8 +38,6 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
     from perfpy.views.parquet.tables import require_pyarrow
 
     require_pyarrow()
-    import pyarrow
-
     folder, key = os.path.dirname(os.path.dirname(path)), os.path.basename(path).partition(".")[0]
     try:
         about = _rows(path, ["file", "before", "unwound", "samples"])
@@ -48,7 +46,7 @@ def open_exported(path: str) -> tuple[BinaryIO, bool]:
         before = np.array(about["before"][0].as_py(), np.int64)
         samples = (part for file in files for part in _samples(file, chains))
         return join_skeleton(about["file"][0].as_py(), before, samples), bool(about["unwound"][0].as_py())
-    except (OSError, pyarrow.ArrowException, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except damage_of_tables() as error:
         raise BadPerfDataError(
             path, f"not a recording exported by perfpy (version {VERSION}): {(str(error).splitlines() or ['damaged'])[0]}"
         ) from None
@@ -76,12 +74,28 @@ class ExportedSymbols:
         """Start, end, name, and build-id or path of each symbol."""
         symbols: list[tuple[int, int, str, str]] = []
         for path in sorted(glob(os.path.join(escape(self._folder), "*.parquet"))):
-            table = _rows(path, [*_OF_SYMBOLS], _OBJECT)
-            columns = [_values(table[name]) for name in _OF_SYMBOLS]
-            for start, end, name, build_id, file, inlined in zip(*columns, strict=True):
-                if not inlined and start != end:
-                    symbols.append((start, end, name, build_id or file))
+            try:
+                symbols += _symbols_in(path)
+            except damage_of_tables() as error:
+                raise damaged_table(path, error) from None
         return symbols
+
+
+def _symbols_in(path: str) -> Iterator[tuple[int, int, str, str]]:
+    """Yield start, end, name, and build-id or path of each symbol of a table. Raises as damage_of_tables() says."""
+    table = _rows(path, [*_OF_SYMBOLS], _OBJECT)
+    columns = [_values(table[name]) for name in _OF_SYMBOLS]
+    for start, end, name, build_id, file, inlined in zip(*columns, strict=True):
+        if not isinstance(name, str) or not isinstance(build_id or file, str):
+            raise TypeError("a symbol without a name or a file")
+        if not inlined and start != end:
+            yield _address(start), _address(end), name, build_id or file
+
+
+def _address(value: Any) -> int:
+    if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        raise TypeError(f"{value!r} is no address")
+    return value
 
 
 def _rows(path: str, columns: list[str], width: int = _NUMBER) -> Any:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.interpreters.cpython.frames import ThreadFrames
+    from perfpy.interpreters.cpython.process import PythonProcess
+
 
 def _samples() -> None:
     import perfpy
@@ -48,9 +51,42 @@ def _tracepoints() -> None:
                 recording.tracepoint(event.name)
 
 
+def _python_frames() -> None:
+    import contextlib
+
+    from perfpy.interpreters.cpython.line_tables import decode_lines
+    from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+    from perfpy.interpreters.cpython.process import PythonProcess
+    from tests.fuzz.memory_images import HEAD, THREADS, ImageMemory
+
+    with open("python.image", "rb") as file:
+        data = file.read()
+    if len(data) < HEAD.size:
+        return
+    runtime, *version = HEAD.unpack_from(data)
+    # what the recorder expects: memory that is gone, and a runtime that it does not know
+    with contextlib.suppress(UnreadableMemoryError, ValueError):
+        process = PythonProcess(ImageMemory(data[HEAD.size :]), runtime, (version[0], version[1]), iter(range(1 << 20)).__next__)
+        for number, thread in enumerate(THREADS):
+            found = _frames_of(process, thread, 0x7000_0000_0000 + number * 0x80_0000 - 4096)
+            for frame in found.frames if found else ():
+                repr(frame.code.name)
+                decode_lines(frame.code.lines, frame.code.first_line, process.layout.version)
+
+
+def _frames_of(process: PythonProcess, thread: int, stack_pointer: int) -> ThreadFrames | None:
+    from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+
+    try:
+        return process.frames(thread, stack_pointer)
+    except UnreadableMemoryError:
+        return None
+
+
 CALLS: dict[str, Callable[..., None]] = {
     "api-samples": _samples,
     "api-records": _records,
     "api-report": _report,
     "api-tracepoints": _tracepoints,
+    "api-python-frames": _python_frames,
 }

@@ -58,6 +58,16 @@ _OF_REPORTS = _sets(
 )
 _EXPORTS = ("--json=out", "--folded=out", "--flamegraph=out --no-source", "--speedscope=out", "--firefox=out", "--pprof=out")
 
+_PAGES = _sets("| --inline | --no-inline | --no-children | --time 10%-90% | -s comm,dso | --fold-interpreters | --full-source-path")
+_ANNOTATIONS = _sets(
+    "--by-line | --by-line | --by-line --json=out | --stdio | --stdio -l | --stdio --source | --stdio --no-source | --by-line -d {}"
+    " | --by-line -s {} | --json=out | --stdio --asm-raw | --stdio -s {} | --by-line --no-inline"
+)
+_OF_TABLES = _sets(
+    "| -g | --no-children -s sym,srcline | --folded=out | --html=out.html --no-source | --json=out | -s comm,pid,cpu | --time {}"
+    " | -s host,recording | --header-only | --stats"
+)
+
 _FIELDS = (
     "comm,tid,pid,time,cpu,event,ip,sym,dso ip,sym,symoff,dso,dsoff trace,event brstack brstacksym,brstackoff addr,data_src,weight"
     " phys_addr,data_page_size,code_page_size iregs,uregs period,flags trace:comm,trace sw:ip bpf-output cgroup,retire_lat metric all"
@@ -94,6 +104,7 @@ _MANY = _sets(
 )
 _INJECTS = _sets("-b | -B | -B | --buildid-all | --mmap2-buildid-all | -B -v")
 _JIT_INJECTS = _sets("-j | -j | -b -j | -j -v | -j -f")
+_MACHINES = ("arm", "arm-debug-frame", "arm64", "arm64-signed", "ppc64le", "riscv64", "s390x", "x86-64", "x86-64-dwarf4")
 _BUILDID_CACHE = _sets(
     "-a app.elf | -a app.elf -v | -u app.elf | -a app.elf -r app.elf | -r app.elf | -p app.elf | -M perf.data | -l | -a app.elf -l | -P"
 )
@@ -202,3 +213,41 @@ def stacks_report(rng: random.Random, _seed: str) -> Words:
 def stacks_script(rng: random.Random, _seed: str) -> Words:
     """The same, sample by sample."""
     return ("--symfs", ".", "-F", rng.choice(_STACK_FIELDS), *(rng.choice(_OF_STACKS) if rng.random() < 0.6 else ()))
+
+
+def page(rng: random.Random, seed: str) -> Words:
+    """The page of `report --html`."""
+    where = ("--symfs", ".") if seed in _MACHINES or rng.random() < 0.2 else ("--kallsyms", "kallsyms")
+    return (*where, "--html=out.html", *rng.choice(_PAGES), *(("--no-source",) if rng.random() < 0.3 else ()))
+
+
+def annotate(rng: random.Random, seed: str) -> Words:
+    """Instructions and lines, by capstone."""
+    words = tuple(word.replace("{}", rng.choice(_TEXTS)) for word in rng.choice(_ANNOTATIONS))
+    return ("--symfs", ".", *words)
+
+
+def aux_dump(rng: random.Random, seed: str) -> Words:
+    """Packets of hardware traces."""
+    return ("-i", "aux.data", "-D")
+
+
+def aux_script(rng: random.Random, seed: str) -> Words:
+    """The samples beside hardware traces."""
+    return ("-i", "aux.data", *rng.choice(_sets("| -D | -F +misc | -v | --show-lost-events")))
+
+
+def of_tables(rng: random.Random, seed: str) -> Words:
+    """Of exported tables."""
+    return ("-i", "tables", *(word.replace("{}", rng.choice(_TEXTS)) for word in rng.choice(_OF_TABLES)))
+
+
+def script_of_tables(rng: random.Random, seed: str) -> Words:
+    """Samples of exported tables."""
+    return ("-i", "tables", *rng.choice(_sets("| -F +misc | -F comm,tid,time,event,ip,sym,dso | -G | --time 10%-90% | -v")))
+
+
+def parquet_export(rng: random.Random, seed: str) -> Words:
+    """Tables of recordings, or of tables."""
+    source = "tables" if seed in ("one", "several") else "perf.data"
+    return (*symbols(rng), "--parquet", "written", source)

@@ -23,6 +23,8 @@ from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData
 from tests.builders.damage import recordings
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.fuzz.data_seeds import aux_recordings, table_folders
+from tests.fuzz.memory_images import image
 from tests.fuzz.seed_files import BUILD_ID, EVENTS, KALLSYMS, PERF_MAP, PERFCONFIG, debug_file, elf_files, jitdump
 
 HERE = "/proc/self/cwd/"
@@ -36,7 +38,7 @@ Files = dict[str, bytes]
 
 @functools.cache
 def seeds() -> dict[str, dict[str, Files]]:
-    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events."""
+    """All of them, by kind. Kinds: sampled, folder, stat, jit, elf, stacks, events, aux, tables, python."""
     sampled = {name: {"perf.data": data} for name, data in recordings().items()}
     sampled |= {f"golden {path.stem}": {"perf.data": path.read_bytes()} for path in sorted(GOLDEN.glob("*.data"))}
     built = {
@@ -57,6 +59,9 @@ def seeds() -> dict[str, dict[str, Files]]:
         "stacks": _with_stacks(),
         "stat": {"stat": {"perf.data": stat().file()}, "stat pipe": {"perf.data": stat().pipe()}},
         "events": {"events": {"events/core.json": EVENTS}},
+        "aux": {name: {"aux.data": data} for name, data in aux_recordings().items()},
+        "tables": table_folders(),
+        "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 13)},
     }
 
 
@@ -74,7 +79,8 @@ def _with_stacks() -> dict[str, Files]:
     """Copies of stacks; the programs are where --symfs . finds them."""
     names = [path.name.removesuffix(".data.xz") for path in MACHINES.glob("*.data.xz")]
     recorded = {name: lzma.decompress((MACHINES / f"{name}.data.xz").read_bytes()) for name in sorted(names)}
-    return {name: {"perf.data": data, f"tmp/c/{name}": (MACHINES / name).read_bytes()} for name, data in recorded.items()}
+    source = {"tmp/c/program.c": (MACHINES / "program.c").read_bytes()}
+    return {name: {"perf.data": data, f"tmp/c/{name}": (MACHINES / name).read_bytes()} | source for name, data in recorded.items()}
 
 
 def _folder() -> Files:

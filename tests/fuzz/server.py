@@ -33,7 +33,21 @@ if TYPE_CHECKING:
     from tests.fuzz.case import Case
 
 _PIPE_ROOM = 1 << 20
-_ALSO = ("backports.zstd", "pycxxfilt", "elftools.elf.elffile", "numpy.ma", "lzma", "zlib", "json", "sqlite3", "encodings.idna")
+_ALSO = (
+    "backports.zstd",
+    "pycxxfilt",
+    "elftools.elf.elffile",
+    "numpy.ma",
+    "lzma",
+    "zlib",
+    "json",
+    "sqlite3",
+    "encodings.idna",
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "capstone",
+)
 _DROPPED = ("DEBUGINFOD", "PERF", "XDG", "COLUMNS")
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from tests.fuzz import options
 from tests.fuzz.binaries import damaged_elf, damaged_jitdump
 from tests.fuzz.case import Case
+from tests.fuzz.data_seeds import damaged_table, damaged_trace
 from tests.fuzz.debug_damage import damaged_program, hostile_jitdump
+from tests.fuzz.memory_images import damaged_image
 from tests.fuzz.mutation import damaged_text
 from tests.fuzz.recordings import damaged_recording
 from tests.fuzz.seeds import common_files, seeds
@@ -59,11 +61,20 @@ TARGETS = {
     "inject": Target("inject", ("jit", "jit", "sampled", "elf", "stat"), options.inject, share=2),
     "stat-report": Target("stat", ("stat", "stat", "stat", "sampled"), options.stat_report),
     "diff": Target("diff", _SYMBOLIC, options.diff, reads=False),
+    "page": Target("report", (*_SYMBOLIC, "folder", "stacks"), options.page, share=2),
+    "annotate": Target("annotate", ("elf", "stacks", "stacks", "jit"), options.annotate, share=2),
+    "aux-dump": Target("report", ("aux",), options.aux_dump, reads=False, share=2),
+    "aux-script": Target("script", ("aux",), options.aux_script, reads=False),
+    "threads-folder": Target("report", ("folder",), options.report, share=2),
+    "tables": Target("report", ("tables",), options.of_tables, reads=False, share=2),
+    "tables-script": Target("script", ("tables",), options.script_of_tables, reads=False),
+    "parquet-export": Target("export", (*_SYMBOLIC, "stacks", "tables"), options.parquet_export, reads=False),
     "list": Target("list", ("events",), options.list_events, reads=False),
     "api-samples": Target("", _READ, options.nothing),
     "api-records": Target("", _READ, options.nothing),
     "api-report": Target("", _SYMBOLIC, options.sort_keys),
     "api-tracepoints": Target("", ("sampled",), options.nothing),
+    "api-python-frames": Target("", ("python",), options.nothing, share=2),
 }
 _NAMES = [name for name, target in TARGETS.items() for _ in range(target.share)]
 
@@ -82,6 +93,8 @@ def make_case(rng: random.Random, names: list[str] | None = None) -> Case:
         environ = {"PERF_CONFIG": "perfconfig"}
         # a configuration is its owner's word: a folder that it names elsewhere would be written to
         files["perfconfig"] = _FOLDER.sub(rb"\1 home/.debug", damaged_text(whole["perfconfig"], rng))
+    if name in ("annotate", "page"):
+        environ["PATH"] = "nowhere"  # capstone instead of objdump: a run starts no programs
     if name == "list":
         environ["PERFPY_EVENT_FILES"] = "events"
     if not target.reads or not target.command:
@@ -120,6 +133,14 @@ def _damaged(whole: Files, rng: random.Random) -> Files:
 
 
 def _damaged_file(path: str, data: bytes, rng: random.Random) -> bytes:
+    if path.endswith(".parquet"):
+        return damaged_table(data, rng)
+    if path.endswith(".image"):
+        return damaged_image(data, rng)
+    if path.startswith("aux.data"):
+        return damaged_trace(data, rng)
+    if path.endswith(".c"):
+        return damaged_text(data, rng)
     if path.startswith(_PROGRAMS):
         return damaged_program(data, rng)
     if path.endswith((".elf", ".debug", "/elf")):

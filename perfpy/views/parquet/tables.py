@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.errors import PerfError
-from perfpy.perfdata.bounded_tables import open_table
+from perfpy.perfdata.bounded_tables import damage_of_tables, damaged_table, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,8 +54,9 @@ class TableFiles:
         self._write(f"{name}/{recording}.parquet", {one: _taken(column, rows) for one, column in columns.items()}, recording)
 
     def add_rows(self, name: str, key: str, rows: Sequence[Any], recording: str) -> None:
-        """Write named tuples like add()."""
-        self.add_named(name, key, rows[0]._fields, rows, recording)
+        """Write named tuples like add(); without any, write no file."""
+        if rows:
+            self.add_named(name, key, rows[0]._fields, rows, recording)
 
     def add_named(self, name: str, key: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]], recording: str) -> None:
         """Write tuples like add()."""
@@ -91,8 +92,12 @@ class TableFiles:
         others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
         keys = [np.zeros(0, np.int64)]
         for file in others:
-            with open_table(os.path.join(folder, file), [key]) as table:
-                keys.append(table.read(columns=[key])[key].to_numpy())
+            path = os.path.join(folder, file)
+            try:
+                with open_table(path, [key]) as table:
+                    keys.append(table.read(columns=[key])[key].to_numpy().astype(np.int64))
+            except damage_of_tables() as error:
+                raise damaged_table(path, error) from None
         return np.concatenate(keys)
 
     def _write(self, path: str, columns: Mapping[str, Any], _recording: str) -> None:

@@ -166,3 +166,32 @@ def test_one_that_cannot_be_read_is_named_and_left_out(tmp_path: Path, capfd: py
     assert "skipped" in errors[0]
     assert "10 samples" in errors[1]
     assert cli.run(["export", str(good)]) == 129
+
+
+def test_a_recording_without_samples_is_exported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.data"
+    path.write_bytes(PerfDataBuilder(attrs=[usual_attr(USUAL)]).file())
+    assert cli.run(["export", "--parquet", str(tmp_path / "tables"), "-i", str(path)]) == 0
+    assert "internal error" not in capfd.readouterr().err
+    assert cli.run(["script", "-i", str(tmp_path / "tables")]) == 0
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("damage", [b"PAR1", b"", None])
+def test_damaged_symbols_are_a_line(damage: bytes | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """They are read when a report first needs a name; an export beside them looks for keys that are there already."""
+    path = tmp_path / "chains.data"
+    path.write_bytes(traced_recording())
+    tables = tmp_path / "tables"
+    assert cli.run(["export", "--parquet", str(tables), "-i", str(path)]) == 0
+    for symbols in (tables / "symbols").iterdir():
+        data = symbols.read_bytes()
+        symbols.write_bytes(data[: len(data) // 2] if damage is None else damage)
+    other = tmp_path / "other.data"
+    other.write_bytes(PerfDataBuilder(attrs=[usual_attr(USUAL)]).sample(ip=1, pid=7, tid=7, time=1, period=1).file())
+    capfd.readouterr()
+    assert cli.run(["report", "--stdio", "-i", str(tables)]) == 255
+    assert cli.run(["export", "--parquet", str(tables), "-i", str(other)]) != 0
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all("symbols/" in line and "not a table exported by perfpy" in line for line in lines)

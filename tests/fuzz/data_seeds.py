@@ -1,0 +1,70 @@
+"""Seeds of AUX data and of Parquet tables, and their damage.
+
+What enters: nothing, or the bytes of a whole file. What leaves: recordings of hardware tracers; the files of a folder of tables,
+which another process writes, because threads that write tables do not live on in the fuzzer's children.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.builders import pmcu
+from tests.builders.damage import recordings
+from tests.builders.perfdata import traced
+from tests.builders.traces import WORDS, trace
+from tests.fuzz.mutation import damaged, with_fields
+from tests.fuzz.recordings import damaged_recording
+
+if TYPE_CHECKING:
+    import random
+
+_TABLES = ("plain <", "everything <", "golden python")
+_FOOTER = 6000  # bytes at the end of a Parquet file that describe the others
+
+
+def aux_recordings() -> dict[str, bytes]:
+    """A recording of each tracer."""
+    found = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
+    data = pmcu.aux_data([0x11, 0x12, 0x13], 4)
+    return found | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
+
+
+def table_folders() -> dict[str, dict[str, bytes]]:
+    """Folders of tables, of one recording and of several."""
+    whole = recordings()
+    names = [name for name in _TABLES if name in whole]
+    return {"one": _exported([whole[names[0]]]), "several": _exported([whole[name] for name in names])}
+
+
+def _exported(files: list[bytes]) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory(prefix="perfpy-fuzz-") as folder:
+        paths = []
+        for number, data in enumerate(files):
+            paths.append(f"{number}.data")
+            Path(folder, paths[-1]).write_bytes(data)
+        command = [sys.executable, "-m", "perfpy", "export", "-q", "--parquet", "tables", *paths]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+        tables = Path(folder, "tables")
+        found = sorted(path for path in tables.rglob("*") if path.is_file())
+        return {f"tables/{path.relative_to(tables)}": path.read_bytes() for path in found}
+
+
+def damaged_table(data: bytes, rng: random.Random) -> bytes:
+    """The description of a Parquet file changed, or its pages; or anything."""
+    chance = rng.random()
+    if chance < 0.3 or len(data) < 64:
+        return damaged(data, rng)
+    begin = max(len(data) - _FOOTER, 4) if chance < 0.8 else 4
+    return with_fields(data, [(offset, 1) for offset in range(begin, len(data))], "<", rng)
+
+
+def damaged_trace(data: bytes, rng: random.Random) -> bytes:
+    """A recording whose AUX data, which is its second half, has other numbers; or damaged as any other."""
+    if rng.random() < 0.4:
+        return damaged_recording(data, rng)
+    width = rng.choice((1, 1, 2, 4, 8))
+    return with_fields(data, [(offset, width) for offset in range(len(data) // 2, len(data) - width + 1)], "<", rng)

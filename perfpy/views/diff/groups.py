@@ -24,7 +24,7 @@ _HEADERS: Final = {"dso": "Shared Object", "symbol": "Symbol", "comm": "Command"
 _LEAST_CHANCE: Final = 0.0001
 _TESTS: Final = {
     "permutation": "# Chance: probability that unchanged {unit}s differ as much in any row (permutation test). *: less than {level:.0f}%",
-    "student": "# Chance: probability that unchanged {unit}s differ as much in any row (t test, as {unit}s are few). *: less than {level:.0f}%",
+    "student": "# Chance: probability that unchanged {unit}s differ as much in any row (t test: few {unit}s). *: less than {level:.0f}%",
     "": "# Chance: unknown, as each group needs two {unit}s to measure the spread of {unit}s",
 }
 

@@ -1,7 +1,4 @@
-"""perf report --total-cycles, byte for byte: a line for each block of code between two branches.
-
-What enters: BlockTables. What leaves: lines of text.
-"""
+"""perf report --total-cycles, byte for byte: a line for each block of code between two branches."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _COLUMNS: Final = (
 
 
 def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer) -> Iterator[str]:
-    """All lines of the report, without line ends."""
+    """Yield all lines of the report, without line ends."""
     yield from ("#", f"# Total Lost Samples: {lost}", "#")
     sources = SourceTexts(symbolizer)
     for table in tables:

@@ -1,8 +1,6 @@
-"""What the interactive report shows, without a screen: which table, which of its rows, what is under a row.
+"""The model of the interactive report, without a screen: the current table, its rows, and the calls below a row.
 
-What enters: a Report, and what the person at the keys wants next. What leaves:
-lines of text for a window of some width. perfpy.views.report.browser puts them
-on a screen. However many rows there are, only those that are seen are made into text.
+perfpy.views.report.browser shows it. Texts are made for visible rows only.
 """
 
 from __future__ import annotations
@@ -29,24 +27,24 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
 
-#: rows whose texts decide how wide columns are, and whether one says anything
+#: rows that determine the widths of columns, and whether a column is shown
 _LOOKED_AT: Final = 5000
-#: how the files of the kernel begin that a row may name
+#: prefix of the names of kernel files
 _KERNEL: Final = "[kernel."
-#: what a thread is called, the most exact first
+#: sort keys by thread, the most exact first
 _THREAD_KEYS: Final = ("pid", "comm")
 _SHARE: Final = len("100.00%")
 
 
 class Filter(NamedTuple):
-    """Rows are kept whose text for a sort key is this one, or (for part) has this part, whatever its case."""
+    """Keep rows whose text for a sort key equals this text; with part: contains it, ignoring case."""
 
     key: str
     text: str
     part: bool = False
 
     def keeps(self, text: str) -> bool:
-        """Whether a row with this text stays."""
+        """Return whether to keep a row with this text."""
         return self.text.lower() in text.lower() if self.part else text == self.text
 
     def __str__(self) -> str:
@@ -54,17 +52,20 @@ class Filter(NamedTuple):
 
 
 def _of_rows(histogram: Histogram, rows: list[int]) -> Histogram:
-    """The same table, 100 % being what some of its rows have."""
+    """Return the same table, with some of its rows as 100 %."""
     totals = histogram.entries.measures["period"][rows].sum(axis=0).tolist()
     events = [event._replace(shown_period=period) for event, period in zip(histogram.events, totals, strict=False)]
     return histogram.with_totals(events, histogram.options._replace(rows=histogram.options.rows._replace(relative_percentages=True)))
 
 
 class CallLine(NamedTuple):
-    """One function of a call tree.
+    """A line of a call tree.
 
-    share: of the table (None: the same as of the one before it); below: the calls; whole: its whole name, as it is shown;
-    function: as it is.
+    Attributes:
+        share: percent of the table (None: the same as the line before).
+        below: the calls below.
+        whole: the full name, as displayed.
+        function: the full name, unchanged.
     """
 
     name: str
@@ -75,10 +76,13 @@ class CallLine(NamedTuple):
 
 
 class BrowsedReport:
-    """A report, the table that is looked at, and the filters that led there.
+    """A report, its current table, and the current filters.
 
-    full_names: whether names of functions are shown with all their arguments.
-    Raises ValueError for a report without samples.
+    Args:
+        full_names: show names of functions with all arguments.
+
+    Raises:
+        ValueError: The report has no samples.
     """
 
     def __init__(self, report: Report, *, full_names: bool = False) -> None:
@@ -88,41 +92,41 @@ class BrowsedReport:
         if not self._tables:
             raise ValueError("a report without samples has nothing to browse")
         self._index = 0
-        self.relative = False  # whether shares are of what the filters leave
-        self.own_first = False  # whether rows are sorted by what is their own, without what they call
+        self.relative = False  # whether shares are relative to the filtered rows
+        self.own_first = False  # whether rows are sorted by their own share, without callees
         self.filters: list[Filter] = []
-        self.least = 0.0  # percent; rows below it are left out
+        self.least = 0.0  # percent; smaller rows are skipped
         self.rows()
 
     @property
     def histogram(self) -> Histogram:
-        """The table that is shown."""
+        """The current table."""
         return self._tables[self._index]
 
     def turn(self, step: int) -> None:
-        """Go on to another event's table; the filters stay."""
+        """Move to the table of another event; filters are kept."""
         self._index = (self._index + step) % len(self._tables)
 
     def rows(self) -> list[int]:
-        """The entries that the filters leave, in order; lines are those of the rows asked for last."""
-        histogram, kept = self.histogram, self.histogram.shown()
-        for wanted in self.filters:
-            if wanted.key in histogram.keys:
-                kept = kept[[wanted.keeps(text) for text in histogram.texts(wanted.key, kept)]]
+        """Return the filtered entries, in order; line() sets columns for the rows returned last."""
+        histogram, entries = self.histogram, self.histogram.shown()
+        for row_filter in self.filters:
+            if row_filter.key in histogram.keys:
+                entries = entries[[row_filter.keeps(text) for text in histogram.texts(row_filter.key, entries)]]
         if self.own_first:
-            kept = histogram.by_own(kept)
+            entries = histogram.by_own(entries)
         if self.relative:
-            histogram = _of_rows(histogram, kept.tolist())
-        self._columns = self._columns_of(histogram, kept)
-        self._most = float(histogram.percents(self._measure, kept).max()) if len(kept) else 0.0
+            histogram = _of_rows(histogram, entries.tolist())
+        self._columns = self._columns_of(histogram, entries)
+        self._most = float(histogram.percents(self._measure, entries).max()) if len(entries) else 0.0
         if self.least:
-            kept = kept[self.histogram.percents(self._measure, kept) >= self.least]
-        rows: list[int] = kept.tolist()
+            entries = entries[self.histogram.percents(self._measure, entries) >= self.least]
+        rows: list[int] = entries.tolist()
         return rows
 
     @property
     def _measure(self) -> str:
-        """What colours rows."""
+        """The measure that determines the colours of rows."""
         return "children" if "children" in self.histogram.entries.measures and not self.own_first else "period"
 
     def _columns_of(self, histogram: Histogram, rows: Int64) -> ScreenColumns:
@@ -133,7 +137,7 @@ class BrowsedReport:
         )
 
     def title(self, rows: Sequence[int]) -> str:
-        """The event, and what of it the rows are."""
+        """Return the event, the number of samples, and the filters."""
         histogram = self.histogram
         text = f"{visible(event_title(histogram, skip_empty=True))}: {histogram.leader.samples:,} samples"
         if len(self._tables) > 1:
@@ -149,54 +153,54 @@ class BrowsedReport:
 
     @property
     def common(self) -> list[str]:
-        """What all rows have in common, which has no column."""
+        """The columns that are equal in all rows, and therefore are not shown."""
         return self._columns.common
 
     def heading(self, width: int) -> str:
-        """The names of the columns, within so many columns of the window."""
+        """Return the names of the columns for a window of this width."""
         return self._columns.heading(self._columns.fit(width))
 
     def line(self, entry: int, width: int) -> Text:
-        """A row's text, set in columns of that window."""
+        """Return a row as text, for a window of this width."""
         return self._columns.line(entry, self._columns.fit(width), self._most)
 
     def call_line(self, line: CallLine, width: int) -> Text:
-        """The text of a line of calls."""
+        """Return a line of calls as text."""
         share = f"{line.share:.2f}%" if line.share is not None else ""
         name = fitted(line.name, max(width - _SHARE - 2, 1))
         return Text.assemble((f"{share:>{_SHARE}}", style(line.share or 0.0)), f"  {name}")
 
     def whole(self, shown: int | CallLine) -> str:
-        """The names that a row, or a line of calls, shows, uncut."""
+        """Return the full names of a row, or of a line of calls."""
         if isinstance(shown, CallLine):
             return shown.whole
         return "  ".join(visible(text.strip()) for text in (self.histogram.text(key, shown) for key in self._columns.names))
 
     def function(self, shown: int | CallLine) -> str:
-        """The function of a row or of a line of calls; "" where there is none."""
+        """Return the function of a row or of a line of calls; "" if there is none."""
         if isinstance(shown, CallLine):
             return shown.function
         return self.histogram.locations.name(self.histogram.location(shown) >> ROLE_BITS) if "symbol" in self.histogram.keys else ""
 
     def percent(self, entry: int) -> float:
-        """What decides a row's colour."""
+        """Return the share that determines a row's colour."""
         histogram = self.histogram
         return histogram.share(histogram.weight(entry))
 
     @property
     def has_calls(self) -> bool:
-        """Whether there is anything under rows."""
+        """Whether rows have calls."""
         return self.histogram.trees is not None
 
     def calls_under(self, entry: int, *, alone: bool = True) -> list[CallNode]:
-        """The calls under a row; alone: it is not one of very many that are asked for."""
+        """Return the calls below a row; alone: False if very many rows are requested."""
         return self.histogram.calls(entry, alone=alone)
 
     def calls(self, nodes: Sequence[CallNode]) -> list[CallLine]:
-        """The lines of some calls: where there is but one way on, functions follow each other."""
+        """Return the lines of some calls; functions with a single callee share a line with it."""
         trees, lines = self.histogram.trees, []
         name = str if self.full_names else at_a_glance
-        assert trees is not None  # there are no call nodes without
+        assert trees is not None  # call nodes imply trees
         for node in nodes:
             last = len(node.frames) - 1
             for number, frame in enumerate(node.frames):
@@ -207,22 +211,22 @@ class BrowsedReport:
         return lines
 
     def sort_by_own(self) -> None:
-        """Sort the rows by what is their own, or again by what they and their callees have."""
+        """Toggle sorting by own share or by share with callees."""
         self.own_first = not self.own_first
 
     def zoom(self, key: str, entry: int) -> bool:
-        """Keep the rows that have this row's text, or, zoomed in already, all again; False without such a column."""
+        """Toggle the filter for this row's text; return False if there is no column for the key."""
         if key not in self.histogram.keys:
             return False
-        known = [wanted for wanted in self.filters if wanted.key == key and not wanted.part]
-        if known:
-            self.filters.remove(known[0])
+        current = [row_filter for row_filter in self.filters if row_filter.key == key and not row_filter.part]
+        if current:
+            self.filters.remove(current[0])
         else:
             self.filters.append(Filter(key, self.histogram.text(key, entry)))
         return True
 
     def zoom_kernel(self) -> bool:
-        """Keep the rows of the kernel, or, zoomed in already, all again; False without a column of files, or rows of the kernel."""
+        """Toggle the filter for the kernel; return False without a column of files, or without rows of the kernel."""
         histogram = self.histogram
         if "dso" not in histogram.keys:
             return False
@@ -230,39 +234,39 @@ class BrowsedReport:
         return kernel is not None and self.zoom("dso", kernel)
 
     def sort_by(self, member: int) -> bool:
-        """Sort the rows by one event of the table's group; False if it has not so many."""
+        """Sort the rows by one event of the table's group; return False if there is no such event."""
         if not 0 <= member < len(self.histogram.events):
             return False
         self.histogram.sort_by(member)
         return True
 
     def plain(self) -> Iterator[str]:
-        """The table as plain text, without the rows that are left out for being too small."""
+        """Yield the table as plain text, without rows below the limit."""
         return table_lines(self.histogram, TextOptions(percent_limit=self.least))
 
     def zoom_thread(self, entry: int) -> bool:
-        """Keep the rows of this row's thread, or, where rows are not by thread, command."""
+        """Toggle the filter for this row's thread; for its command if rows are not by thread."""
         key = next((key for key in _THREAD_KEYS if key in self.histogram.keys), "comm")
         return self.zoom(key, entry)
 
     def keep_symbols(self, part: str) -> None:
-        """Keep the rows with this part in the function's name; with none, of all names."""
-        self.filters = [wanted for wanted in self.filters if not wanted.part]
+        """Keep rows with this part in the function's name; "" removes the filter."""
+        self.filters = [row_filter for row_filter in self.filters if not row_filter.part]
         if part:
             shown = self._columns.names
             self.filters.append(Filter("symbol" if "symbol" in self.histogram.keys else shown[-1], part, part=True))
 
     def back(self) -> bool:
-        """Drop the last filter; False if there is none."""
+        """Remove the last filter; return False if there is none."""
         if not self.filters:
             return False
         self.filters.pop()
         return True
 
     def find(self, part: str, rows: Sequence[int], start: int) -> int | None:
-        """The position of the first row from `start` on, and around, of which some name has this part, whatever its case."""
+        """Return the position of the next row from `start`, cyclically, with this part in a name, ignoring case."""
         entries = np.array([*rows[start:], *rows[:start]], np.int64)
-        wanted = part.lower()
+        lowered = part.lower()
         texts = [self.histogram.texts(key, entries) for key in self._columns.names] if len(entries) else []
-        step = next((step for step, names in enumerate(zip(*texts, strict=True)) if any(wanted in name.lower() for name in names)), None)
+        step = next((step for step, names in enumerate(zip(*texts, strict=True)) if any(lowered in name.lower() for name in names)), None)
         return None if step is None else (start + step) % len(rows)

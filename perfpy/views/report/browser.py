@@ -1,8 +1,8 @@
-"""`perfpy report --tui`: a report to walk through, with the keys of perf's browser.
+"""`perfpy report --tui`: an interactive report with the keys of perf's browser.
 
-What enters: a Report. What leaves: a textual application: the rows of a table,
-their calls folded under them. What is shown is decided by perfpy.views.report.browsed, the
-rows on the screen are perfpy.views.report.row_list's; this is what is around them, and the keys.
+A textual application shows the rows of a table, with their calls folded
+below. perfpy.views.report.browsed is the model, perfpy.views.report.row_list shows the rows;
+this module has the rest of the screen, and the keys.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
 
 _QUESTIONS: Final = {
-    "filter": "only names with this in them: type; Enter keeps, Esc forgets",
+    "filter": "filter by name; Enter keeps the filter, Esc removes it",
     "search": "search for",
-    "limit": "only rows from this many percent on",
+    "limit": "least percentage of rows",
 }
-_LEAST_HEIGHT: Final = 15  # of a window in which names are shown whole, too
+_LEAST_HEIGHT: Final = 15  # lines of a window that also shows full names
 _KEYS: Final = (
     ("up, down, Home, End", "move"),
     ("Page up, Page down", "move by a screen (Space: down)"),
-    ("Enter, +, right", "open or close the calls under a row; without calls, its code"),
+    ("Enter, +, right", "open or close the calls below a row; without calls, its code"),
     ("a", "the code of the function, with the samples at each instruction"),
-    ("-", "close them"),
-    ("e, c", "open all under a row, close it"),
+    ("-", "close the calls"),
+    ("e, c", "open everything below a row, close it"),
     ("E, C", "the same for all rows"),
-    ("t", "only this thread (or command); once more: all"),
-    ("d", "only this file; once more: all"),
-    ("k", "only the kernel; once more: all"),
-    ("S", "only this processor socket; once more: all"),
-    ("/", "only names with what is typed in them"),
-    ("s", "sort by Self; once more: by Children"),
-    ("L", "only rows from some percent on"),
-    ("F", "shares of all, or of what filters leave"),
+    ("t", "only this thread (or command); again: all"),
+    ("d", "only this file; again: all"),
+    ("k", "only the kernel; again: all"),
+    ("S", "only this processor socket; again: all"),
+    ("/", "filter by name"),
+    ("s", "sort by Self; again: by Children"),
+    ("L", "least percentage of rows"),
+    ("F", "shares of all rows, or of the filtered rows"),
     ("0 to 9", "sort by the n-th event of a group"),
-    ("Ctrl+F, F3", "search in the rows, search on"),
-    ("Esc, left", "take the last filter back"),
-    ("Tab, n; Shift+Tab, p", "the next event, the one before"),
-    ("H", "names of the columns on and off"),
-    ("V", "names of functions whole, or without long lists of arguments"),
-    ("i", "what the recording says of itself"),
+    ("Ctrl+F, F3", "search the rows, next match"),
+    ("Esc, left", "remove the last filter"),
+    ("Tab, n; Shift+Tab, p", "next event, previous event"),
+    ("H", "show or hide column names"),
+    ("V", "full function names, or without long argument lists"),
+    ("i", "header of the recording"),
     ("P", "write the table to perf.hist.N"),
     ("h, ?, F1", "these keys"),
-    ("q, Ctrl+C", "leave"),
+    ("q, Ctrl+C", "quit"),
 )
 
 
 class Box(ModalScreen[None]):
-    """Some lines over the rest of the screen."""
+    """Some lines above the rest of the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,h,i,question_mark,f1,enter", "dismiss", "Close")]
     CSS = """
@@ -85,13 +85,13 @@ class Box(ModalScreen[None]):
         self._lines = [visible(line.expandtabs()) for line in lines]
 
     def compose(self) -> ComposeResult:
-        """One box, which scrolls."""
+        """Yield one box, which scrolls."""
         with VerticalScroll(id="box"):
             yield Static(Text("\n".join(self._lines)), id="lines")
 
 
 class KeyHelp(Box):
-    """Which keys there are."""
+    """The list of keys."""
 
     def __init__(self) -> None:
         width = max(len(keys) for keys, _ in _KEYS)
@@ -99,7 +99,7 @@ class KeyHelp(Box):
 
 
 class ReportBrowser(App[None]):
-    """Rows as a tree: under each row its callers or callees."""
+    """A tree of rows: the callers or callees of each row are below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,h,f1", "help", "Keys"),
@@ -109,8 +109,8 @@ class ReportBrowser(App[None]):
         Binding("s", "sort_by_own", "Self"),
         Binding("t", "zoom_thread", "Thread"),
         Binding("d", "zoom_dso", "File"),
-        Binding("tab", "turn(1)", "Event", priority=True),  # not the next widget
-        Binding("q", "quit", "Leave"),
+        Binding("tab", "turn(1)", "Event", priority=True),  # the widget must not take the key
+        Binding("q", "quit", "Quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("i", "environment", show=False),
         Binding("H", "headings", show=False),
@@ -151,18 +151,25 @@ class ReportBrowser(App[None]):
         full_names: bool = False,
         code: Callable[[FileEvent, str], Screen[None]] | None = None,
     ) -> None:
-        """header: the lines of the recording's header; full_names: show names of functions whole; code: makes a function's screen."""
+        """Set up the application.
+
+        Args:
+            report: the report to show.
+            header: returns the lines of the recording's header.
+            full_names: show full names of functions.
+            code: makes the screen of a function.
+        """
         super().__init__()
         self.model = BrowsedReport(report, full_names=full_names)
         self._header = header
         self._code = code
         self._rows: list[int] = []
-        self._asked = ""  # what the line below is for
-        self._sought = ""
+        self._input_purpose = ""  # the purpose of the input line
+        self._search_text = ""
         self._filters_before: list[Filter] = []
 
     def compose(self) -> ComposeResult:
-        """Title, rows, the line to type in, keys."""
+        """Yield title, rows, input line and keys."""
         yield Static(id="title")
         notes = [f"! {visible(note)}" for note in quality_notes(self.model.report)]
         if notes:
@@ -179,16 +186,16 @@ class ReportBrowser(App[None]):
         self.table.focus()
 
     def on_resize(self) -> None:
-        """Set the columns anew."""
+        """Fit the columns to the window."""
         self._show_heading()
 
     @property
     def table(self) -> RowList:
-        """The rows on the screen."""
+        """The list of rows."""
         return self.query_one("#rows", RowList)
 
     def fill(self) -> None:
-        """Show the rows that the model leaves."""
+        """Show the rows of the model."""
         self._rows = self.model.rows()
         self.table.show(self._rows)
         self.query_one("#title", Static).update(Text(self.model.title(self._rows), "bold"))
@@ -200,31 +207,31 @@ class ReportBrowser(App[None]):
         self.query_one("#heading", Static).update(Text(before + self.model.heading(width)))
 
     def on_row_list_moved(self) -> None:
-        """Show the names of the line under the cursor below the rows, as far as two lines have room for them."""
+        """Show the full names of the current line below the rows, on at most two lines."""
         table = self.table
         line = self.query_one("#whole", Static)
         line.display = self.size.height >= _LEAST_HEIGHT
         line.update(Text(self.model.whole(table.lines[table.cursor].data) if table.lines else ""))
 
     def action_toggle_row(self) -> None:
-        """Open or close the line under the cursor; where there is nothing under it, show its code."""
+        """Open or close the current line; if it has no calls, show its code."""
         if self.model.has_calls:
             self.table.toggle()
         else:
             self.action_annotate()
 
     def action_annotate(self) -> None:
-        """Show the code of the function under the cursor."""
+        """Show the code of the current function."""
         table = self.table
         name = self.model.function(table.lines[table.cursor].data) if table.lines else ""
         if not name or self._code is None:
-            self.notify("rows are not by function, or this one has none" if self._code else "there is no code to show here")
+            self.notify("no function in this row" if self._code else "no code available")
             return
         self.notify(f"reading the code of {visible(name)}", timeout=2)
         self.run_worker(lambda: self._read_code(name), thread=True, exclusive=True)
 
     def _read_code(self, name: str) -> None:
-        """Read it, in another thread: of a million samples that takes a second."""
+        """Read the code in another thread, which takes a second for a million samples."""
         assert self._code is not None
         try:
             screen = self._code(self.model.histogram.leader.event, name)
@@ -234,11 +241,11 @@ class ReportBrowser(App[None]):
             self.call_from_thread(self.push_screen, screen)
 
     def action_close_row(self) -> None:
-        """Close the line under the cursor."""
+        """Close the current line."""
         self.table.close_at(self.table.cursor)
 
     def action_expand(self) -> None:
-        """Open everything under the row."""
+        """Open everything below the row."""
         self.table.open_row()
 
     def action_collapse(self) -> None:
@@ -246,7 +253,7 @@ class ReportBrowser(App[None]):
         self.table.close_row()
 
     def action_expand_all(self) -> None:
-        """Open everything under all rows."""
+        """Open everything below all rows."""
         self.table.open_all(0, len(self.table.lines))
 
     def action_collapse_all(self) -> None:
@@ -254,33 +261,33 @@ class ReportBrowser(App[None]):
         self.table.close_all()
 
     def action_sort_by_own(self) -> None:
-        """Sort the rows by what is their own, or again by what they and their callees have."""
+        """Toggle sorting by own share or by share with callees."""
         self.model.sort_by_own()
         self.fill()
 
     def action_zoom_thread(self) -> None:
-        """Keep the rows of this row's thread, or all again."""
-        self._zoomed(self.model.zoom_thread, "rows are not by thread or command: --sort comm,... shows them")
+        """Toggle the filter for this row's thread."""
+        self._zoomed(self.model.zoom_thread, "no column of threads or commands; add one with --sort comm,...")
 
     def action_zoom_dso(self) -> None:
-        """Keep the rows of this row's file, or all again."""
-        self._zoomed(lambda entry: self.model.zoom("dso", entry), "rows are not by file: --sort dso,... shows them")
+        """Toggle the filter for this row's file."""
+        self._zoomed(lambda entry: self.model.zoom("dso", entry), "no column of files; add one with --sort dso,...")
 
     def action_zoom_kernel(self) -> None:
-        """Keep the rows of the kernel, or all again."""
-        self._zoomed(lambda _entry: self.model.zoom_kernel(), "no row is of the kernel, or rows are not by file")
+        """Toggle the filter for the kernel."""
+        self._zoomed(lambda _entry: self.model.zoom_kernel(), "no rows of the kernel, or no column of files")
 
     def action_zoom_socket(self) -> None:
-        """Keep the rows of this row's socket, or all again."""
-        self._zoomed(lambda entry: self.model.zoom("socket", entry), "rows are not by socket: --sort socket,... shows them")
+        """Toggle the filter for this row's socket."""
+        self._zoomed(lambda entry: self.model.zoom("socket", entry), "no column of sockets; add one with --sort socket,...")
 
     def action_shares(self) -> None:
-        """Show shares of what filters leave, or of all."""
+        """Toggle shares relative to the filtered rows."""
         self.model.relative = not self.model.relative
         self.fill()
 
     def action_full_names(self) -> None:
-        """Show names of functions whole, or short again."""
+        """Toggle full names of functions."""
         self.model.full_names = not self.model.full_names
         self.fill()
 
@@ -289,37 +296,37 @@ class ReportBrowser(App[None]):
         if self.model.sort_by(member):
             self.fill()
         else:
-            self.notify(f"there is no event {member} in this group")
+            self.notify(f"no event {member} in this group")
 
-    def _zoomed(self, zoom: Callable[[int], bool], lacking: str) -> None:
+    def _zoomed(self, zoom: Callable[[int], bool], problem: str) -> None:
         entry = self.table.entry
         if entry is None:
             return
         if zoom(entry):
             self.fill()
         else:
-            self.notify(lacking)
+            self.notify(problem)
 
     def action_unzoom(self) -> None:
-        """Take the last filter back, or leave the line that is typed in."""
+        """Remove the last filter, or leave the input line."""
         ask = self.query_one("#ask", Input)
         if ask.has_class("shown"):
             ask.remove_class("shown")
             self.table.focus()
-            if self._asked == "filter":
+            if self._input_purpose == "filter":
                 self.model.filters = self._filters_before
                 self.fill()
         elif self.model.back():
             self.fill()
 
     def action_turn(self, step: int) -> None:
-        """Show another event's table."""
+        """Show the table of another event."""
         self.model.turn(step)
         self.fill()
 
     def action_ask(self, purpose: str) -> None:
-        """Show the line to type a part of a name in."""
-        self._asked, self._filters_before = purpose, [*self.model.filters]
+        """Show the input line."""
+        self._input_purpose, self._filters_before = purpose, [*self.model.filters]
         ask = self.query_one("#ask", Input)
         ask.value = ""
         ask.placeholder = _QUESTIONS[purpose]
@@ -328,43 +335,43 @@ class ReportBrowser(App[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while a name is typed."""
-        if self._asked == "filter" and event.input.has_class("shown"):
+        if self._input_purpose == "filter" and event.input.has_class("shown"):
             self.model.keep_symbols(event.value)
             self.fill()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Do with the typed line what it was asked for."""
+        """Apply the typed line."""
         event.input.remove_class("shown")
         self.table.focus()
-        if self._asked == "limit":
+        if self._input_purpose == "limit":
             self._limit(event.value)
-        elif self._asked == "search":
-            self._sought = event.value
+        elif self._input_purpose == "search":
+            self._search_text = event.value
             self._search(0)
 
     def _limit(self, text: str) -> None:
         try:
             self.model.least = float(text.strip().removesuffix("%") or 0)
         except ValueError:
-            self.notify(f"{text!r} is no number of percent")
+            self.notify(f"{text!r} is not a percentage")
         self.fill()
 
     def action_search_on(self) -> None:
-        """Go to the next row that was searched for."""
+        """Go to the next row that matches the search."""
         self._search(1)
 
     def _search(self, ahead: int) -> None:
-        """Go to the first row, from the cursor's on or (ahead 1) after it, that has what is sought."""
+        """Go to the first matching row from the cursor, or after it with ahead=1."""
         entry, table = self.table.entry, self.table
         start = self._rows.index(entry) + ahead if entry is not None else 0
-        found = self.model.find(self._sought, self._rows, start % max(len(self._rows), 1)) if self._sought else None
-        if found is None:
-            self.notify(f"no row has {self._sought!r}" if self._sought else "nothing to search for: Ctrl+F asks")
+        position = self.model.find(self._search_text, self._rows, start % max(len(self._rows), 1)) if self._search_text else None
+        if position is None:
+            self.notify(f"no match for {self._search_text!r}" if self._search_text else "nothing to search for; type Ctrl+F")
         else:
-            table.move_to(next(number for number, line in enumerate(table.lines) if line.data == self._rows[found]))
+            table.move_to(next(number for number, line in enumerate(table.lines) if line.data == self._rows[position]))
 
     def action_help(self) -> None:
-        """Say which keys there are."""
+        """Show the list of keys."""
         self.push_screen(KeyHelp())
 
     def action_environment(self) -> None:
@@ -372,12 +379,12 @@ class ReportBrowser(App[None]):
         self.push_screen(Box(self._header()))
 
     def action_headings(self) -> None:
-        """Show the names of the columns, or do not."""
+        """Toggle the names of the columns."""
         heading = self.query_one("#heading", Static)
         heading.display = not heading.display
 
     def action_write(self) -> None:
-        """Write the table to the first file perf.hist.N that is not there yet."""
+        """Write the table to the first file perf.hist.N that does not exist."""
         path = next(name for name in map("perf.hist.{}".format, count()) if not os.path.exists(name))
         try:
             with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,7 +1,4 @@
-"""A call tree in few columns, for a terminal: shares in front, thin lines for the depth.
-
-What enters: a histogram, one of its entries, and how functions are called. What leaves: lines of text.
-"""
+"""A call tree in few columns for a terminal: shares in front, thin lines for the depth."""
 
 from __future__ import annotations
 
@@ -17,20 +14,23 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.trees import Trees
 
-#: behind the name of a function that calls itself
+#: appended to the name of a recursive function
 RECURSIVE: Final = " (recursive)"
 _NO_SHARE: Final = " " * len("100.00%")
 
 
 def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = str) -> list[str]:
-    """A line for each function; those that only lead on to the next have no share of their own.
+    """Return a line for each function; functions with a single callee have no share of their own.
 
-    name: a function's name -> what is shown of it.
+    Args:
+        histogram: the table.
+        entry: the entry whose tree is drawn.
+        name: converts a function's name to its display name.
     """
     trees = histogram.trees
-    assert trees is not None  # call trees were asked for
+    assert trees is not None  # the report has call trees
     lines: list[str] = []
-    # nodes to write, with the lines that stand before them and before what is below them
+    # nodes to write, with their prefix and the prefix of the nodes below
     work: list[tuple[CallNode, str, str]] = _siblings(histogram.calls(entry, alone=True), "")
     while work:
         node, before, below = work.pop()
@@ -42,19 +42,19 @@ def call_lines(histogram: Histogram, entry: int, name: Callable[[str], str] = st
 
 
 def call_names(trees: Trees, frames: list[int], name: Callable[[str], str]) -> list[str]:
-    """What frames of a call tree are called."""
+    """Return the names of frames of a call tree."""
     return [name(trees.frame_name(frame)) + RECURSIVE * trees.is_recursive(frame) for frame in frames]
 
 
 def folded(names: list[str]) -> Iterator[str]:
-    """Each name, once where a function calls itself, with how often it stands there."""
+    """Yield each name, once for consecutive repetitions, with their number."""
     for name, group in groupby(names):
         times = len(list(group))
         yield f"{name}  ({times} times)" if times > 1 else name
 
 
 def _siblings(nodes: list[CallNode], stem: str) -> list[tuple[CallNode, str, str]]:
-    """Nodes of one parent, the last first. An only one goes on straight below."""
+    """Return nodes of one parent, last first; a single node is not indented."""
     if len(nodes) == 1:
         return [(nodes[0], stem, stem)]
     last = len(nodes) - 1

@@ -1,7 +1,6 @@
 """Call trees as perf report --stdio draws them: graph, fractal, flat, folded.
 
-What enters: the call nodes of one entry. What leaves: lines. The layout is
-perf's: a margin of twelve, eleven columns for each depth, the share of a node
+The layout is perf's: a margin of twelve, eleven columns for each depth, the share of a node
 between the bar and its first function.
 """
 
@@ -26,12 +25,12 @@ _PAD = "          "
 _FLAT_VALUE = " " * 11
 _FLAT_NAME = " " * 16
 _REST = "[...]"
-_NAME_BYTES = 1023  # of one function
-_MASK_BITS = 32  # of the mask of open bars in perf: deeper trees use its bits again
+_NAME_BYTES = 1023  # limit of one function
+_MASK_BITS = 32  # width of perf's mask of open bars: deeper trees reuse its bits
 
 
 class Stem(NamedTuple):
-    """What a tree hangs from: the entry's weight, the total of its table, and period and samples of all its chains."""
+    """The root of a tree: the entry's weight, the total of its table, and period and samples of all its chains."""
 
     weight: int
     total: int
@@ -42,10 +41,12 @@ class Stem(NamedTuple):
 class ChainWriter:
     """Draws call trees.
 
-    graph: the style and its limits; name: position of a frame -> text;
-    separator: between the functions of a folded line; skip_first: leave out
-    the first function, which the row has named already; colour: what the
-    colours of shares begin with, "" for none.
+    Args:
+        graph: the style and its limits.
+        name: returns the name of a frame by its position.
+        separator: between the functions of a folded line.
+        skip_first: skip the first function, which is in the row.
+        colour: the beginning of escape sequences, "" for none.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class ChainWriter:
         self._colour = colour
 
     def lines_of(self, histogram: Histogram, entry: int) -> Iterator[str]:
-        """The lines of the tree of an entry of a table that has trees."""
+        """Return the lines of the tree of an entry, whose table has trees."""
         assert histogram.trees is not None
         stem = Stem(histogram.weight(entry), histogram.leader.period, *histogram.trees.under(entry))
         return self.lines(histogram.calls(entry), stem)
 
     def lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
-        """The lines of one tree."""
+        """Return the lines of one tree."""
         if self._graph.style == "flat":
             return self._flat(nodes, stem)
         if self._graph.style == "folded":
@@ -72,7 +73,7 @@ class ChainWriter:
         return self._tree(nodes, stem)
 
     def _name(self, index: int) -> str:
-        """At most what perf's buffer holds: names of C++ may be longer."""
+        """Return a name of at most the size of perf's buffer: C++ names may be longer."""
         name = self._whole_name(index)
         if len(name) <= _NAME_BYTES // 4:
             return name
@@ -105,7 +106,7 @@ class ChainWriter:
             yield ""
 
     def _trunk(self, node: CallNode) -> Iterator[str]:
-        """The only way down from an entry, drawn without a share."""
+        """Yield the single path from an entry, drawn without a share."""
         frames = node.frames[1:] if self._skip_first else node.frames
         if self._graph.limit:
             frames = frames[: self._graph.limit]
@@ -116,7 +117,7 @@ class ChainWriter:
             yield f"{_MARGIN}   {self._name(frame)}"
 
     def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
-        """All levels below a node, without recursion: trees are as deep as stacks."""
+        """Yield all levels below a node; iterative, because trees are as deep as stacks."""
         work: list[_OpenLevel] = [_OpenLevel(nodes, total, parent_count, 1, 1)]
         while work:
             level = work[-1]
@@ -137,7 +138,7 @@ class ChainWriter:
             work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
 
     def _stretch(self, node: CallNode, level: _OpenLevel, margin: str) -> Iterator[str]:
-        """The functions of one node: its share stands before the first."""
+        """Yield the functions of one node, with its share before the first."""
         value = self._value(node.period, node.count, level.total)
         head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
         yield f"{margin}{head}{bar}--{value}--{self._name(node.frames[0])}"
@@ -145,7 +146,7 @@ class ChainWriter:
             yield f"{margin}{head}{bar}{_PAD}{self._name(frame)}"
 
     def _remainder(self, level: _OpenLevel, margin: str) -> Iterator[str]:
-        """In a fractal tree: what the nodes that are not shown have."""
+        """Yield the remainder in a fractal tree: the share of the hidden nodes."""
         if not (self._graph.relative and level.remaining and level.remaining != level.total):
             return
         rest = level.parent_count - level.counted if level.nodes else 0
@@ -168,9 +169,9 @@ class ChainWriter:
             yield f"{value} {self._separator.join(map(self._name, frames))}"
 
     def _chains(self, nodes: list[CallNode], stem: Stem) -> list[tuple[CallNode, list[int]]]:
-        """Every frame where chains end, with all functions up to it; those with more first."""
+        """Return every frame where chains end, with all functions up to it, sorted by share."""
         least = stem.total * (self._graph.percent / 100)
-        found: list[tuple[CallNode, list[int]]] = []
+        chains: list[tuple[CallNode, list[int]]] = []
         stack: list[tuple[CallNode, list[int], bool]] = [(node, [], False) for node in reversed(nodes)]
         while stack:
             node, above, done = stack.pop()
@@ -179,13 +180,13 @@ class ChainWriter:
                 frames = above + node.frames
                 stack.extend((child, frames, False) for child in reversed(node.children))
             elif node.own_period and node.own_period >= int(least):
-                found.append((node, above + node.frames))
-        found.sort(key=lambda chain: -chain[0].own_period)
-        return found[: self._graph.limit] if self._graph.limit else found
+                chains.append((node, above + node.frames))
+        chains.sort(key=lambda chain: -chain[0].own_period)
+        return chains[: self._graph.limit] if self._graph.limit else chains
 
 
 class _OpenLevel:
-    """Siblings that are being drawn: open_bars has a bit for each depth at which more is to come."""
+    """Siblings being drawn; open_bars has a bit for each depth with further siblings."""
 
     def __init__(self, nodes: list[CallNode], total: int, parent_count: int, depth: int, open_bars: int) -> None:
         self.nodes = nodes

@@ -1,7 +1,6 @@
-"""The columns of a report's tables as text: numbers with their units, and keys set to their widths.
+"""The columns of a report's tables as text: numbers with their units, and keys padded to their widths.
 
-What enters: a Histogram, and which of its entries. What leaves: cells, perf
-6.12's; where names are to be short, those of functions as a screen shows them.
+Cells are perf 6.12's; function names may be shortened for screens.
 """
 
 from __future__ import annotations
@@ -23,21 +22,26 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
-_LONGEST_HEADER: Final = 1023  # bytes that perf has room for
-#: keys whose texts are names of functions, with [.] or the like in front
+_LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes
+#: keys whose texts are function names, possibly with a prefix like [.]
 _FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
 _INLINED: Final = " (inlined)"
 _LEVEL: Final = len("[.] ")
 
 
 class TextOptions(NamedTuple):
-    """How the text is set.
+    """Options of text output.
 
-    separator: perf's -t, None for aligned columns; widths: -w; quiet: only
-    rows; percent_limit: rows below it are left out; times: the text of --time; socket: of --socket-filter;
-    colour: what the colours of shares begin with, "" for none (in columns: of
-    aligned text only, as perf does). short_names: names of functions as there
-    is room for them on a screen.
+    Attributes:
+        separator: perf's -t, None for aligned columns.
+        widths: -w.
+        quiet: only rows.
+        percent_limit: smaller rows are skipped.
+        times: the text of --time.
+        socket: of --socket-filter.
+        colour: the beginning of escape sequences, "" for none; in columns
+            only of aligned text, as in perf.
+        short_names: shorten function names for screens.
     """
 
     separator: str | None = None
@@ -56,20 +60,20 @@ _PERFS: Final = TextOptions()
 
 
 def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptions) -> list[str]:
-    """The text of a key in each of some entries' rows, names of functions short where that is wanted."""
+    """Return the texts of a key in some entries' rows; function names are shortened if requested."""
     texts = histogram.texts(key, entries)
     return list(map(_short, texts)) if options.short_names and key in _FUNCTIONS else texts
 
 
 def _short(text: str) -> str:
-    """A function with its level ([.] for user code) in front."""
-    from perfpy.views.readable import at_a_glance  # for screens
+    """Shorten a function name after its level, like [.] for user code."""
+    from perfpy.views.readable import at_a_glance  # only screens need it
 
     return text[:_LEVEL] + at_a_glance(text[_LEVEL:]) if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else at_a_glance(text)
 
 
 def metric_header(metric: OutputField, histogram: Histogram) -> str:
-    """The name of a column of numbers; beside shares with callers, what is a row's own is called so."""
+    """Return the name of a column of numbers: "Self" beside shares with callers."""
     wanted = histogram.options.wanted
     if not wanted.children or (wanted.fields is not None and not wanted.fields.startswith("+")):
         return metric.header
@@ -94,17 +98,17 @@ class MetricColumnText:
         self._number_width = 1 if options.separator else own - (2 if metric.unit is Unit.PERCENT else 1)
 
     def header(self) -> str:
-        """The column's name, set to its width."""
+        """Return the column's name, padded to its width."""
         return f"{self._name:>{self.width}}"
 
     def cell(self, entry: int) -> str:
-        """The numbers of an entry."""
+        """Return the numbers of an entry."""
         return self.cells(np.array([entry]))[0]
 
     def cells(self, entries: Int64) -> list[str]:
-        """The numbers of each of some entries."""
+        """Return the numbers of each of some entries."""
         if self.entry.value not in self._histogram.entries.measures:
-            return [f" {'N/A':>{self._own - 1}}"] * len(entries)  # whatever the group's size
+            return [f" {'N/A':>{self._own - 1}}"] * len(entries)  # for groups of any size
         members = [self._numbers(entries, member) for member in self._members]
         return members[0] if len(members) == 1 else list(map("".join, zip(*members, strict=True)))
 
@@ -112,8 +116,8 @@ class MetricColumnText:
         metric, histogram, width = self.entry, self._histogram, self._number_width
         if metric.unit is Unit.PERCENT:
             percents = histogram.percents(metric.value, entries, member).tolist()
-            made = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many have the same few samples
-            texts = [made[percent] for percent in percents]
+            cell_texts = {percent: f" {percent:{width}.2f}%" for percent in set(percents)}  # many entries have equal percentages
+            texts = [cell_texts[percent] for percent in percents]
             return list(map(coloured, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
             return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
@@ -123,7 +127,7 @@ class MetricColumnText:
 
 
 def seconds(histogram: Histogram, metric: OutputField, entries: Int64, member: int = 0) -> list[str]:
-    """Sums of ns as seconds; N/A of an event that counts something else."""
+    """Return sums of ns in seconds; N/A for events that count something else."""
     if not is_time(histogram.events[member].event):
         return ["N/A"] * len(entries)
     return [f"{value / NANOSECONDS_A_SECOND:.6f}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
@@ -139,17 +143,17 @@ class KeyColumnText:
         self.width = width
 
     def header(self) -> str:
-        """The column's name, set to its width."""
+        """Return the column's name, padded to its width."""
         if self.entry.cell is ColumnCell.RIGHT_CUT:
             return _set(self.entry.header, ColumnCell.RIGHT_CUT, self.width)
-        return _filled(self.entry.header, min(self.width, _LONGEST_HEADER))
+        return _padded_to(self.entry.header, min(self.width, _LONGEST_HEADER))
 
     def cell(self, entry: int) -> str:
-        """The text of an entry, set as the column is."""
+        """Return the text of an entry, padded for the column."""
         return self.cells(np.array([entry]))[0]
 
     def cells(self, entries: Int64) -> list[str]:
-        """The text of each of some entries, set as the column is."""
+        """Return the texts of some entries, padded for the column."""
         texts, separator = key_texts(self.entry.name, self._histogram, entries, self._options), self._options.separator
         if separator:
             texts = [text.replace(separator[0], ".") for text in texts]
@@ -157,16 +161,16 @@ class KeyColumnText:
         if values.column.unnamed is None:
             made = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
             return [made[text] for text in texts]
-        for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses stay whole
+        for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses are not shortened
             texts[index] = _set_function(texts[index], self.entry.cell, self.width)
         return texts
 
 
 def _set_function(text: str, cell: ColumnCell, width: int) -> str:
-    """As `_set`, but what says that it was inlined stays whole."""
+    """Pad like `_set`, but keep " (inlined)"."""
     if not text.endswith(_INLINED):
         return _set(text, cell, width)
-    name = _cut(text.removesuffix(_INLINED), width) + _INLINED
+    name = _truncated(text.removesuffix(_INLINED), width) + _INLINED
     return name if cell is ColumnCell.CUT else name + " " * (width - byte_width(name))
 
 
@@ -174,31 +178,31 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
     if cell is ColumnCell.LOOSE:
         return text
     if cell is ColumnCell.CUT:
-        return _cut(text, width)
+        return _truncated(text, width)
     if cell is ColumnCell.RIGHT_CUT:
-        kept = _cut(text, width)
-        return " " * (width - byte_width(kept)) + kept
+        truncated = _truncated(text, width)
+        return " " * (width - byte_width(truncated)) + truncated
     if cell is ColumnCell.RIGHT:
         return " " * (width - byte_width(text)) + text
     if cell is ColumnCell.THREAD:
         number, comm = text[:8], text[8:]
-        return number + _filled(comm, max(7, width) - 8)
-    return _filled(text, width)
+        return number + _padded_to(comm, max(7, width) - 8)
+    return _padded_to(text, width)
 
 
-def _filled(text: str, width: int) -> str:
-    """Cut and filled to a width in bytes."""
-    kept = _cut(text, max(width, 0))
-    return kept + " " * (width - byte_width(kept))
+def _padded_to(text: str, width: int) -> str:
+    """Truncate and pad to a width in bytes."""
+    truncated = _truncated(text, max(width, 0))
+    return truncated + " " * (width - byte_width(truncated))
 
 
-def _cut(text: str, width: int) -> str:
-    """As many bytes of a text as C prints for a precision, which may end within a character."""
+def _truncated(text: str, width: int) -> str:
+    """Truncate to a number of bytes like C's precision, possibly within a character."""
     return text[:width] if text.isascii() else text.encode(errors="surrogateescape")[:width].decode(errors="surrogateescape")
 
 
 class KeyWidths:
-    """The widths that some entries of a table ask for."""
+    """The widths required by some entries of a table."""
 
     def __init__(self, histogram: Histogram, entries: Int64 | list[int], options: TextOptions = _PERFS) -> None:
         self._histogram = histogram
@@ -206,7 +210,7 @@ class KeyWidths:
         self._options = options
 
     def of(self, key: SortKey) -> int:
-        """As wide as the header, the least width, and the widest text."""
+        """Return the greatest of the widths of header and texts, and the minimum."""
         return max(len(key.header), key.least, self._asked(key))
 
     def _asked(self, key: SortKey) -> int:

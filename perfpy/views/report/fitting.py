@@ -1,7 +1,6 @@
-"""Names in places that are too narrow for them: the middle goes, as the beginning and the end tell names apart.
+"""Shorten names in the middle: their beginnings and ends distinguish them.
 
-What enters: names, and how many columns there are. What leaves: text that takes no more, wide characters counted as
-terminals show them.
+Widths are in columns of terminals; wide characters take two.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CUT: Final = "…"
-#: how much of what is kept is the beginning: of C++'s names the end says more, it is the function's; of others the beginning does
+#: share of the beginning in what is kept: C++ names differ at the end, in the function; others at the beginning
 OF_FUNCTIONS: Final = 0.4
 OF_OTHERS: Final = 0.7
 
 
 def fitted(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
-    """The text within so many columns. head: how much of what is kept is the beginning.
+    """Shorten text to a number of columns; head: the share of the beginning in what is kept.
 
     >>> fitted("std::__shared_count<…>::__shared_count(…)", 24)
     'std::__sh…red_count(…)'
@@ -36,13 +35,13 @@ def fitted(text: str, width: int, head: float = OF_FUNCTIONS) -> str:
 
 
 def _start(text: str, width: int) -> str:
-    """The first characters that fit; one too many is left out whole."""
+    """Return the first characters that fit."""
     kept = text[:width]
     return kept if cell_len(kept) <= width else set_cell_size(text, width).rstrip(" ")
 
 
 def fitted_path(names: Sequence[str], arrow: str, width: int) -> str:
-    """Names one after another; where there is no room, some in the middle are only counted, and the last is shown longest.
+    """Join names; without enough room, some in the middle are only counted, and the last is kept longest.
 
     >>> fitted_path(["_start", "__libc_start_main", "main"], " → ", 40)
     '_start → __libc_start_main → main'

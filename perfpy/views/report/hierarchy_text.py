@@ -1,7 +1,6 @@
 """perf report -H --stdio: the levels of a hierarchy, indented.
 
-What enters: a Hierarchy. What leaves: lines of text, perf 6.12's; but for
-functions in call trees, of which perf prints only addresses here.
+Lines are perf 6.12's, except for functions in call trees, which perf prints as addresses here.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.hierarchy import Hierarchy
 
 _INDENT = 3
-_MOST_DOTS = 207  # of the keys' common column
+_MOST_DOTS = 207  # limit of the keys' common column
 
 
 class HierarchyText:
@@ -33,7 +32,7 @@ class HierarchyText:
         self._levels = [[cells[key.name] for key in level if key.name in cells] for level in levels]
 
     def lines(self) -> Iterator[str]:
-        """Header, rows and call trees."""
+        """Yield header, rows and call trees."""
         if not self._options.quiet:
             yield from self._header()
         nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
@@ -67,7 +66,7 @@ class HierarchyText:
         return " " * (depth * _INDENT) + numbers + space + texts
 
     def _nothing(self, depth: int) -> str:
-        """All children of a row are below the limit."""
+        """Return the line for rows whose children are all below the limit."""
         indent = 0 if self._options.separator else (len(self._levels) + depth) * _INDENT
         width = sum(column.width for column in self._numbers) + len(GAP) * (len(self._numbers) - 1) + 4
         return " " * (indent + width) + f"no entry >= {self._options.percent_limit:.2f}%"

@@ -1,8 +1,4 @@
-"""Where most of the time went, beside the rows: which files and commands, and along which calls.
-
-What enters: a Histogram. What leaves: files and commands with their shares; a path of
-functions, each stretch of it with the share that goes on through it.
-"""
+"""Summaries beside the rows: the hottest files, commands and functions, and the hottest path of calls."""
 
 from __future__ import annotations
 
@@ -30,55 +26,58 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Int64
 
-#: files of code that was made while the program ran
+#: files of code generated while the program ran
 _MADE: Final = re.compile(r"\[JIT\]|/perf-\d+\.map|jitted-\d+")
-_ADDRESS: Final = re.compile("0x[0-9a-f]+|0")  # what frames without a symbol are called
+_ADDRESS: Final = re.compile("0x[0-9a-f]+|0")  # names of frames without a symbol
 _UNKNOWN: Final = "[unknown]"
 _MOST_MADE: Final = 100
 _LEVEL: Final = len("[.] ")
-#: functions of C, of the standard libraries of C++ and Rust, of Go's runtime
+#: functions of C, of the C++ and Rust standard libraries, of Go's runtime
 _OF_LIBRARIES: Final = re.compile(r"_|(?:<&?|operator )?(?:std|core|alloc|hashbrown|__\w+)::|runtime[./]|operator (?:new|delete)")
-_SCHEDULER: Final = ("__schedule", "schedule")  # what a thread that waits is in
+_SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
 _OF_FUNCTION: Final = ("dso", "symbol")
 _COMM: Final = 15  # characters of a command that the kernel keeps
-_SMALL: Final = 0.1  # of the path's first share: what is below is not followed
+_SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
 
 
 class Stretch(NamedTuple):
-    """Functions that follow each other, and what share goes on to the last of them."""
+    """Functions that call each other, and the share of the last of them."""
 
     names: tuple[str, ...]
     share: float
     arrow: str
 
     def text(self, width: int) -> str:
-        """The functions, within so many columns."""
+        """Return the functions, shortened to a number of columns."""
         return fitted_path(self.names, self.arrow, width)
 
 
 class HottestPath(NamedTuple):
-    """Where most goes on to at each stretch, and what to call it."""
+    """The callee with the largest share at each stretch, and a title."""
 
     title: str
     stretches: list[Stretch]
 
     def within(self, most: int) -> list[Stretch]:
-        """At most so many stretches: the first, the last, and those before which most is lost; the others join the stretch after them."""
+        """Return at most `most` stretches: the first, the last, and those before the largest losses.
+
+        The others are merged into the stretch after them.
+        """
         inner = range(1, len(self.stretches) - 1)
         lost = sorted(inner, key=lambda index: self.stretches[index].share - self.stretches[index - 1].share)
-        kept = {0, len(self.stretches) - 1, *lost[: max(most - 2, 0)]}
+        boundaries = {0, len(self.stretches) - 1, *lost[: max(most - 2, 0)]}
         shown: list[Stretch] = []
         names: tuple[str, ...] = ()
         for index, stretch in enumerate(self.stretches):
             names += stretch.names
-            if index in kept:
+            if index in boundaries:
                 shown.append(stretch._replace(names=names))
                 names = ()
         return shown
 
 
 def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
-    """The share of each file (key dso), command (comm) ..., the largest first; nothing in reports that do not look at it."""
+    """Return the share of each file (key dso), command (comm) ..., sorted by share; nothing for reports without the key."""
     if key not in histogram.keys:
         return []
     entries = histogram.shown()
@@ -90,7 +89,7 @@ def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
 
 
 class NamedShare(NamedTuple):
-    """A function: its share in percent with what it calls, its name, and the share that is its own."""
+    """A function: its share in percent including callees, its name, and its own share."""
 
     share: float
     name: str
@@ -98,34 +97,34 @@ class NamedShare(NamedTuple):
 
 
 def hottest_made(histogram: Histogram, name: Callable[[str], str]) -> list[NamedShare]:
-    """Functions of runtimes that made their code while the program ran (Python, Node.js ...), with what they call, the largest share first.
+    """Return functions of runtimes that generate code (Python, Node.js ...), including callees, sorted by share.
 
-    The time is in the interpreter, so they are not among the hottest by what is their own. Nothing in reports without callers.
+    Their own time is in the interpreter, so they are not among the hottest by own share. Nothing for reports without callers.
     """
     files = {number for number, text in _files(histogram).items() if _MADE.search(text)}
     return [function._replace(name=visible(name(function.name))) for function in _with_callees(histogram, files)]
 
 
 def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tuple[str, list[NamedShare]]:
-    """The program's file, which is called as its command is, and its functions, with what they call, the largest share first.
+    """Return the program's file, named like its command, and its functions, including callees, sorted by share.
 
-    Without those of the language's own library, which compilers put into the same file. Of several programs the one with the
-    largest share. Nothing in reports without callers, files or commands.
+    Functions of the language's own library, which compilers put into the same file, are skipped. If there are several programs, the one
+    with the largest share. Nothing for reports without callers, files or commands.
     """
     if "comm" not in histogram.keys:
         return "", []
     commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.shown()))}
-    found = [
+    by_file = [
         (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
         for number, text in _files(histogram).items()
         if text.strip().rpartition("/")[2][:_COMM] in commands
     ]
-    file, shares = max(found, key=lambda item: item[1][:1], default=("", []))
+    file, shares = max(by_file, key=lambda item: item[1][:1], default=("", []))
     return file_name(file), [function._replace(name=visible(name(function.name))) for function in shares]
 
 
 def _files(histogram: Histogram) -> dict[int, str]:
-    """The files of the rows that are shown, by what is the same in their rows; nothing in reports without files, functions or callers."""
+    """Return the files of the shown rows, by the number that their rows share; nothing for reports without files, functions or callers."""
     if "children" not in histogram.entries.measures or not {"dso", "symbol"} <= set(histogram.keys):
         return {}
     files = histogram.keys["dso"]
@@ -134,14 +133,14 @@ def _files(histogram: Histogram) -> dict[int, str]:
 
 
 def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedShare]:
-    """The functions of some files with the shares of what they call, too: each once, in however many rows it stands."""
+    """Return the functions of some files with the shares including callees; each once, even if it has several rows."""
     if not files:
         return []
     entries = histogram.shown()
     entries = _named(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
     if not len(entries):
         return []
-    # what is told apart by other things than where it was is a part of the samples each: the parts add up
+    # rows of other keys divide the samples: their shares add up
     by_place = any(key.of_location and key.name not in _OF_FUNCTION for key in histogram.layout.keys)
     rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same[entries]
     _, first, groups = np.unique(rows, return_index=True, return_inverse=True)
@@ -154,23 +153,25 @@ def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedSha
 
 
 def _first_of_each(values: Int64, entries: Int64) -> Int64:
-    """One of the entries for each value."""
+    """Return one of the entries for each value."""
     return entries[np.unique(values[entries], return_index=True)[1]]
 
 
 def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPath | None:
-    """The calls under the first row, outside the idle task, that has a name; under the first where none is so. None without call trees.
+    """Return the calls below the first row with a name outside the idle task; below the first row if none has; None without call trees.
 
-    What all threads call in the end (the kernel's scheduler, say) comes before where they began: a row counts if chains begin with it, or
-    if it is mostly its own.
+    Functions that all threads call in the end, such as the kernel's scheduler, sort before the functions where threads begin: a row counts
+    if chains begin with it, or if its share is mostly its own.
 
-    name: a function's name -> what is shown of it.
+    Args:
+        histogram: the table.
+        name: converts a function's name to its display name.
     """
     trees, graph = histogram.trees, histogram.options.chains.call_graph
     rows = histogram.shown()
     if trees is None or graph is None or not len(rows):
         return None
-    entry, title = _beginning(histogram, rows)
+    entry, title = _start_row(histogram, rows)
     arrow = " → " if graph.order == "caller" else " ← "
     followed, nodes = [], histogram.calls(entry, alone=True)
     least = _SMALL * histogram.weight(entry)
@@ -181,23 +182,23 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         followed.append((node.period, node.frames))
         nodes = node.children
     stretches = []
-    for period, frames in _to_the_wait(trees, followed) if graph.order == "caller" else followed:
+    for period, frames in _drop_scheduler(trees, followed) if graph.order == "caller" else followed:
         called = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
         names = tuple(visible(text) for text, _ in groupby(called))
         stretches.append(Stretch(names, histogram.share(period), arrow))
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None
 
 
-def _to_the_wait(trees: Trees, followed: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
-    """The stretches of a path without the kernel's functions below the program's, where they only lead to the scheduler."""
+def _drop_scheduler(trees: Trees, followed: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+    """Return the stretches of a path without kernel functions that only lead to the scheduler."""
     if not followed or trees.frame_name(followed[-1][1][-1]) not in _SCHEDULER:
         return followed
-    kept = [(period, [frame for frame in frames if not trees.in_kernel(frame)]) for period, frames in followed]
-    return [stretch for stretch in kept if stretch[1]] or followed
+    in_program = [(period, [frame for frame in frames if not trees.in_kernel(frame)]) for period, frames in followed]
+    return [stretch for stretch in in_program if stretch[1]] or followed
 
 
-def _beginning(histogram: Histogram, rows: Int64) -> tuple[int, str]:
-    """The row whose calls are followed, and what to call them."""
+def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
+    """Return the row whose calls are followed, and the title."""
     title = "hottest path"
     busy = rows[histogram.tids[rows] != 0]
     if len(busy) and busy[0] != rows[0]:
@@ -207,12 +208,12 @@ def _beginning(histogram: Histogram, rows: Int64) -> tuple[int, str]:
     if len(named) and named[0] != rows[0]:
         title += ", of functions with names"
     rows = named if len(named) else rows
-    begins = rows[_begin(histogram, rows)]
+    begins = rows[_have_whole_chains(histogram, rows)]
     return int(begins[0] if len(begins) else rows[0]), title
 
 
-def _begin(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
-    """Which rows have whole chains below them."""
+def _have_whole_chains(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
+    """Return which rows have whole chains below them."""
     measures, trees = histogram.entries.measures, histogram.trees
     if "children" not in measures or trees is None:
         return np.ones(len(rows), np.bool_)
@@ -221,7 +222,7 @@ def _begin(histogram: Histogram, rows: Int64) -> NDArray[np.bool_]:
 
 
 def _named(histogram: Histogram, rows: Int64) -> Int64:
-    """The rows in functions whose names are known."""
+    """Return the rows in functions with known names."""
     named: Int64 = rows[histogram.locations.symbol[histogram.entries.location[rows] >> ROLE_BITS] >= 0]
     return named
 

@@ -39,7 +39,7 @@ VERSION = 1
 
 
 def report_json(report: Report) -> Iterator[str]:
-    """The text, in pieces: a report may have many rows."""
+    """Yield the text in parts: a report may have many rows."""
     yield json.dumps({"format": "perfpy-report", "version": VERSION, "lost": report.lost})[:-1] + ', "events": ['
     separator = "\n"
     for histogram in report.histograms:

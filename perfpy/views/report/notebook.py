@@ -1,7 +1,6 @@
-"""A report where Python shows values: at its prompt, and in notebooks.
+"""A report as text and HTML at Python's prompt and in notebooks.
 
-What enters: a Report. What leaves: a few lines of text, or an HTML table; of
-names only what `escape` leaves of them is in that.
+Names in HTML are escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CELL: Final = "padding:0 .6em;white-space:pre"
 
 
 def report_text(report: Report) -> str:
-    """What it is of, and its first rows."""
+    """Return the title and the first rows as text."""
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     lines = [f"<Report of {report.samples} samples: {_count(sum(len(table.shown()) for table in tables))}>"]
     for table in tables:
@@ -36,7 +35,7 @@ def report_text(report: Report) -> str:
 
 
 def report_html(report: Report) -> str:
-    """A table for each event, for a page of somebody else's."""
+    """Return an HTML table for each event, to embed in a page."""
     return "".join(_html(table) for table in report.histograms if table.leader.samples)
 
 
@@ -56,7 +55,7 @@ def _html(table: Histogram) -> str:
 
 
 def _cells(table: Histogram) -> Iterator[tuple[list[float], list[str]]]:
-    """The first rows: shares, and names of one line each."""
+    """Yield the first rows: shares, and names of one line each."""
     shares = _shares(table)
     for row in islice(table.rows(), _ROWS):
         names = [visible(text.strip()) for text in row.texts.values()]
@@ -64,7 +63,7 @@ def _cells(table: Histogram) -> Iterator[tuple[list[float], list[str]]]:
 
 
 def _shares(table: Histogram) -> dict[str, str]:
-    """Heads of shares, and what they are of."""
+    """Return the headers of shares, and their measures."""
     with_callers = {"children": "children"} if "children" in table.entries.measures else {}
     return {**with_callers, ("self" if with_callers else "overhead"): "period"}
 

@@ -1,6 +1,6 @@
-"""The rows of a browsed report on a textual screen, with the calls that were opened under them.
+"""The rows of a browsed report on a textual screen, with the open calls below them.
 
-What enters: rows, and keys. What leaves: the lines that are seen, made when they are seen, so that a
+Lines are made when they become visible, so a
 report of a hundred thousand rows opens as fast as one of ten.
 """
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from perfpy.views.report.browsed import BrowsedReport, CallLine
 
-#: lines that opening everything opens at most: a screen has some tens
+#: limit of lines when opening everything
 _MOST_LINES: Final = 20_000
-#: rows that are opened together at most without making the trees of all
+#: rows opened together at most without making the trees of all rows
 _FEW: Final = 4
 _INDENT: Final = 2
 _OPEN, _CLOSED, _LEAF = "▼ ", "▶ ", "  "
 
 
 class Line:
-    """A row, or a line of calls under one. data: the entry, or the calls' line."""
+    """A row, or a line of calls below one; data: the entry, or the line of calls."""
 
     __slots__ = ("data", "depth", "is_open")
 
@@ -41,7 +41,7 @@ class Line:
 
 
 class RowList(CursorList):
-    """Rows and open calls. `lines` are all of them."""
+    """Rows and open calls; `lines` has all of them."""
 
     class Moved(Message):
         """The cursor is on another line."""
@@ -61,15 +61,15 @@ class RowList(CursorList):
         self.virtual_size = Size(0, len(self.lines))
         self.refresh()
 
-    # -- what is seen ---------------------------------------------------------
+    # -- visible lines --------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """How many lines there are, those of open rows included."""
+        """The number of lines, including those of open rows."""
         return len(self.lines)
 
     def text(self, number: int, width: int) -> Text:
-        """A line's text, within so many columns."""
+        """Return a line as text, for a window of this width."""
         line, model = self.lines[number], self._model
         mark = (_OPEN if line.is_open else _CLOSED) if self._leads_on(line) else _LEAF
         if isinstance(line.data, int):
@@ -84,12 +84,12 @@ class RowList(CursorList):
     # -- the cursor -----------------------------------------------------------
 
     def move_to(self, number: int) -> None:
-        """Put the cursor on a line, and tell of it."""
+        """Put the cursor on a line, and post a message."""
         super().move_to(number)
         self.post_message(self.Moved())
 
     def on_click(self, event: Click) -> None:
-        """A click puts the cursor there; a second one opens the line, or closes it."""
+        """Put the cursor on a line; a second click opens or closes it."""
         number = event.y + self.scroll_offset.y
         if number < len(self.lines):
             if number == self.cursor:
@@ -98,7 +98,7 @@ class RowList(CursorList):
 
     @property
     def row(self) -> int | None:
-        """The number of the line of the row that the cursor is on, or in whose calls it is."""
+        """The line number of the cursor's row, which is above its calls."""
         number = self.cursor
         while 0 < number < len(self.lines) and self.lines[number].depth:
             number -= 1
@@ -106,7 +106,7 @@ class RowList(CursorList):
 
     @property
     def entry(self) -> int | None:
-        """The entry of that row."""
+        """The entry of the cursor's row."""
         row = self.row
         data = self.lines[row].data if row is not None else None
         return data if isinstance(data, int) else None
@@ -114,7 +114,7 @@ class RowList(CursorList):
     # -- opening and closing --------------------------------------------------
 
     def toggle(self) -> None:
-        """Open or close the line under the cursor."""
+        """Open or close the current line."""
         if not self.lines or not self._leads_on(self.lines[self.cursor]):
             return
         if self.lines[self.cursor].is_open:
@@ -124,13 +124,13 @@ class RowList(CursorList):
             self._changed()
 
     def _below(self, line: Line, *, alone: bool = True) -> list[Line]:
-        """The lines under one, which is open from now on."""
+        """Open a line, and return the lines below it."""
         line.is_open = True
         nodes = self._model.calls_under(line.data, alone=alone) if isinstance(line.data, int) else line.data.below
         return [Line(call, line.depth + 1) for call in self._model.calls(nodes)]
 
     def _end(self, number: int) -> int:
-        """The number of the first line after those under a line."""
+        """Return the number of the first line after those below a line."""
         end = number + 1
         while end < len(self.lines) and self.lines[end].depth > self.lines[number].depth:
             end += 1
@@ -144,7 +144,7 @@ class RowList(CursorList):
             self._changed()
 
     def open_all(self, first: int, last: int) -> None:
-        """Open these lines and everything below them, as far as it is of use."""
+        """Open these lines and everything below them, up to a limit."""
         done: list[Line] = []
         rest = self.lines[last:]
         work, added = self.lines[first:last][::-1], 0
@@ -160,12 +160,12 @@ class RowList(CursorList):
         self._changed()
 
     def open_row(self) -> None:
-        """Open everything under the cursor's row."""
+        """Open everything below the current row."""
         if (row := self.row) is not None:
             self.open_all(row, self._end(row))
 
     def close_row(self) -> None:
-        """Close the cursor's row, and go there."""
+        """Close the current row, and move the cursor to it."""
         if (row := self.row) is not None:
             self.close_at(row)
             self.move_to(row)

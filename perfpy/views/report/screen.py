@@ -1,10 +1,9 @@
-"""A report for the person at the terminal: the answers first, within the window.
+"""Show a report on a terminal: answers first, within the window.
 
-What enters: a Report and its recording. What leaves: text through a rich
-console: what was recorded and how far to trust it, the hottest rows, the
-hottest files, the hottest path, and what to type next. Of one event, so much of each that
-nothing scrolls away; of several, as much as is of use. Long lists in names of functions are left out
-unless asked for, and names are cut where the window is too narrow for them; numbers never are.
+From top to bottom: what was recorded and how accurate it is, the hottest rows, the
+hottest files, the hottest path, and the next commands. A report of one event fits into the
+window; several events take more lines. Long lists in names of functions are omitted by
+default, and names are shortened in narrow windows; numbers never are.
 """
 
 from __future__ import annotations
@@ -39,24 +38,28 @@ if TYPE_CHECKING:
 _CALL_ROWS: Final = 20
 _MOST_ROWS: Final = 40
 _LEAST_ROWS: Final = 5
-_ROWS: Final = 12  # of each of several tables
+_ROWS: Final = 12  # for each of several tables
 _ALL: Final = 1 << 62
-_USUAL: Final = 22  # lines of a window below the header
+_USUAL: Final = 22  # lines of an ordinary window below the header
 _TALL: Final = 30
-#: files and steps of the path that are shown: in low windows, in usual ones, in tall ones
+#: numbers of files and of stretches of the path in low, ordinary and tall windows
 _SIZES: Final = ((2, 3), (3, 4), (5, 8))
 _NEXT: Final = "next: report "
-_MATTERS: Final = 0.5  # percent
-_ALL_PASS: Final = 90.0  # percent: functions that nearly everything goes through say less than those that tell it apart
-_FRAME: Final = 6  # lines around the rows: the title, the names of the columns, what is next, blank ones, the prompt
+_MATTERS: Final = 0.5  # percent; smaller shares are omitted
+_ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
+_FRAME: Final = 6  # lines around the rows: title, column names, next commands, blank lines, prompt
 
 
 class ScreenOptions(NamedTuple):
-    """What is wanted of the screen.
+    """Options of the screen.
 
-    text: names and limits; own_first: rows by what is their own, not their callees'; every_row:
-    those above the limit, however long the screen; tree: the first row's calls as a tree.
-    browser: whether there is one to go on with; lines_after: what follows on the same screen.
+    Attributes:
+        text: names and limits.
+        own_first: sort rows by own share, without callees.
+        every_row: show all rows above the limit.
+        tree: the first row's calls as a tree.
+        browser: whether --tui can be suggested.
+        lines_after: lines that follow on the same screen.
     """
 
     text: TextOptions = TextOptions()
@@ -68,7 +71,7 @@ class ScreenOptions(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Something below the rows: its title, what is shown, and how many lines that is."""
+    """A part below the rows: title, content, and number of lines."""
 
     title: str
     shown: Table | Text
@@ -76,7 +79,7 @@ class _Part(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """How many lines each part may have; rows: None: what is left of `lines`."""
+    """Limits of each part in lines; rows: None for the rest of `lines`."""
 
     lines: int
     rows: int | None
@@ -84,7 +87,7 @@ class _Limits(NamedTuple):
     path: int
 
     def rows_beside(self, parts: Sequence[_Part]) -> int:
-        """How many rows there is room for."""
+        """Return the number of rows that fit."""
         if self.rows is not None:
             return self.rows
         return max(_LEAST_ROWS, min(_MOST_ROWS, self._left_by(parts)))
@@ -93,11 +96,11 @@ class _Limits(NamedTuple):
         return self.lines - _FRAME - sum(part.lines + 2 for part in parts)
 
     def fitting(self, parts: Sequence[_Part]) -> list[_Part]:
-        """The parts without those before the last, where rows and parts do not fit together."""
-        kept = [*parts]
-        while len(kept) > 1 and self.rows is None and self._left_by(kept) < _LEAST_ROWS:
-            del kept[-2]
-        return kept
+        """Return the parts; those before the last are dropped until rows and parts fit."""
+        fitting_parts = [*parts]
+        while len(fitting_parts) > 1 and self.rows is None and self._left_by(fitting_parts) < _LEAST_ROWS:
+            del fitting_parts[-2]
+        return fitting_parts
 
 
 def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
@@ -106,12 +109,12 @@ def show_report(report: Report, recording: Recorded, console: Console, options: 
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
     limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
-    left_out = [_show_table(histogram, console, options, limits) for histogram in tables]
-    _show_next(console, options, sum(left_out))
+    hidden = [_show_table(histogram, console, options, limits) for histogram in tables]
+    _show_next(console, options, sum(hidden))
 
 
 def _show_header(report: Report, recording: Recorded, console: Console) -> int:
-    """What was recorded, and how far to trust it; the number of lines."""
+    """Print the recording and its quality, and return the number of lines."""
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
     command = f"{program.rpartition('/')[2]} {arguments}"
@@ -127,14 +130,14 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
 
 
 def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
-    """One event's table and what goes with it; how many rows are not shown."""
+    """Print one event's table and parts, and return the number of hidden rows."""
     text = options.text
     inclusive = "children" in histogram.entries.measures
     measure = "children" if inclusive and not options.own_first else "period"
     rows = histogram.by_own(histogram.shown()) if inclusive and options.own_first else histogram.shown()
-    kept = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
-    parts = limits.fitting(_parts(histogram, kept[:1], console.width, options, limits))
-    shown = kept[: limits.rows_beside(parts)]
+    above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
+    parts = limits.fitting(_parts(histogram, above_limit[:1], console.width, options, limits))
+    shown = above_limit[: limits.rows_beside(parts)]
     columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} samples"
@@ -147,11 +150,11 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
     for part in parts:
         console.print(Text(f"\n{part.title}", style="bold"))
         console.print(part.shown)
-    return len(kept) - len(shown)
+    return len(above_limit) - len(shown)
 
 
 def _parts(histogram: Histogram, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits) -> list[_Part]:
-    """What is shown below the rows."""
+    """Return the parts below the rows."""
     name = at_a_glance if options.text.short_names else str
     functions = _functions(histogram, name, width, limits)
     files, commands = (hottest_by(key, histogram) if len(histogram.layout.keys) > 1 else [] for key in ("dso", "comm"))
@@ -164,20 +167,20 @@ def _parts(histogram: Histogram, first: Sequence[int], width: int, options: Scre
 
 
 def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:
-    """The person's own functions: what stands between where the program begins and where the time goes."""
+    """Return the program's own functions, between its start and the hot functions."""
     title, shares = "scripts and jitted code", hottest_made(histogram, name)
     if not shares:
         title, shares = hottest_of_program(histogram, name)
-    telling = _telling(shares)
-    kept = shares if len(telling) < limits.files else telling
-    named = [(function.share, function.name) for function in kept]
-    return _shares(f"hottest functions of {title}, with what they call", named, width, limits, OF_FUNCTIONS)
+    distinguishing = _distinguishing(shares)
+    displayed = shares if len(distinguishing) < limits.files else distinguishing
+    named = [(function.share, function.name) for function in displayed]
+    return _shares(f"hottest functions of {title}, including callees", named, width, limits, OF_FUNCTIONS)
 
 
-def _telling(functions: Sequence[NamedShare]) -> list[NamedShare]:
-    """Drop the functions that only lead to the work: nearly everything goes through them, and next to nothing is their own.
+def _distinguishing(functions: Sequence[NamedShare]) -> list[NamedShare]:
+    """Drop functions that only lead to the work: nearly all samples go through them, and they have next to none of their own.
 
-    Where they lead to no function that does the work itself, the last of them stays: there the work divides.
+    If all of them only lead to others, the last is kept, where the work divides.
     """
     through = [function for function in functions if function.share >= _ALL_PASS]
     leading = [function for function in through if function.own < _MATTERS]
@@ -186,7 +189,7 @@ def _telling(functions: Sequence[NamedShare]) -> list[NamedShare]:
 
 
 def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part | None:
-    """Two parts beside each other, each so many columns wide."""
+    """Return two parts side by side, each of this width."""
     if left is None or right is None:
         return left or right
     both = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
@@ -197,7 +200,7 @@ def _side_by_side(left: _Part | None, right: _Part | None, width: int) -> _Part 
 
 
 def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:
-    """Names with their shares, as far as they matter."""
+    """Return names with their shares, without small ones."""
     shown = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
     return _Part(title, shares_table(shown, width, head=head), len(shown)) if shown else None
 
@@ -212,7 +215,7 @@ def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None
 
 
 def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) -> _Part | None:
-    """The call tree of the first row."""
+    """Return the call tree of the first row."""
     lines = (
         call_lines(histogram, entries[0], at_a_glance if options.short_names else str) if histogram.trees is not None and entries else []
     )
@@ -224,10 +227,10 @@ def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) ->
     return _Part("calls of the first row", Text("\n", no_wrap=True, overflow="ellipsis").join(shown), len(shown))
 
 
-def _show_next(console: Console, options: ScreenOptions, left_out: int) -> None:
-    """One line: where to go from here."""
+def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
+    """Print the next commands on one line."""
     ways = ["--tui (browse)"] if options.browser else []
-    ways += ["--html (flame graph)", f"--stdio ({left_out:,} more rows)" if left_out else "--stdio (perf's text)"]
+    ways += ["--html (flame graph)", f"--stdio ({hidden:,} more rows)" if hidden else "--stdio (perf's text)"]
     while len(ways) > 1 and len(", ".join(ways)) + len(_NEXT) > console.width:
         ways.pop()
     console.print()

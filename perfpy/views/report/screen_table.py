@@ -1,10 +1,8 @@
-"""The rows of a report within a window: numbers whole, a bar, keys as wide as there is room.
+"""The rows of a report within a window: unshortened numbers, a bar, and keys as wide as possible.
 
-What enters: a Histogram, which of its entries, the window's width. What
-leaves: a rich table, of a line a row. Where it is narrow, the columns that say
-least go or shrink first: bars, commands, files; names lose their middle. States of threads stay whole: for them the bar
-goes, then the share that the rows are not sorted by.
-Columns that are the same in all rows are left out and named instead.
+In narrow windows, bars, commands and files go or shrink first; names are shortened in the middle.
+States of threads are never shortened: the bar goes first, then the share that does not sort the rows.
+Columns that are equal in all rows are named above instead.
 """
 
 from __future__ import annotations
@@ -29,19 +27,19 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
 
 _BAR: Final = 12
-_NARROW: Final = 100  # columns of a window in which bars are half as long
+_NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
-_LAST_KEY: Final = 34  # columns that the last key should have
-_LEGIBLE: Final = 12  # columns of another key, beside states
-_CAPS: Final = (40, 24, 20, 16, 12, 8)  # of the other keys' columns
-_WHOLE: Final = ("state",)  # keys of a few known words, of which a part says nothing
+_LAST_KEY: Final = 34  # preferred columns of the last key
+_LEGIBLE: Final = 12  # least columns of the other keys, beside states
+_CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
+_WHOLE: Final = ("state",)  # keys whose names are never shortened
 _SHARES: Final = ("period", "children")
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
-_LEVELS: Final = ("[.] ", "[k] ")  # what the file beside it says, too
+_LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
 
 
 class _Number(NamedTuple):
-    """A column of numbers: what it is called, and what of an entry it shows."""
+    """A column of numbers: header, metric, and member of the group."""
 
     header: str
     metric: OutputField
@@ -51,7 +49,7 @@ class _Number(NamedTuple):
 class _Key(NamedTuple):
     """A column of names.
 
-    width: columns of the widest name; head: which part of them says more, where they are cut; is_whole: whether they are never cut.
+    width: of the widest name; head: the share of the beginning in shortened names; is_whole: never shorten names.
     """
 
     name: str
@@ -65,9 +63,9 @@ class _Key(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """How wide each column is in some window, with the blanks between them.
+    """The width of each column in a window, and of the gaps.
 
-    bar: 0 where there is no room for one; shown: the indexes of the numbers that there is room for; numbers: their widths.
+    bar: 0 for none; shown: the indexes of the numbers that fit; numbers: their widths.
     """
 
     gap: int
@@ -78,10 +76,15 @@ class Fit(NamedTuple):
 
 
 class ScreenColumns:
-    """The columns of a histogram for windows, as some of its entries ask for.
+    """The columns of a histogram in windows, for some of its entries.
 
-    measure: what bars and colours show; own_first: whether what is a row's own stands first;
-    every_key: whether a column stays that is the same in all the entries.
+    Args:
+        histogram: the table.
+        entries: the entries that determine widths.
+        measure: the measure of bars and colours.
+        options: options of the texts.
+        own_first: whether own shares come first.
+        every_key: keep columns that are equal in all entries.
     """
 
     def __init__(
@@ -103,7 +106,7 @@ class ScreenColumns:
         shown = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
         self._beside_file = any(key.name == "dso" for key in shown)
         self.keys: list[_Key] = []
-        #: what all the entries have in common, as "Command slow": no column of its own
+        #: columns that are equal in all entries, as "Command slow"
         self.common: list[str] = []
         rows = np.array(entries, np.int64)
         for key in shown:
@@ -121,17 +124,17 @@ class ScreenColumns:
 
     @property
     def names(self) -> list[str]:
-        """The sort keys that are shown."""
+        """The shown sort keys."""
         return [key.name for key in self.keys]
 
     def heading(self, fit: Fit) -> str:
-        """The names of the columns, on one line."""
+        """Return the names of the columns, on one line."""
         numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
         keys = [fitted(key.header, room, 1).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
     def line(self, entry: int, fit: Fit, most: float) -> Text:
-        """A row, on one line; most: what a whole bar stands for."""
+        """Return a row as one line; most: the percentage of a full bar."""
         gap = " " * fit.gap
         numbers = [
             Text(" " * (room - len(cell)) + cell.plain, cell.style)
@@ -152,18 +155,18 @@ class ScreenColumns:
         return [self._number(self._numbers[index], entry) for index in fit.shown]
 
     def key_cells(self, rows: Int64, fit: Fit) -> list[list[str]]:
-        """For each of some rows its names, cut to what they have room for."""
+        """Return the names of some rows, shortened to the columns."""
         columns = [
             [fitted(text, room, key.head) for text in self._texts(key.name, rows)] for key, room in zip(self.keys, fit.keys, strict=True)
         ]
         return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in rows]
 
     def share(self, entry: int) -> float:
-        """What the bar of a row shows."""
+        """Return the share shown as the row's bar."""
         return self._histogram.percent(self._measure, entry)
 
     def fit(self, width: int) -> Fit:
-        """Return the columns within a window of so many columns."""
+        """Return the widths of columns in a window of this width."""
         bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
         every = [*range(len(self._numbers))]
         fit = self._fit(width, gap, bar, every)
@@ -203,7 +206,7 @@ class ScreenColumns:
 
 
 def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Table:
-    """Some rows, at most so many columns wide."""
+    """Return a table of some rows, of at most this width."""
     fit = columns.fit(width)
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
     for header, room in zip(columns.headers(fit), fit.numbers, strict=True):
@@ -221,7 +224,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Ta
 
 
 def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float = OF_OTHERS) -> Table:
-    """A table of names with their shares, the largest first; head: see fitted."""
+    """Return a table of names with their shares, sorted; head: see fitted()."""
     gap = 2 if width >= _NARROW else 1
     bar = _BAR if width >= _NARROW else _BAR // 2
     table = Table(box=None, pad_edge=False, show_header=False, show_edge=False, padding=(0, gap, 0, 0))
@@ -238,7 +241,7 @@ def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float
 
 
 def file_name(text: str) -> str:
-    """What a file is called on a screen."""
+    """Return the display name of a file."""
     return visible(text.replace(*_KERNEL).strip())
 
 
@@ -248,35 +251,35 @@ def _as_shown(text: str, beside_file: bool) -> str:
 
 
 def _numbers(histogram: Histogram) -> list[_Number]:
-    """The columns of numbers; of an event group, one for each member that has samples."""
+    """Return the columns of numbers; for event groups, one for each member with samples."""
     members = [member for member, event in enumerate(histogram.events) if event.samples]
     metrics = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) and entry.value in histogram.entries.measures]
-    found = []
+    numbers = []
     for metric in metrics:
         for member in members:
             name = metric_header(metric, histogram)
             if len(members) > 1:
                 event = visible(histogram.events[member].event.name)
                 name = event if len(metrics) == 1 else f"{name} {event}"
-            found.append(_Number(name, metric, member))
-    return found
+            numbers.append(_Number(name, metric, member))
+    return numbers
 
 
 def _widths(keys: Sequence[_Key], room: int) -> list[int]:
-    """How wide each key's column is; the last one has what the others leave."""
-    asked = [key.width for key in keys]
-    if not asked:
+    """Return the width of each key's column; the last one takes the rest."""
+    key_widths = [key.width for key in keys]
+    if not key_widths:
         return []
-    others = asked[:-1]
+    others = key_widths[:-1]
     for cap in _CAPS:
         others = [key.width if key.is_whole else min(key.width, cap) for key in keys[:-1]]
-        if sum(others) + min(asked[-1], _LAST_KEY) <= room:
+        if sum(others) + min(key_widths[-1], _LAST_KEY) <= room:
             break
-    return [*others, max(min(asked[-1], room - sum(others)), 1)]
+    return [*others, max(min(key_widths[-1], room - sum(others)), 1)]
 
 
 def _bar(percent: float, hottest: float, width: int) -> str:
-    """A bar in eighths of a character, as long as the share of the hottest row's."""
+    """Return a bar in eighths of a character, relative to the hottest row's share."""
     eighths = round(percent / hottest * width * 8) if hottest else 0
     full, rest = divmod(eighths, 8)
     return "█" * full + (_EIGHTHS[rest] if rest else "")

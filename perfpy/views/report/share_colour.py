@@ -1,8 +1,6 @@
-"""Colours of shares: perf's red for much, its green for something.
+"""Colours of shares: perf's red and green.
 
-What enters: a share in percent. What leaves: a style of rich's, or the text
-that shows the share, between the terminal's escape sequences where it is worth
-a look.
+Shares get a style of rich, or escape sequences around their text.
 """
 
 from __future__ import annotations
@@ -17,20 +15,20 @@ _SOMETHING: Final = 0.5
 
 
 def coloured(percent: float, text: str, escape: str) -> str:
-    """`text` in red from 5 % on, in green above 0.5 %, else as it is; escape: what a colour begins with."""
-    size = abs(percent)  # differences count by their size
+    """Return `text` in red from 5 %, in green above 0.5 %, else unchanged; escape: the beginning of escape sequences."""
+    size = abs(percent)  # differences may be negative
     if size <= _SOMETHING:
         return text
     return in_colour(_RED if size >= _MUCH else _GREEN, text, escape)
 
 
 def in_colour(colour: str, text: str, escape: str) -> str:
-    """`text` in a colour of the terminal; escape: what a colour begins with."""
+    """Return `text` in a colour of the terminal; escape: the beginning of escape sequences."""
     return f"{escape}{colour}{text}{escape}{_RESET}"
 
 
 def style(percent: float) -> str:
-    """The style of a share on a screen, as rich names it; "" for one that is not worth a look."""
+    """Return rich's style of a share; "" for small ones."""
     if percent >= _MUCH:
         return "bold red"
     return "green" if percent >= _SOMETHING else ""

@@ -1,7 +1,4 @@
-"""One table of a report as text: heading, rows, and the call trees below them.
-
-What enters: a Histogram. What leaves: lines of text, perf 6.12's.
-"""
+"""One table of a report as perf 6.12's text: heading, rows, and call trees below them."""
 
 from __future__ import annotations
 
@@ -27,16 +24,16 @@ _ROWS_AT_ONCE = 4096
 
 
 class Column(Protocol):
-    """What a heading is made of."""
+    """A column of a heading."""
 
     width: int
 
     def header(self) -> str:
-        """The column's name, set to its width."""
+        """Return the column's name, padded to its width."""
 
 
 def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
-    """The lines above a table: names, and dots that show the widths."""
+    """Yield the lines above a table: names, and dots that show the widths."""
     yield "# " + (separator or GAP).join(column.header() for column in columns)
     if separator is None:
         yield "# " + GAP.join("." * column.width for column in columns)
@@ -44,7 +41,7 @@ def heading(columns: Sequence[Column], separator: str | None) -> Iterator[str]:
 
 
 def row_line(cells: Sequence[str], widths: Sequence[int], separator: str | None) -> str:
-    """A row of a table, its cells filled to the columns' widths."""
+    """Return a row of a table, its cells padded to the columns' widths."""
     filled = map(_padded, cells, widths)
     return separator.join(filled) if separator else GAP + GAP.join(filled)
 
@@ -54,7 +51,7 @@ def _padded(cell: str, width: int) -> str:
 
 
 def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | None:
-    """What draws the call trees; None where there are none."""
+    """Return the writer of call trees; None without call trees."""
     trees, graph = histogram.trees, histogram.options.chains.call_graph
     if trees is None or graph is None:
         return None
@@ -88,7 +85,7 @@ class HistogramText:
         return self._options.widths[index] if index < len(self._options.widths) else 0
 
     def lines(self) -> Iterator[str]:
-        """Header, rows and call trees."""
+        """Yield header, rows and call trees."""
         if not self._options.quiet:
             yield from heading(self.columns, self._options.separator)
         writer = chain_writer(self._histogram, self._options)
@@ -121,7 +118,7 @@ class HistogramText:
 
 
 def _filled(cells: list[str], width: int, *, numbers: bool) -> list[str]:
-    """The cells of a column, filled to its width: mostly they are already. Numbers may have colours, which count as perf counts them."""
+    """Pad the cells of a column unless they are wide enough; escape sequences of colours count like in perf."""
     if min(map(len, cells), default=width) >= width:
         return cells
     return [cell.ljust(width) for cell in cells] if numbers else [_padded(cell, width) for cell in cells]

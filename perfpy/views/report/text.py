@@ -1,8 +1,7 @@
 """perf report --stdio, byte for byte.
 
-What enters: a Report. What leaves: lines of text. The layout is perf 6.12's:
-comment lines on the events, a header whose dots show the columns' widths, a
-line for each row, and its call tree below.
+The layout is perf 6.12's: comment lines about the events, a header whose dots show
+the columns' widths, a line for each row, and its call tree below.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ HEADER_HINT = "# To display the perf.data header info, please use --header/--hea
 
 
 def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
-    """All lines of the report, without line ends."""
+    """Yield all lines of the report, without line ends."""
     if not options.quiet:
         yield from ("#", f"# Total Lost Samples: {report.lost}", "#")
     for histogram in report.histograms:
@@ -38,7 +37,7 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
 
 
 def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
-    """One table: rows, or with -H levels of rows."""
+    """Return the lines of one table; with -H, levels of rows."""
     if not histogram.options.rows.hierarchy:
         return HistogramText(histogram, options).lines()
     from perfpy.analysis.report.hierarchy import make_hierarchy
@@ -66,7 +65,7 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
 
 
 def event_title(histogram: Histogram, *, skip_empty: bool) -> str:
-    """The event's name, or those of its group (that have samples)."""
+    """Return the event's name, or the names of its group (optionally only of those with samples)."""
     if len(histogram.events) == 1:
         return histogram.leader.event.name
     names = ", ".join(event.event.name for event in histogram.events if event.samples or not skip_empty)
@@ -74,7 +73,7 @@ def event_title(histogram: Histogram, *, skip_empty: bool) -> str:
 
 
 def short_number(number: int) -> str:
-    """12K for 12345, as perf counts samples."""
+    """Return 12K for 12345, as perf counts samples."""
     for unit in " KMGT":
         if number <= 1000 or unit == "T":
             return f"{number}{unit}"

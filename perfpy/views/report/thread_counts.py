@@ -1,7 +1,6 @@
-"""`report -T`: the counts of each thread, of recordings made with `record -s`.
+"""`report -T`: the counts of each thread, for recordings made with `record -s`.
 
-What enters: an open recording. What leaves: lines of text, perf's; the counts
-are those of its READ records. Damaged ones are left out.
+The counts come from READ records; damaged ones are skipped. Lines are perf's.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def thread_count_lines(recording: Recorded) -> Iterator[str]:
-    """A table: a line a thread, a column an event."""
+    """Yield a table: a line for each thread, a column for each event."""
     event_of = {number: event for event in recording.events for number in event.ids}
     counts: dict[tuple[int, int], dict[int, int]] = {}
     for side in recording.side_band():

@@ -20,5 +20,5 @@ _TIPS: Final = (
 
 
 def tip() -> str:
-    """One of them."""
-    return _TIPS[time.monotonic_ns() % len(_TIPS)]  # the module random takes a millisecond to import
+    """Return one of the tips."""
+    return _TIPS[time.monotonic_ns() % len(_TIPS)]  # importing random would take a millisecond

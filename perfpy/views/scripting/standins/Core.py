@@ -1,6 +1,6 @@
-"""What perf's scripts import as Core, where no perf is installed: words for flags and numbers of tracepoints.
+"""The module Core that perf's scripts import, for machines without perf: names of flags and numbers of tracepoints.
 
-What enters: the words that define_* are told. What leaves: text for a value.
+define_* record the names, flag_str() and symbol_str() look them up.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def autodict() -> defaultdict[Any, Any]:
-    """A dictionary in which every key leads to another one."""
+    """Return a dictionary that makes a dictionary for each missing key."""
     return defaultdict(autodict)
 
 
@@ -21,26 +21,26 @@ _STATES = {0: "R", 1: "S", 2: "D", 64: "DEAD"}
 
 
 def define_flag_field(event_name: str, field_name: str, delim: str) -> None:
-    """What stands between the flags of a field."""
+    """Set the delimiter between the flags of a field."""
     flag_fields[event_name][field_name]["delim"] = delim
 
 
 def define_flag_value(event_name: str, field_name: str, value: int, field_str: str) -> None:
-    """A flag's word."""
+    """Set the name of a flag."""
     flag_fields[event_name][field_name]["values"][value] = field_str
 
 
 def define_symbolic_field(event_name: str, field_name: str) -> None:
-    """A field whose numbers have words."""
+    """Declare a field whose numbers have names."""
 
 
 def define_symbolic_value(event_name: str, field_name: str, value: int, field_str: str) -> None:
-    """A number's word."""
+    """Set the name of a number."""
     symbolic_fields[event_name][field_name]["values"][value] = field_str
 
 
 def _words(words: dict[int, str], value: int) -> list[str]:
-    """The words of the flags that are set; that of 0 for none."""
+    """Return the names of the flags that are set; the name of 0 for none."""
     if not value:
         return [words[0]] if 0 in words else []
     found = []
@@ -52,29 +52,29 @@ def _words(words: dict[int, str], value: int) -> list[str]:
 
 
 def flag_str(event_name: str, field_name: str, value: int) -> str:
-    """The flags of a field as text."""
+    """Return the flags of a field as text."""
     field = flag_fields[event_name][field_name]
     return f" {field['delim']} ".join(_words(field["values"], value)) if field else ""
 
 
 def symbol_str(event_name: str, field_name: str, value: int) -> str:
-    """The word of a number."""
+    """Return the name of a number."""
     field = symbolic_fields[event_name][field_name]
     return str(field["values"].get(value, "")) if field else ""
 
 
 def trace_flag_str(value: int) -> str:
-    """The common flags of a tracepoint as text."""
+    """Return the common flags of a tracepoint as text."""
     return " | ".join(_words(trace_flags, value))
 
 
 def taskState(state: int) -> str:  # noqa: N802  # the name that scripts import
-    """A task's state as a letter."""
+    """Return a task's state as a letter."""
     return _STATES.get(state, "Unknown")
 
 
 class EventHeaders:
-    """What every tracepoint has."""
+    """The common fields of every tracepoint."""
 
     def __init__(
         self, common_cpu: int, common_secs: int, common_nsecs: int, common_pid: int, common_comm: str, common_callchain: Any
@@ -87,9 +87,9 @@ class EventHeaders:
         self.callchain = common_callchain
 
     def ts(self) -> int:
-        """When it was, in nanoseconds."""
+        """Return the time in nanoseconds."""
         return self.secs * 10**9 + self.nsecs
 
     def ts_format(self) -> str:
-        """When it was, as seconds and microseconds."""
+        """Return the time as seconds and microseconds."""
         return f"{self.secs}.{self.nsecs // 1000}"

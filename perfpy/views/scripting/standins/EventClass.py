@@ -1,7 +1,4 @@
-"""What perf's scripts import as EventClass, where no perf is installed: samples by what their raw data are.
-
-What enters: a sample's names and raw data. What leaves: PerfEvent, or PebsEvent with the registers of Intel's PEBS.
-"""
+"""The module EventClass that perf's scripts import, for machines without perf: classes of samples by their raw data."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ EVTYPE_PEBS_LL = 2
 EVTYPE_IBS = 3
 _REGISTERS = ("flags", "ip", "ax", "bx", "cx", "dx", "si", "di", "bp", "sp")
 _LATENCY = ("status", "dla", "dse", "lat")
-_PEBS, _PEBS_LATENCY = 144, 176  # bytes of raw data
+_PEBS, _PEBS_LATENCY = 144, 176  # sizes of raw data in bytes
 
 
 class PerfEvent:
@@ -59,6 +56,6 @@ class PebsNHM(PebsEvent):
 
 
 def create_event(name: str, comm: str, dso: str, symbol: str, raw_buf: bytes) -> PerfEvent:
-    """A sample of the class that its raw data are of."""
+    """Return a sample of the class that fits its raw data."""
     made = {_PEBS: PebsEvent, _PEBS_LATENCY: PebsNHM}.get(len(raw_buf), PerfEvent)
     return made(name, comm, dso, symbol, raw_buf)

@@ -1,7 +1,4 @@
-"""What perf's scripts import as Util, where no perf is installed: times, statistics, names of errors.
-
-What enters: numbers. What leaves: numbers and text.
-"""
+"""The module Util that perf's scripts import, for machines without perf: times, statistics, names of errors."""
 
 from __future__ import annotations
 
@@ -20,32 +17,32 @@ NSECS_PER_SEC = 1_000_000_000
 
 
 def avg(total: float, n: float) -> float:
-    """A mean."""
+    """Return a mean."""
     return total / n
 
 
 def nsecs(secs: int, nsecs: int) -> int:
-    """Nanoseconds of seconds and their rest."""
+    """Return seconds and their remainder as nanoseconds."""
     return secs * NSECS_PER_SEC + nsecs
 
 
 def nsecs_secs(nsecs: int) -> float:
-    """Seconds."""
+    """Return nanoseconds as seconds."""
     return nsecs / NSECS_PER_SEC
 
 
 def nsecs_nsecs(nsecs: int) -> int:
-    """What is left beside whole seconds."""
+    """Return the remainder beside whole seconds."""
     return nsecs % NSECS_PER_SEC
 
 
 def nsecs_str(nsecs: int) -> tuple[str]:
-    """Seconds and nanoseconds as text."""
+    """Return seconds and nanoseconds as text."""
     return (f"{int(nsecs_secs(nsecs)):5}.{nsecs_nsecs(nsecs):09}",)
 
 
 def add_stats(dict: dict[Any, tuple[float, float, float, int]], key: Any, value: float) -> None:
-    """Count a value: least, most, running mean, how many."""
+    """Add a value: minimum, maximum, running mean, count."""
     least, most, mean, count = dict.get(key, (value, value, value, 0))
     dict[key] = (min(least, value), max(most, value), (mean + value) / 2 if count else value, count + 1)
 
@@ -56,15 +53,15 @@ def clear_term() -> None:
 
 
 def syscall_name(id: int) -> str:
-    """A system call's name, which takes the module audit; else its number."""
+    """Return a system call's name if the module audit is installed, else its number."""
     try:
         import audit  # type: ignore[import-not-found]
 
         return str(audit.audit_syscall_to_name(id, audit.audit_detect_machine()))
-    except Exception:  # noqa: BLE001  # whatever it is for, a number is enough
+    except Exception:  # noqa: BLE001  # for any error, the number is enough
         return str(id)
 
 
 def strerror(nr: int) -> str:
-    """The name of an error number."""
+    """Return the name of an error number."""
     return errno.errorcode.get(abs(nr), f"Unknown {nr} errno")

@@ -1,4 +1,4 @@
-"""The code of a function in the browser, by its keys."""
+"""Tests of the browser's code screen, driven by its keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
 
 
 def driven(folder: Path, *keys: str, objdump: bool = True) -> tuple[str, list[str], int]:
-    """What is on the screen after some keys in the report: the class of the screen, the lines of code, and that of the cursor."""
+    """Return the screen after some keys in the report: its class, its lines of code, and the class of the current line."""
     from perfpy.disassembly.objdump import CodeStyle
     from perfpy.views.annotate.browser import CodeScreen
     from perfpy.views.report.browser import ReportBrowser
@@ -58,23 +58,23 @@ def test_the_code_opens_at_its_hottest_instruction(tmp_path: Path, key: str) -> 
     assert lines[cursor].startswith(" 60.00% ┌▶    1011  dec")
 
 
-def test_keys_go_by_heat_and_along_jumps(tmp_path: Path) -> None:
+def test_keys_move_by_heat_and_along_jumps(tmp_path: Path) -> None:
     assert driven(tmp_path, "a", "n")[2] == 4
     (tmp_path / "again").mkdir()
     assert driven(tmp_path / "again", "a", "n", "enter")[2] == 2
 
 
-def test_source_lines_come_and_go(tmp_path: Path) -> None:
+def test_source_lines_can_be_hidden(tmp_path: Path) -> None:
     _, lines, cursor = driven(tmp_path, "a", "s")
     assert len(lines) == 4
     assert "dec" in lines[cursor]
 
 
-def test_escape_goes_back_to_the_report(tmp_path: Path) -> None:
+def test_escape_returns_to_the_report(tmp_path: Path) -> None:
     assert driven(tmp_path, "a", "escape")[0] != "CodeScreen"
 
 
-def test_code_that_is_not_to_be_had_is_explained(tmp_path: Path) -> None:
+def test_missing_code_is_explained(tmp_path: Path) -> None:
     screen, notes, _ = driven(tmp_path, "a", objdump=False)
     assert screen != "CodeScreen"
     assert any("cannot run /nonexistent" in note for note in notes)
@@ -82,4 +82,4 @@ def test_code_that_is_not_to_be_had_is_explained(tmp_path: Path) -> None:
 
 def test_a_row_without_a_function_has_no_code(tmp_path: Path) -> None:
     _, notes, _ = driven(tmp_path, "end", "a")
-    assert any("this one has none" in note for note in notes)
+    assert any("no function in this row" in note for note in notes)

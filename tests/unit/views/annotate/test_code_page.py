@@ -1,4 +1,4 @@
-"""A function's code for people: heat, jumps, the stretches where samples are."""
+"""Tests of a function's code on a terminal: heat, jumps, and the parts with samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def page(folder: Path, text: str = TEXT, *, source: bool = True) -> CodePage:
         return CodePage(annotation.function(style=CodeStyle(program=str(stand_in(folder, text)))), source=source)
 
 
-def test_what_is_said_before_the_code_and_blank_lines_are_left_out(tmp_path: Path) -> None:
+def test_the_heading_of_the_code_and_blank_lines_are_skipped(tmp_path: Path) -> None:
     made = page(tmp_path)
     assert made.title == "spin  spin  76.92%  10 samples"
     assert [line.text.strip() for line in made.lines][:2] == ["while (--n)", "nop"]
@@ -47,11 +47,11 @@ def test_lines_have_their_share_address_and_text(tmp_path: Path) -> None:
     ]
 
 
-def test_without_source_only_instructions_are_left(tmp_path: Path) -> None:
+def test_without_source_only_instructions_are_shown(tmp_path: Path) -> None:
     assert len(page(tmp_path, source=False).lines) == 4
 
 
-def test_a_jump_is_drawn_from_its_line_to_where_it_leads(tmp_path: Path) -> None:
+def test_a_jump_is_drawn_from_its_line_to_its_target(tmp_path: Path) -> None:
     made = page(tmp_path)
     assert made.jumps == [Jump(4, 2)]
     assert made.jumps_at(4) == made.jumps_at(2) == [Jump(4, 2)]
@@ -77,12 +77,12 @@ def test_a_jump_is_drawn_from_its_line_to_where_it_leads(tmp_path: Path) -> None
         ("jmp    2000 <other>", False),
     ],
 )
-def test_what_a_jump_is(tmp_path: Path, instruction: str, is_jump: bool) -> None:
+def test_instructions_that_are_jumps(tmp_path: Path, instruction: str, is_jump: bool) -> None:
     made = page(tmp_path, TEXT.replace("jne    1011 <spin+0x1>", instruction))
     assert bool(made.jumps) == is_jump
 
 
-def test_heat_is_of_the_hottest(tmp_path: Path) -> None:
+def test_heat_is_relative_to_the_hottest_line(tmp_path: Path) -> None:
     made = page(tmp_path)
     assert made.most == pytest.approx(60.0)
     assert made.hottest == 2
@@ -92,7 +92,7 @@ def test_heat_is_of_the_hottest(tmp_path: Path) -> None:
     assert styles[-1] == ""
 
 
-def test_stretches_without_samples_are_ranges(tmp_path: Path) -> None:
+def test_code_without_samples_is_a_range(tmp_path: Path) -> None:
     made = page(tmp_path)
     assert list(made.near_heat(0)) == [range(1), 1, 2, range(3, 4), 4, range(5, 6), 6]
     assert list(made.near_heat(3)) == [*range(7)]
@@ -109,7 +109,7 @@ def on_screen(folder: Path, *options: str, columns: int = 80) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.text.replace("\r", ""))
 
 
-def test_a_terminal_has_the_page(tmp_path: Path) -> None:
+def test_terminals_show_the_page(tmp_path: Path) -> None:
     text = on_screen(tmp_path)
     assert "spin  spin  76.92%  10 samples of cpu-clock:u\n" in text
     assert " 60.00% ┌▶    1011  dec    %rdi\n" in text
@@ -118,11 +118,11 @@ def test_a_terminal_has_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
-def test_lines_are_as_long_as_the_terminal_at_most(tmp_path: Path, columns: int) -> None:
+def test_lines_fit_the_terminal(tmp_path: Path, columns: int) -> None:
     lines = on_screen(tmp_path, "spin", columns=columns).split("\n")
     assert max(map(len, lines)) <= columns
 
 
-def test_stdio_and_what_only_perfs_text_has_is_perfs_text(tmp_path: Path) -> None:
+def test_stdio_and_options_of_perfs_text_print_perfs_text(tmp_path: Path) -> None:
     for option in ("--stdio", "-n", "-l"):
         assert re.search(r"\tSource code & Disassembly|        Source code & Disassembly", on_screen(tmp_path, option))

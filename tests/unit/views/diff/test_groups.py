@@ -1,4 +1,4 @@
-"""Two groups on a terminal: what changed is there, the rest is counted; nothing is wider than the window."""
+"""Tests of two groups on a terminal: changes are shown, the rest is counted; lines fit the window."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown(found, width=100, *, everything=False):
     return file.getvalue().splitlines()
 
 
-def test_what_changed_is_shown_with_the_rest_counted(tmp_path):
+def test_changes_are_shown_and_the_rest_is_counted(tmp_path):
     sides = [{f"host{number}": {"a": 40 + number % 3, "b": 40 - number % 2, "c": 20, "d": 30} for number in HOSTS} for _ in range(2)]
     for number in HOSTS:
         sides[1][f"host{number}"]["c"] = 26
@@ -43,7 +43,7 @@ def test_what_changed_is_shown_with_the_rest_counted(tmp_path):
     assert lines[-1] == "2 more rows; --all shows them"
 
 
-def test_nothing_that_changed_is_said(tmp_path):
+def test_groups_without_changes_are_reported(tmp_path):
     before, after = (group(tmp_path / name, {f"host{number}": {"a": 40 + number, "b": 40} for number in HOSTS}) for name in "xy")
     changes = perfpy.diff(perfpy.open_many(before), perfpy.open_many(after), by="comm")
     assert shown(changes)[-1] == "no row changed beyond the spread of hosts; 2 rows; --all shows them"
@@ -64,7 +64,7 @@ def test_lines_of_programs_have_the_same_columns_in_all_rows(found):
     assert {len(row) for row in rows} == {11}
 
 
-def test_the_page_has_stars_at_the_functions_that_changed():
+def test_the_page_marks_changed_functions():
     row = GroupRow(("app", "hot"), 0.25, 0.5, 0.01, 0.01, 0.2, 0.3, 0.01, 0, 0)
     side = GroupSide(["a", "b", "c", "d"], 4, 40, 40)
     rows = [row, row._replace(names=("app", "main"), chance=0.5), row._replace(names=("app", None))]
@@ -78,7 +78,7 @@ def test_the_page_has_stars_at_the_functions_that_changed():
     assert data["environment"] == ["before old: 4 hosts, 4 recordings, 40 samples", "after new: 4 hosts, 4 recordings, 40 samples"]
 
 
-def test_no_change_is_not_less():
+def test_no_change_is_not_a_decrease():
     row = GroupRow(("a",), 0.3, 0.3 - 1e-9, 0.0, 0.0, -1e-18, 0.0, 1.0, 0, 0)
     side = GroupSide(["a", "b"], 2, 40, 40)
     changes = GroupChanges("cycles", ["comm"], "host", (side, side), ComparedRows([row], "student", 0, {}, None))

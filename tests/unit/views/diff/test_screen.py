@@ -1,4 +1,4 @@
-"""The comparison on a terminal: totals first, what changed, and how much is not shown."""
+"""Tests of the comparison on a terminal: totals first, then changes, then the number of hidden rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AFTER = {"steady": 100, "slower": 200, "rare\x1b[2J": 2}
 
 
 def recorded(path: Path, counts: Mapping[str, int]) -> Path:
-    """Threads with so many samples of a millisecond of CPU time each."""
+    """Write a recording of threads with some samples of a millisecond of CPU time each."""
     built = PerfDataBuilder()
     for number, comm in enumerate(counts):
         tid = 100 + number
@@ -40,7 +40,7 @@ def recorded(path: Path, counts: Mapping[str, int]) -> Path:
 
 
 def shown(folder: Path, before: Mapping[str, int], after: Mapping[str, int], width: int = 80, *, everything: bool = False) -> list[str]:
-    """The lines of a window so many columns wide."""
+    """Return the lines of a window of this width."""
     reports = []
     for name, counts in (("old.data", before), ("new.data", after)):
         with perfpy.open(recorded(folder / name, counts)) as recording:
@@ -52,7 +52,7 @@ def shown(folder: Path, before: Mapping[str, int], after: Mapping[str, int], wid
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_totals_are_first_then_what_changed_then_what_is_not_shown(tmp_path: Path) -> None:
+def test_totals_come_first_then_changes_then_the_hidden_rows(tmp_path: Path) -> None:
     assert shown(tmp_path, BEFORE, AFTER) == [
         "before old.data  make all",
         "after  new.data  make all",
@@ -71,12 +71,12 @@ def test_totals_are_first_then_what_changed_then_what_is_not_shown(tmp_path: Pat
     ]
 
 
-def test_with_all_rows_what_changed_is_last(tmp_path: Path) -> None:
+def test_with_all_rows_changes_come_last(tmp_path: Path) -> None:
     lines = shown(tmp_path, BEFORE, AFTER, everything=True)
     assert [line.split()[-1] for line in lines[-3:]] == ["rare^[[2J", "steady", "slower"]
 
 
-def test_nothing_but_noise_is_said_to_be_that(tmp_path: Path) -> None:
+def test_sampling_noise_is_reported(tmp_path: Path) -> None:
     lines = shown(tmp_path, BEFORE, {**BEFORE, "steady": 104})
     assert lines[5].endswith("within noise")
     assert lines[8:] == ["no row changed beyond sampling noise", "3 more rows, +4.0 ms in all; --all shows them"]
@@ -88,7 +88,7 @@ def test_lines_fit_the_window(width: int, tmp_path: Path) -> None:
     assert max(map(len, shown(tmp_path, counts, AFTER, width, everything=True))) <= width
 
 
-def test_a_program_under_another_name_is_the_same_one_on_a_terminal(
+def test_a_renamed_program_is_matched_on_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
@@ -100,7 +100,7 @@ def test_a_program_under_another_name_is_the_same_one_on_a_terminal(
     assert capsys.readouterr().out.count("*  +100.0%*   slow\n") == 1
 
 
-def test_filters_choose_what_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_select_the_compared_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("perfpy.cli.line.terminal.is_terminal", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     paths = [str(recorded(tmp_path / name, counts)) for name, counts in (("old.data", BEFORE), ("new.data", AFTER))]
@@ -111,7 +111,7 @@ def test_filters_choose_what_is_compared(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("output", ["--json", "--html=page.html"])
-def test_filters_that_leave_nothing_of_a_recording_are_named(
+def test_filters_that_remove_all_samples_are_named(
     output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

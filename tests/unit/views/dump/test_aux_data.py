@@ -1,4 +1,4 @@
-"""AUX data of hardware tracers, as a dump shows them: a line a packet."""
+"""Tests of AUX data of hardware tracers in dumps: a line for each packet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.builders import traces
 
 
 def dumped(kind: int, data: str, in_file: int = 0) -> list[str]:
-    """Offset, bytes and text of each packet, parted by single blanks."""
+    """Return offset, bytes and text of each packet, separated by single blanks."""
     title, *lines = "".join(aux_texts(kind, bytes.fromhex(data), in_file)).splitlines()[1:]
     assert "data: size" in title
     return [" ".join(line.split()[1:]) for line in lines]
@@ -48,8 +48,8 @@ def test_packets_of_intel_pt(data: str, text: str) -> None:
     assert dumped(INTEL_PT, data) == [f"00000000: {raw} {text}"]
 
 
-def test_items_of_a_block_are_as_wide_as_it_says() -> None:
-    """A byte that is a branch elsewhere begins an item there, until something else ends the block."""
+def test_the_block_determines_the_size_of_its_items() -> None:
+    """A byte that means a branch elsewhere begins an item there, until something else ends the block."""
     assert [line.split(" ", 1)[1] for line in dumped(INTEL_PT, "026385 0c01020304 0233 0c")] == [
         "02 63 85 BBP SZ 4-byte Type 0x5",
         "0c 01 02 03 04 BIP ID 0x01 Value 0x4030201",
@@ -92,7 +92,7 @@ def test_branches_of_intel_bts() -> None:
 
 
 @pytest.mark.parametrize("kind", [INTEL_PT, ARM_SPE, HISI_PTT, INTEL_BTS])
-def test_an_end_anywhere_ends_the_text(kind: int) -> None:
+def test_truncated_data_end_the_text(kind: int) -> None:
     data = traces.trace(kind, 1, 200)
     for size in range(len(data)):
         text = "".join(aux_texts(kind, data[:size], 0x240))
@@ -107,7 +107,7 @@ def test_tracers_without_a_decoder_have_no_text() -> None:
     assert info_text(5, (1, 2)) == ""
 
 
-def test_what_older_recorders_leave_out_is_left_out() -> None:
+def test_data_of_older_recorders_have_fewer_fields() -> None:
     words = traces.WORDS[INTEL_PT]
     assert info_text(INTEL_PT, words[:9]) == ""
     assert info_text(INTEL_PT, words[:12]).splitlines()[-1] == "  Per-cpu maps        1"

@@ -1,4 +1,4 @@
-"""What a recording says of CoreSight trace units, as a dump shows it."""
+"""Tests of the CoreSight trace units in dumps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_word_has_its_name() -> None:
     ]
 
 
-def test_version_0_has_as_many_parameters_as_its_units_had() -> None:
+def test_the_number_of_parameters_in_version_0_depends_on_the_unit() -> None:
     lines = coresight_text([0, 2, 0, ETMV4, 0, *range(7), 0x3030303030303030, 1, *range(4)]).splitlines()
     names = "TRCCONFIGR TRCTRACEIDR TRCIDR0 TRCIDR1 TRCIDR2 TRCIDR8 TRCAUTHSTATUS"
     assert [line.split()[0] for line in lines[5:12]] == names.split()
@@ -34,7 +34,7 @@ def test_version_0_has_as_many_parameters_as_its_units_had() -> None:
     assert len(lines) == 3 + 9 + 6
 
 
-def test_what_is_cut_or_unknown_ends_the_text() -> None:
+def test_truncated_or_unknown_data_end_the_text() -> None:
     assert coresight_text([]) == ""
     assert coresight_text([1, 2]).count("\n") == 2
     assert coresight_text([1, 1, 0, 0x77, 1, 1, 5]).count("\n") == 3

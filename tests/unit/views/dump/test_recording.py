@@ -1,4 +1,4 @@
-"""The ends that a dump meets: of a cut recording, with perf's statistics or without; and of a thread."""
+"""Tests of how a dump handles truncated recordings, with and without perf's statistics, and the ends of threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reaches_the_end(path: Path, data: bytes) -> bool:
         return is_read_to_the_end(recording)
 
 
-def test_a_reading_is_shown_with_all_that_it_has(tmp_path: Path) -> None:
+def test_a_reading_is_shown_with_all_fields(tmp_path: Path) -> None:
     attr = usual_attr(read_format=ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.ID | ReadFormat.LOST)
     built = simple_recording(0, attrs=[attr], ids=[(7,)]).record(records.Read(0, 3, 4, struct.pack("<4Q", 50, 60, 7, 2), SampleId()))
     (tmp_path / "perf.data").write_bytes(built.file())
@@ -38,7 +38,7 @@ def test_a_reading_is_shown_with_all_that_it_has(tmp_path: Path) -> None:
     assert b": 3 4 cpu-clock:u 50\n... time enabled : 60\n... id           : 7\n... lost         : 2\n" in out.getvalue()
 
 
-def test_records_of_newer_perfs_are_shown_as_they_show_them(tmp_path: Path) -> None:
+def test_records_of_newer_perf_versions_are_shown_like_there(tmp_path: Path) -> None:
     built = simple_recording(0)
     built.record(BpfMetadata(0, "bpf_prog_abc", (("version", "7"), ("commit", "dead\x1bbeef"))))
     built.record(SchedstatCpu(0, 99, 1, 17, tuple(range(1, 10)))).record(SchedstatCpu(0, 99, 1, 18, ()))
@@ -66,30 +66,30 @@ def test_a_pipe_may_end_inside_a_record(tmp_path: Path, missing: int) -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 30])
-def test_a_file_may_not(tmp_path: Path, missing: int) -> None:
+def test_a_file_must_not_end_inside_a_record(tmp_path: Path, missing: int) -> None:
     data = simple_recording(3).file(data_size=10_000)
     assert not reaches_the_end(tmp_path / "cut", data[: len(data) - missing])
 
 
 @pytest.mark.parametrize("record", [header_of(0, 16) + bytes(8), header_of(80, 16) + bytes(6) + b"\x77\x00", header_of(80, 12) + bytes(4)])
-def test_nor_may_a_pipe_with_records_that_perf_gives_up_at(tmp_path: Path, record: bytes) -> None:
+def test_a_pipe_must_not_end_after_records_that_perf_rejects(tmp_path: Path, record: bytes) -> None:
     data = simple_recording(3).raw(record).sample().pipe()
     assert reaches_the_end(tmp_path / "whole", data)
     assert not reaches_the_end(tmp_path / "cut", data[:-1])
 
 
-def test_a_pipe_with_features_may(tmp_path: Path) -> None:
+def test_a_pipe_with_features_may_end_inside_a_record(tmp_path: Path) -> None:
     feature = user_records.HeaderFeature(0, Feature.HOSTNAME, b"\x08\0\0\0machine\0")
     end_of_features = user_records.HeaderFeature(0, 32, b"")
     data = simple_recording(3).record(feature).record(end_of_features).sample().pipe()
     assert reaches_the_end(tmp_path / "cut", data[:-1])
 
 
-def test_a_record_without_a_size_ends_everything(tmp_path: Path) -> None:
+def test_a_record_without_a_size_ends_the_dump(tmp_path: Path) -> None:
     assert not reaches_the_end(tmp_path / "bad", simple_recording(3).raw(header_of(9, 3)).pipe())
 
 
-def test_a_thread_keeps_its_name_behind_its_end(tmp_path: Path) -> None:
+def test_a_thread_keeps_its_name_after_its_end(tmp_path: Path) -> None:
     built = simple_recording(1).record(records.Exit(0, 7, 1, 7, 1, 300, SampleId(pid=7, tid=7, time=300)))
     (tmp_path / "data").write_bytes(built.sample(misc=1, ip=1, pid=7, tid=7, time=400).file())
     out = io.BytesIO()

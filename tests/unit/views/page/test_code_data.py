@@ -1,4 +1,4 @@
-"""The code of hot functions in the page: what has samples and what is around that; source files are read if they are such."""
+"""Tests of the code of hot functions in the page: lines with samples and their context; only source files are read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def rows(*percents: float, path: str = "/src/a.c") -> list[CodeRow]:
     return [CodeRow(0x1000 + number, f"op{number}", percent, 1, (path, number + 1)) for number, percent in enumerate(percents)]
 
 
-def test_instructions_far_from_samples_are_left_out() -> None:
+def test_instructions_far_from_samples_are_skipped() -> None:
     found = module._instructions(rows(*[0.0] * 20, 90.0, *[0.0] * 20, 10.0))
     assert [row[0] for row in found] == [*range(14, 27), *range(35, 42)]
     assert found[6] == [20, 0.9, "1014", "op20", "a.c:21"]
 
 
-def test_no_more_rows_than_somebody_reads() -> None:
+def test_rows_are_limited() -> None:
     assert len(module._instructions(rows(*[0.3] * 5000))) <= 420
 
 
@@ -42,13 +42,13 @@ def test_lines_of_a_source_file_with_their_shares(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["secret", "id_rsa", "passwd", "a.conf", ".c", "a.c.txt"])
-def test_what_is_not_called_like_source_is_not_read(name: str, tmp_path: Path) -> None:
-    """A page is given to others, and debug information of others says what its source is."""
+def test_files_without_a_source_extension_are_not_read(name: str, tmp_path: Path) -> None:
+    """Pages are shared, and debug information may name any file as source."""
     (tmp_path / name).write_text("secret\n" * 5)
     assert module._sources(rows(50.0, 50.0, path=str(tmp_path / name)), module._SourceTexts()) == []
 
 
-def test_lines_of_files_with_what_is_around_them(tmp_path: Path) -> None:
+def test_lines_of_files_with_their_context(tmp_path: Path) -> None:
     path = tmp_path / "a.c"
     path.write_text("".join(f"line {number}\n" for number in range(1, 31)))
     files = [SourceFile(str(path), 20.0, 60.0, [SourceLine(0, 1.0, 1.0, 1), SourceLine(2, 0.0, 40.0, 0), SourceLine(20, 20.0, 20.0, 9)]),
@@ -62,7 +62,7 @@ def test_lines_of_files_with_what_is_around_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a.c", "../a.c", "", "/nowhere/a.c"])
-def test_what_is_not_here_has_no_lines(path: str) -> None:
+def test_missing_files_have_no_lines(path: str) -> None:
     assert module._sources(rows(50.0, 50.0, path=path), module._SourceTexts()) == []
 
 

@@ -1,4 +1,4 @@
-"""Columns of the page: what is packed is what a browser unpacks."""
+"""Tests of the page's packed columns: unpacking returns what was packed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfpy.views.page.packed import packed
 
 
 def unpacked(column: dict[str, Any]) -> list[float]:
-    """As unpack.js does it."""
+    """Unpack like unpack.js."""
     rows = column["n"]
     if "all" in column:
         return [column["all"]] * rows
@@ -28,12 +28,12 @@ def unpacked(column: dict[str, Any]) -> list[float]:
 
 
 @given(st.lists(st.integers(0, (1 << 53) - 1)))
-def test_numbers_come_back(values: list[int]) -> None:
+def test_numbers_round_trip(values: list[int]) -> None:
     assert unpacked(packed(np.array(values, np.int64))) == values
 
 
 @given(st.lists(st.integers(0, (1 << 32) - 1)))
-def test_ascending_numbers_come_back(values: list[int]) -> None:
+def test_ascending_numbers_round_trip(values: list[int]) -> None:
     assert unpacked(packed(np.array(sorted(values), np.int64), ascending=True)) == sorted(values)
 
 
@@ -42,7 +42,7 @@ def test_a_column_of_one_value_is_that_value() -> None:
     assert packed(np.zeros(0, np.int64)) == {"n": 0, "all": 0}
 
 
-def test_small_numbers_take_a_byte_each_before_they_are_deflated() -> None:
+def test_small_numbers_take_a_byte_each_before_compression() -> None:
     assert packed(np.array([1, 255]))["bytes"] == 1
     assert packed(np.array([1, 256]))["bytes"] == 2
     assert packed(np.array([7_000_000, 7_000_001]), ascending=True)["bytes"] == 3

@@ -1,4 +1,4 @@
-"""The page is one file, needs no other, and takes no name for anything else than text."""
+"""Tests of the page: it is a single file, fetches nothing, and treats names as text only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_SCRIPT = 400
 
 
 class Elements(HTMLParser):
-    """What a browser makes of a page: its elements, and what stands in scripts and styles."""
+    """The elements of a page, and the content of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -76,18 +76,18 @@ def test_only_the_pages_own_script_and_style_may_run() -> None:
     assert "require-trusted-types-for 'script'" in policy
     scripts = [text for tag, text in page.inside if tag == "script"]
     styles = [text for tag, text in page.inside if tag == "style"]
-    assert [len(scripts), len(styles)] == [2, 1]  # the data, which do not run, and the script
+    assert [len(scripts), len(styles)] == [2, 1]  # the data, which are not executed, and the script
     for text in (scripts[1], styles[0]):
         assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
 
 
-def test_scripts_make_no_markup_of_text_and_no_code() -> None:
+def test_scripts_turn_no_text_into_markup_or_code() -> None:
     dangerous = re.compile(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function\(|fetch\(|XMLHttp|WebSocket")
     for name in SCRIPTS:
         assert not dangerous.search((FOLDER / f"{name}.js").read_text()), name
 
 
-def test_scripts_are_short_enough_to_read_and_all_in_the_page() -> None:
+def test_scripts_are_short_and_all_in_the_page() -> None:
     assert {path.stem for path in FOLDER.glob("*.js")} == set(SCRIPTS)
     for path in FOLDER.glob("*.js"):
         lines = path.read_text().splitlines()
@@ -95,15 +95,15 @@ def test_scripts_are_short_enough_to_read_and_all_in_the_page() -> None:
         assert max(map(len, lines)) <= 180, path.name
 
 
-def test_scripts_import_what_stands_before_them() -> None:
-    """They are put together in this order, without their imports."""
+def test_scripts_import_earlier_scripts_only() -> None:
+    """They are concatenated in this order, without their imports."""
     for number, name in enumerate(SCRIPTS):
         imported = re.findall(r'^import .* from "\./(\w+)\.js";$', (FOLDER / f"{name}.js").read_text(), re.MULTILINE)
         assert set(imported) <= set(SCRIPTS[:number]), name
 
 
-def test_scripts_have_no_name_twice() -> None:
-    """Put together they are one scope."""
+def test_names_of_scripts_are_unique() -> None:
+    """Concatenated, they share a scope."""
     names = [
         name
         for script in SCRIPTS
@@ -115,7 +115,7 @@ def test_scripts_have_no_name_twice() -> None:
     assert {"RULER", "HEADER", "collect"} <= set(names)
 
 
-def test_the_page_has_short_names_beside_whole_ones(tmp_path: Path) -> None:
+def test_the_page_has_short_and_full_names(tmp_path: Path) -> None:
     with Recording(str(recording_with_long_names(tmp_path))) as recording:
         page = render(recording.stacks(SymbolOptions(symfs=str(tmp_path), cache=False)), PageText("t"))
     names = Elements(page).data()["names"]

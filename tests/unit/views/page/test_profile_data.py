@@ -1,4 +1,4 @@
-"""What the page's scripts get: samples at nodes of one tree."""
+"""Tests of the data for the page's scripts: samples at nodes of one tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def column(packed: dict[str, Any]) -> list[Any]:
 
 
 def paths(data: dict[str, Any], samples: dict[str, Any]) -> list[str]:
-    """The stack of each sample, from the tree."""
+    """Return the stack of each sample, from the tree."""
     names, depths = column(data["tree"]["name"]), column(data["tree"]["depth"])
     found: list[str] = []
     open_: list[str] = []
@@ -51,12 +51,12 @@ def test_a_sample_has_its_stack_time_thread_cpu_and_weight() -> None:
     assert (data["events"][0]["seconds"], data["events"][0]["off"]) == (1, 0)
 
 
-def test_a_thread_is_called_as_it_was_last() -> None:
+def test_a_thread_has_its_last_name() -> None:
     data = profile_data([[timed_stacks([At("old;f", 1), At("new;f", 2)])]])
     assert data["threads"] == [[7, 7, "new"]]
 
 
-def test_times_of_two_recordings_begin_with_each() -> None:
+def test_times_of_two_recordings_begin_at_each_start() -> None:
     later = [sample._replace(time=sample.time + 10**12) for sample in ONE]
     data = profile_data([[timed_stacks(ONE)], [timed_stacks(later)]])
     first, second = data["events"][0]["samples"]
@@ -64,13 +64,13 @@ def test_times_of_two_recordings_begin_with_each() -> None:
     assert column(first["node"]) == column(second["node"])
 
 
-def test_an_event_of_only_one_recording_is_left_out() -> None:
+def test_an_event_of_only_one_recording_is_skipped() -> None:
     parts = [timed_stacks(ONE, "a"), timed_stacks(ONE, "b")]
     assert [event["event"] for event in profile_data([parts, parts[1:]])["events"]] == ["b"]
     assert [event["event"] for event in profile_data([parts])["events"]] == ["a", "b"]
 
 
-def test_time_on_and_off_the_cpu_that_was_joined_is_told_apart() -> None:
+def test_joined_time_on_and_off_the_cpu_is_distinguished() -> None:
     part = timed_stacks(ONE, "cpu-clock + offcpu-time")
     assert part.timed is not None
     part = replace(part, timed=replace(part.timed, waits=np.array([False, True, False])))
@@ -79,11 +79,11 @@ def test_time_on_and_off_the_cpu_that_was_joined_is_told_apart() -> None:
     assert (column(on["samples"][0]["weight"]), column(off["samples"][0]["weight"])) == ([1000, 2000], [3000])
 
 
-def test_two_events_of_one_name_are_two() -> None:
+def test_two_events_of_one_name_are_separate() -> None:
     assert [event["event"] for event in profile_data([[timed_stacks(ONE), timed_stacks(ONE)]])["events"]] == ["cpu-clock"] * 2
 
 
-def test_stacks_without_times_are_there_with_their_counts() -> None:
+def test_stacks_without_times_have_counts() -> None:
     data = profile_data([[stacks("a;f 4\nb;g 6")]])
     (samples,) = data["events"][0]["samples"]
     assert sorted(zip(paths(data, samples), column(samples["weight"]), strict=True)) == [("a;f", 4), ("b;g", 6)]
@@ -91,7 +91,7 @@ def test_stacks_without_times_are_there_with_their_counts() -> None:
     assert data["threads"] == []
 
 
-def test_samples_that_do_not_say_when_have_no_times() -> None:
+def test_samples_without_time_have_no_times() -> None:
     part = timed_stacks(ONE)
     assert part.timed is not None
     part = replace(part, timed=replace(part.timed, time=np.full(3, (1 << 64) - 1, np.uint64)))
@@ -100,7 +100,7 @@ def test_samples_that_do_not_say_when_have_no_times() -> None:
     assert len(column(samples["thread"])) == 3
 
 
-def test_very_many_samples_are_put_together_in_longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_samples_are_merged_into_longer_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [At(f"a;f{number % 2}", number * 1_000_000, 5) for number in range(1000)]
     monkeypatch.setattr(module, "MOST_ROWS", 100)
     data = profile_data([[timed_stacks(many)]])
@@ -113,11 +113,11 @@ def test_very_many_samples_are_put_together_in_longer_ticks(monkeypatch: pytest.
     assert profile_data([[timed_stacks(many[:100])]])["together"] == 0
 
 
-def test_code_that_a_runtime_made_twice_is_one_function() -> None:
+def test_code_that_a_runtime_generated_twice_is_one_function() -> None:
     names = [name[0] for name in profile_data([[stacks("a;JS:~f 1\na;JS:*f 2")]])["names"]]
     assert [name for name in names if "f" in name] == ["JS:f"]
 
 
-def test_of_nothing_there_is_nothing() -> None:
+def test_no_samples_give_empty_data() -> None:
     data = profile_data([[]])
     assert (data["events"], data["names"], data["threads"]) == ([], [], [])

@@ -1,4 +1,4 @@
-"""What the page says of how far its profile can be trusted."""
+"""Tests of the page's notes on the accuracy of its profile."""
 
 from __future__ import annotations
 

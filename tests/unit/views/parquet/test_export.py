@@ -1,4 +1,4 @@
-"""Exported recordings are read back with the same result; exporting again, or others beside it, harms nothing."""
+"""Tests of exported recordings: reading them back gives the same results; further exports to the folder change nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_line_is_the_same(
     assert without_files != printed([*LINES[1], *nowhere, "-i", f"{name}.data"], capfd)
 
 
-def test_fields_of_tracepoints_come_along(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_fields_of_tracepoints_are_exported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "traced.data"
     path.write_bytes(traced_recording())
     assert cli.run(["export", "-q", "--parquet", str(tmp_path / "tables"), "-i", str(path)]) == 0
@@ -87,7 +87,7 @@ def test_exporting_again_changes_nothing(tmp_path: Path) -> None:
     assert not [name for name in once if "unfinished" in name]
 
 
-def test_what_recordings_share_is_written_once(tmp_path: Path) -> None:
+def test_shared_rows_of_recordings_are_written_once(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     tables = tmp_path / "tables"
@@ -106,7 +106,7 @@ def test_what_recordings_share_is_written_once(tmp_path: Path) -> None:
         assert len(two.samples["ip"]) == 10
 
 
-def test_a_folder_with_several_is_reported_as_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_several_recordings_is_reported_as_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paths = [recorded(tmp_path / f"{name}.data", name, samples=count) for name, count in (("one", 10), ("two", 30))]
     assert cli.run(["export", "-q", "-o", str(tmp_path / "tables"), *map(str, paths)]) == 0
     several = printed(["report", "--stdio", "-s", "host,comm", "-n", *(word for path in paths for word in ("-i", str(path)))], capfd)
@@ -115,21 +115,21 @@ def test_a_folder_with_several_is_reported_as_one(tmp_path: Path, capfd: pytest.
     assert {"one", "two"} <= {word for line in lines for word in line.split()}
 
 
-def test_names_are_no_paths(tmp_path: Path) -> None:
+def test_names_are_not_used_as_paths(tmp_path: Path) -> None:
     with perfpy.open(recorded(tmp_path / "a.data", "../../evil/host")) as recording:
         recording.to_parquet(tmp_path / "tables")
     assert {path.name for path in (tmp_path / "tables" / "samples").glob("*")} == {"host=unknown"}
     assert {path.name for path in tmp_path.iterdir()} == {"a.data", "tables"}
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_rejected(tmp_path: Path) -> None:
     path = recorded(tmp_path / "a.data", "one")
     with perfpy.open(path) as recording, pytest.raises(OutputFailedError, match="the folder has other files"):
         recording.to_parquet(tmp_path)
     assert os.listdir(tmp_path) == ["a.data"]
 
 
-def test_damaged_tables_are_a_line(tmp_path: Path) -> None:
+def test_damaged_tables_are_an_error_of_one_line(tmp_path: Path) -> None:
     with perfpy.open(recorded(tmp_path / "a.data", "one")) as recording:
         key = recording.to_parquet(tmp_path / "tables").recording
     (tmp_path / "tables" / "chains" / f"{key}.parquet").write_bytes(b"PAR1 no")
@@ -145,18 +145,18 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     def temporary() -> set[str]:
         found = []
         for name in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(FileNotFoundError):  # that which lists them
+            with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
                 found.append(os.readlink(f"/proc/self/fd/{name}"))
         return {target for target in found if "perfpy-" in target}
 
-    before = temporary()  # of other tests' recordings
+    before = temporary()  # of recordings of other tests
     with perfpy.open(tmp_path / "tables") as recording:
         assert recording.report(by="comm").samples == 10
         assert len(temporary() - before) == 1
     assert temporary() <= before
 
 
-def test_one_that_cannot_be_read_is_named_and_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_recording_is_named_and_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     good, bad = recorded(tmp_path / "a.data", "one"), tmp_path / "bad.data"
     bad.write_bytes(b"nothing")
     assert cli.run(["export", "--parquet", str(tmp_path / "tables"), str(bad), str(good)]) == 255

@@ -1,4 +1,4 @@
-"""`report -D` of a PMCU's AUX data."""
+"""Tests of `report -D` with a PMCU's AUX data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dumped(path: Path, data: bytes, cuts: tuple[int, ...] = ()) -> list[str]:
         return ["".join(piece_texts(trace, piece)) for piece in trace.pieces]
 
 
-def test_header_in_bytes_and_in_words(tmp_path: Path) -> None:
+def test_the_header_is_shown_as_bytes_and_as_text(tmp_path: Path) -> None:
     (text,) = dumped(tmp_path / "a", pmcu.aux_data([0x10, 0x11, 0x12], 1))
     assert text.splitlines()[:16] == [
         ".",
@@ -52,7 +52,7 @@ def test_every_number_has_its_offset_width_and_cpu(tmp_path: Path) -> None:
     assert len(lines) == 1 + 8 * 6
 
 
-def test_a_sample_stands_with_the_piece_that_completes_it(tmp_path: Path) -> None:
+def test_a_sample_is_shown_with_the_record_that_completes_it(tmp_path: Path) -> None:
     first, second = dumped(tmp_path / "a", pmcu.aux_data([1, 2, 3], 4), cuts=(48 + 2 * 320 + 8,))
     assert [line for line in first.splitlines() if line.startswith(". Sample")] == [". Sample 0", ". Sample 1"]
     assert [line for line in second.splitlines() if line.startswith(". Sample")] == [". Sample 2", ". Sample 3"]

@@ -1,4 +1,4 @@
-"""`report` and `script` of a PMCU's counts."""
+"""Tests of `report` and `script` with a PMCU's counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.builders import pmcu
 
 
 def shown(capfd: pytest.CaptureFixture[str], name: str, *words: str) -> tuple[list[str], str]:
-    """What a command prints, and says."""
+    """Return the output and the errors of a command."""
     assert load(name).run(name, list(words)) == 0
     found = capfd.readouterr()
     return found.out.splitlines(), found.err
@@ -41,7 +41,7 @@ def test_compatible_mode_has_no_cycles(path: str, capfd: pytest.CaptureFixture[s
     assert lines[4].split()[-2:] == ["-", "-"]
 
 
-def test_script_prints_a_line_a_sample_and_cpu(path: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_script_prints_a_line_for_each_sample_and_cpu(path: str, capfd: pytest.CaptureFixture[str]) -> None:
     lines, error = shown(capfd, "script", "-i", path)
     assert len(lines) == 4 * 8
     counts = " ".join(f"{event:#06x}={pmcu.value_of(2, 3, event)}/{pmcu.cycles_of(2, 3, 0)}" for event in (0x10, 0x11))

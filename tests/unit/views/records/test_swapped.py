@@ -1,4 +1,4 @@
-"""Records of the other byte order in dumps: which numbers perf swaps, and which it forgets."""
+"""Tests of records of the other byte order in dumps: which numbers perf swaps, and which it does not."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ EXECUTABLE = 5
 def test_numbers_are_swapped_one_by_one(record: user_records.UserRecord) -> None:
     written, meant = user_records.encode(record, ">"), user_records.encode(record, "<")
     kind, misc, _ = HEADER[">"].unpack_from(written)
-    guest = 8 if isinstance(record, auxtrace_records.AuxtraceError) else 0  # the numbers of a guest at the end are forgotten
+    guest = 8 if isinstance(record, auxtrace_records.AuxtraceError) else 0  # perf does not swap the numbers of a guest at the end
     assert swapped(kind, misc, written) == meant[: len(meant) - guest] + written[len(written) - guest :]
 
 
-def test_the_marks_behind_a_time_conversion_are_bytes() -> None:
+def test_the_flags_after_a_time_conversion_are_bytes() -> None:
     record = user_records.TimeConv(0, 1, 2, 3, 4, 5, 1, 0)
     written = user_records.encode(record, ">")
     kind, misc, _ = HEADER[">"].unpack_from(written)
@@ -31,7 +31,7 @@ def test_the_marks_behind_a_time_conversion_are_bytes() -> None:
 
 
 @pytest.mark.parametrize("misc", [0, MISC_MMAP_BUILD_ID])
-def test_the_rights_of_a_mapping_are_not_swapped(misc: int) -> None:
+def test_the_protection_of_a_mapping_is_not_swapped(misc: int) -> None:
     record = records.Mmap2(misc, 1, 1, 0x10, 0x10, 0, 0, 0, 0, 0, EXECUTABLE, 2, "/x", b"")
     assert (as_perf_reads(record).prot, as_perf_reads(record).flags) == (EXECUTABLE << 24, 2 << 24)
 
@@ -44,7 +44,7 @@ def test_the_task_of_a_switch_is_swapped_as_one_number() -> None:
 @pytest.mark.parametrize(
     ("guest", "text"), [((None, None), ""), ((0, 0), "  machine_pid: 0  vcpu: 0"), ((9, 10), "  machine_pid: 9  vcpu: 10")]
 )
-def test_ids_of_guests_are_shown_where_they_are_told(guest: tuple[int | None, int | None], text: str) -> None:
+def test_ids_of_guests_are_shown_if_present(guest: tuple[int | None, int | None], text: str) -> None:
     data = user_records.encode(user_records.IdIndex(0, (user_records.IdIndexEntry(1, 2, 3, 4, *guest),)), "<")
     kind, misc, _ = HEADER["<"].unpack_from(data)
     assert f" ... id: 1  idx: 2  cpu: 3  tid: 4{text}\n" in user_record_text(kind, misc, data[8:], "<", foreign=False)

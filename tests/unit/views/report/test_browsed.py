@@ -1,4 +1,4 @@
-"""What the interactive report shows, decided without a screen."""
+"""Tests of the model of the interactive report, without a screen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def texts(model: BrowsedReport, key: str) -> set[str]:
     return {model.histogram.text(key, entry) for entry in model.rows()}
 
 
-def test_zooming_keeps_the_rows_of_one_file_and_zooming_again_all(browse: Browse) -> None:
+def test_zooming_keeps_the_rows_of_one_file_and_zooming_again_shows_all(browse: Browse) -> None:
     model = browse("fp-a")
     every = model.rows()
     assert len(texts(model, "dso")) > 1
@@ -42,7 +42,7 @@ def test_zooming_keeps_the_rows_of_one_file_and_zooming_again_all(browse: Browse
     assert model.rows() == every
 
 
-def test_a_thread_is_the_command_where_rows_are_not_by_thread(browse: Browse) -> None:
+def test_without_a_column_of_threads_zooming_uses_the_command(browse: Browse) -> None:
     by_command, by_thread = browse("mt-a"), browse("mt-a", ("pid", "comm"))
     assert by_command.zoom_thread(by_command.rows()[0])
     assert [wanted.key for wanted in by_command.filters] == ["comm"]
@@ -50,13 +50,13 @@ def test_a_thread_is_the_command_where_rows_are_not_by_thread(browse: Browse) ->
     assert [wanted.key for wanted in by_thread.filters] == ["pid"]
 
 
-def test_without_such_a_column_there_is_no_zoom(browse: Browse) -> None:
+def test_zooming_needs_a_column(browse: Browse) -> None:
     model = browse("mt-a", ("symbol",))
     assert not model.zoom("dso", model.rows()[0])
     assert not model.filters
 
 
-def test_filters_are_taken_back_one_by_one(browse: Browse) -> None:
+def test_filters_are_removed_one_by_one(browse: Browse) -> None:
     model = browse("fp-a")
     every = model.rows()
     model.zoom("comm", every[0])
@@ -69,19 +69,19 @@ def test_filters_are_taken_back_one_by_one(browse: Browse) -> None:
     assert model.rows() == every
 
 
-def test_a_part_of_a_name_is_found_whatever_its_case() -> None:
+def test_searches_ignore_case() -> None:
     assert Filter("symbol", "MALLOC", part=True).keeps("[.] _int_malloc")
     assert not Filter("symbol", "malloc").keeps("[.] malloc")
 
 
-def test_the_title_says_what_share_is_left(browse: Browse) -> None:
+def test_the_title_has_the_share_of_the_filtered_rows(browse: Browse) -> None:
     model = browse("multi-a")
     assert "of 5 events" in model.title(model.rows())
     model.keep_symbols("no such function")
     assert "only symbol *no such function*: 0.00%" in model.title(model.rows())
 
 
-def test_events_follow_each_other_in_a_circle(browse: Browse) -> None:
+def test_the_last_event_is_followed_by_the_first(browse: Browse) -> None:
     model = browse("multi-a")
     first = model.histogram
     names = []
@@ -94,7 +94,7 @@ def test_events_follow_each_other_in_a_circle(browse: Browse) -> None:
     assert model.histogram.leader.event.name == names[-1]
 
 
-def test_lines_have_what_the_plain_report_has(browse: Browse) -> None:
+def test_lines_have_the_values_of_the_plain_report(browse: Browse) -> None:
     from perfpy.views.report.column_text import TextOptions
     from perfpy.views.report.text import table_lines
 
@@ -115,7 +115,7 @@ def test_lines_and_heading_fit_the_window_and_their_columns_each_other(browse: B
     assert all(line[start - 1] == " " and line[start] != " " for line in lines)
 
 
-def test_rows_are_sorted_by_their_own_when_wanted(browse: Browse) -> None:
+def test_rows_can_be_sorted_by_own_share(browse: Browse) -> None:
     model = browse("fp-a")
     with_callees = model.rows()
     model.sort_by_own()
@@ -127,7 +127,7 @@ def test_rows_are_sorted_by_their_own_when_wanted(browse: Browse) -> None:
     assert model.heading(120).split()[:2] == ["Children", "Self"]
 
 
-def test_calls_are_a_line_a_function_and_the_last_leads_on(browse: Browse) -> None:
+def test_calls_have_a_line_for_each_function_and_the_last_can_be_opened(browse: Browse) -> None:
     model = browse("fp-a")
     nodes = model.histogram.calls(model.rows()[0])
     lines = model.calls(nodes)
@@ -136,7 +136,7 @@ def test_calls_are_a_line_a_function_and_the_last_leads_on(browse: Browse) -> No
     assert [line.below for line in lines if line.below] == [node.children for node in nodes if node.children]
 
 
-def test_a_search_goes_round(browse: Browse) -> None:
+def test_searches_wrap_around(browse: Browse) -> None:
     model = browse("mt-a", ("comm", "dso", "symbol"))
     rows = model.rows()
     names = [model.histogram.text("symbol", row) for row in rows]
@@ -151,7 +151,7 @@ def test_a_report_without_samples_cannot_be_browsed(browse: Browse) -> None:
         browse("nosamples-a")
 
 
-def test_names_are_short_or_whole_and_found_by_what_is_not_shown(tmp_path: Path) -> None:
+def test_names_are_short_or_full_and_hidden_parts_are_found(tmp_path: Path) -> None:
     with Recording(str(recording_with_long_names(tmp_path))) as recording:
         model = BrowsedReport(recording.report(callers=True, symbols=SymbolOptions(symfs=str(tmp_path), cache=False)))
     rows = model.rows()

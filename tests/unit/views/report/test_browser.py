@@ -1,4 +1,4 @@
-"""The browser, driven by its keys."""
+"""Tests of the browser, driven by its keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("textual", reason="the extra perfpy[tui] is not installed")
 
 
 class Screen(NamedTuple):
-    """What is seen: title, lines (indented by their depth), the number of the line with the cursor, and whether keys are explained."""
+    """The screen: title, lines indented by depth, the number of the current line, and whether the list of keys is shown."""
 
     title: str
     lines: list[str]
@@ -32,7 +32,7 @@ class Screen(NamedTuple):
 
 
 def driven(path: Path, tmp_path: Path, *keys: str) -> Screen:
-    """What the browser shows after some keys."""
+    """Return the screen after some keys."""
     from textual.widgets import Static
 
     from perfpy.views.report.browser import KeyHelp, ReportBrowser
@@ -66,7 +66,7 @@ def events(corpus: Path) -> Path:
     return corpus / "recorded" / "multi-a.data"
 
 
-def test_rows_come_as_in_the_report(chains: Path, tmp_path: Path) -> None:
+def test_rows_are_those_of_the_report(chains: Path, tmp_path: Path) -> None:
     shown = driven(chains, tmp_path)
     assert shown.title.startswith("cpu-clock: 168 samples")
     assert shown.lines[0].split()[:3] == ["▶", "100.00%", "0.00%"]
@@ -105,24 +105,24 @@ def test_zooming_narrows_the_rows(key: str, events: Path, tmp_path: Path) -> Non
         assert driven(events, tmp_path, key, back)[:2] == every[:2]
 
 
-def test_tab_and_n_and_p_go_through_the_events(events: Path, tmp_path: Path) -> None:
+def test_tab_and_n_and_p_change_the_event(events: Path, tmp_path: Path) -> None:
     for keys, name in ((("tab",), "task-clock"), (("n",), "task-clock"), (("n", "p"), "cpu-clock"), (("tab", "shift+tab"), "cpu-clock")):
         assert driven(events, tmp_path, *keys).title.startswith(name)
 
 
-def test_slash_keeps_the_functions_with_a_part_in_their_names(chains: Path, tmp_path: Path) -> None:
+def test_slash_filters_functions_by_name(chains: Path, tmp_path: Path) -> None:
     shown = driven(chains, tmp_path, "slash", "5", "5", "enter")
     assert shown.lines
     assert all("55" in line for line in shown.lines)
     assert driven(chains, tmp_path, "slash", "5", "5", "enter", "escape").lines == driven(chains, tmp_path).lines
 
 
-def test_letters_are_typed_where_a_name_is_asked_for(chains: Path, tmp_path: Path) -> None:
+def test_letters_are_typed_into_the_input_line(chains: Path, tmp_path: Path) -> None:
     assert "only symbol *qdn*" in driven(chains, tmp_path, "slash", "q", "d", "n", "enter").title
     assert driven(chains, tmp_path, "slash", "q", "escape").lines == driven(chains, tmp_path).lines
 
 
-def test_search_moves_the_cursor_and_f3_goes_on(chains: Path, tmp_path: Path) -> None:
+def test_search_moves_the_cursor_and_f3_continues(chains: Path, tmp_path: Path) -> None:
     every = driven(chains, tmp_path).lines
     having = [number for number, line in enumerate(every) if "55" in line]
     found = driven(chains, tmp_path, "ctrl+f", "5", "5", "enter")
@@ -130,7 +130,7 @@ def test_search_moves_the_cursor_and_f3_goes_on(chains: Path, tmp_path: Path) ->
     assert driven(chains, tmp_path, "ctrl+f", "5", "5", "enter", "f3").cursor == having[1 % len(having)]
 
 
-def test_h_explains_the_keys(chains: Path, tmp_path: Path) -> None:
+def test_h_shows_the_keys(chains: Path, tmp_path: Path) -> None:
     assert driven(chains, tmp_path, "h").help
     assert not driven(chains, tmp_path, "h", "escape").help
 
@@ -147,7 +147,7 @@ def test_k_keeps_the_rows_of_the_kernel(events: Path, tmp_path: Path) -> None:
     assert driven(events, tmp_path, "k", "k").lines == driven(events, tmp_path).lines
 
 
-def test_l_asks_for_a_limit_and_leaves_out_what_is_below(events: Path, tmp_path: Path) -> None:
+def test_l_asks_for_a_limit_and_hides_smaller_rows(events: Path, tmp_path: Path) -> None:
     every, shown = driven(events, tmp_path), driven(events, tmp_path, "L", "2", "5", "full_stop", "5", "enter")
     assert 0 < len(shown.lines) < len(every.lines)
     assert all(float(line.split("%")[0]) >= 25.5 for line in shown.lines)
@@ -156,7 +156,7 @@ def test_l_asks_for_a_limit_and_leaves_out_what_is_below(events: Path, tmp_path:
     assert driven(events, tmp_path, "L", "9", "9", "enter", "L", "enter").lines == every.lines
 
 
-def test_f_makes_the_rows_that_are_left_a_hundred_percent(events: Path, tmp_path: Path) -> None:
+def test_f_makes_shares_relative_to_the_filtered_rows(events: Path, tmp_path: Path) -> None:
     def total(*keys: str) -> float:
         return sum(float(line.split("%")[0]) for line in driven(events, tmp_path, *keys).lines)
 
@@ -169,7 +169,7 @@ def test_digits_sort_groups_only(events: Path, tmp_path: Path) -> None:
     assert driven(events, tmp_path, "1").lines == driven(events, tmp_path, "0").lines == driven(events, tmp_path).lines
 
 
-def test_space_goes_down_a_page(events: Path, tmp_path: Path) -> None:
+def test_space_moves_down_a_page(events: Path, tmp_path: Path) -> None:
     assert driven(events, tmp_path, "space").cursor > 1
 
 
@@ -219,7 +219,7 @@ async def _strips(path: Path, root: Path, *keys: str, size: tuple[int, int] = (4
 
 
 def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
-    """What textual sends to the terminal, at every key that brings other names up."""
+    """What textual sends to the terminal, for every key that shows other names."""
     path = tmp_path / "perf.data"
     path.write_bytes(hostile_recording().file())
     (tmp_path / hostile("file")).write_bytes(hostile_program())
@@ -231,13 +231,13 @@ def test_names_with_control_sequences_are_shown(tmp_path: Path) -> None:
     assert not [strip for strip in strips if strip.strip().startswith(FORGED)]
 
 
-def test_the_v_key_shows_names_whole_and_short_again(tmp_path: Path) -> None:
+def test_the_v_key_toggles_full_names(tmp_path: Path) -> None:
     path = recording_with_long_names(tmp_path)
     for keys, name in (((), SORT[2]), (("V",), SORT[1]), (("V", "V"), SORT[2])):
         assert any(line.endswith(f" {name}") for line in driven(path, tmp_path, *keys).lines)
 
 
-def test_the_names_under_the_cursor_are_shown_whole_below_the_rows(tmp_path: Path) -> None:
+def test_full_names_of_the_current_row_are_shown_below(tmp_path: Path) -> None:
     path = recording_with_long_names(tmp_path)
     for keys in (("down",), ("down", "enter", "down")):
         strips = asyncio.run(_strips(path, tmp_path, *keys, size=(60, 24)))
@@ -246,7 +246,7 @@ def test_the_names_under_the_cursor_are_shown_whole_below_the_rows(tmp_path: Pat
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 30), (200, 50)])
-def test_functions_are_seen_in_every_window_below_the_name_of_their_column(size: tuple[int, int], chains: Path, tmp_path: Path) -> None:
+def test_functions_are_visible_below_their_header_in_every_window(size: tuple[int, int], chains: Path, tmp_path: Path) -> None:
     strips = asyncio.run(_strips(chains, tmp_path, size=size))
     heading = next(number for number, strip in enumerate(strips) if "Symbol" in strip)
     column = strips[heading].index("Symbol")
@@ -256,7 +256,7 @@ def test_functions_are_seen_in_every_window_below_the_name_of_their_column(size:
 
 
 @pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("slash", "x", "ctrl+c"), ("question_mark", "ctrl+c"), ("question_mark", "q", "q")])
-def test_q_and_ctrl_c_leave(keys: tuple[str, ...], chains: Path) -> None:
+def test_q_and_ctrl_c_quit(keys: tuple[str, ...], chains: Path) -> None:
     from perfpy.views.report.browser import ReportBrowser
 
     async def run() -> bool:
@@ -272,7 +272,7 @@ def test_q_and_ctrl_c_leave(keys: tuple[str, ...], chains: Path) -> None:
     assert asyncio.run(run())
 
 
-def test_rows_are_filtered_while_a_name_is_typed_and_esc_forgets_it(chains: Path, tmp_path: Path) -> None:
+def test_rows_are_filtered_while_a_name_is_typed_and_esc_removes_the_filter(chains: Path, tmp_path: Path) -> None:
     every, typed = driven(chains, tmp_path), driven(chains, tmp_path, "slash", "5", "5")
     assert 0 < len(typed.lines) < len(every.lines)
     assert all("55" in line for line in typed.lines)
@@ -281,14 +281,14 @@ def test_rows_are_filtered_while_a_name_is_typed_and_esc_forgets_it(chains: Path
     assert kept[:2] == typed[:2]
 
 
-def test_s_sorts_by_what_is_a_functions_own(chains: Path, tmp_path: Path) -> None:
+def test_s_sorts_by_own_share(chains: Path, tmp_path: Path) -> None:
     own = [float(line.split("%")[0].split()[-1]) for line in driven(chains, tmp_path, "s").lines]
     assert own == sorted(own, reverse=True)
     assert driven(chains, tmp_path, "s", "s").lines == driven(chains, tmp_path).lines
 
 
-def test_only_what_is_seen_is_made_into_text(chains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report of a million samples may have more rows than a screen shows in an hour."""
+def test_only_visible_rows_are_formatted(chains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report of a million samples may have many thousand rows."""
     from perfpy.views.report.browser import ReportBrowser
 
     made = []

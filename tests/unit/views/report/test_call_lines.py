@@ -1,4 +1,4 @@
-"""A function that calls itself again and again is one line of a call tree."""
+"""Tests of recursive functions in call trees: each is one line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
 
 
-def test_names_in_a_row_are_counted() -> None:
+def test_consecutive_names_are_counted() -> None:
     assert list(folded(["main", "walk", "walk", "walk", "leaf", "walk"])) == ["main", "walk  (3 times)", "leaf", "walk"]
     assert list(folded([])) == []
 
 
 @pytest.fixture
 def recursive(tmp_path: Path) -> Path:
-    """main calls walk, walk calls itself and leaf, differently often; leaf is entered from four depths."""
+    """Record main calling walk, and walk calling itself and leaf; leaf is entered from four depths."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("walk", 0x1010, 0x10).symbol("main", 0x1020, 0x10).build())
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -66,12 +66,12 @@ def test_recursion_that_branches_is_one_line(recursive: Path) -> None:
     assert lines(callers, "leaf") == [" 80.00%  leaf", "         walk (recursive)", "         main"]
 
 
-def test_programs_get_all_of_it(recursive: Path) -> None:
+def test_json_has_all_calls(recursive: Path) -> None:
     assert len(lines(histogram(recursive, as_one=False, order="caller"), "main")) > 4
     assert "(recursive)" not in "".join(lines(histogram(recursive, as_one=False, order="caller"), "main"))
 
 
-def test_shares_stay_what_they_are(recursive: Path) -> None:
+def test_merging_recursion_keeps_shares(recursive: Path) -> None:
     rows = [histogram(recursive, as_one=as_one, order="caller") for as_one in (True, False)]
     shares = [[(each.texts["symbol"], each.values["children"], each.percent) for each in one.rows()] for one in rows]
     assert shares[0] == shares[1]

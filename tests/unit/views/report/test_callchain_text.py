@@ -1,4 +1,4 @@
-"""Call trees as text."""
+"""Tests of call trees as text."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def draw(tree, graph, weight=100, total=200):
     return list(writer.lines(tree, Stem(weight, total, 100, 100)))
 
 
-def test_a_graph_shows_shares_of_the_whole():
+def test_a_graph_shows_shares_of_the_total():
     assert draw(TREE, CallGraph()) == [
         "            |",
         "            ---main",
@@ -35,7 +35,7 @@ def test_a_graph_shows_shares_of_the_whole():
     ]
 
 
-def test_a_fractal_tree_shows_shares_of_the_parent_and_what_is_left_out():
+def test_a_fractal_tree_shows_shares_of_the_parent_and_the_remainder():
     tree = [node([0], 100, [node([1, 3], 70)])]
     tree[0].child_period = 100
     assert draw(tree, CallGraph(style="fractal"))[2:] == [
@@ -47,7 +47,7 @@ def test_a_fractal_tree_shows_shares_of_the_parent_and_what_is_left_out():
     ]
 
 
-def test_a_tree_that_is_not_the_whole_entry_begins_with_its_share():
+def test_a_tree_of_a_part_of_the_entry_begins_with_its_share():
     assert draw(TREE, CallGraph(), weight=150)[:2] == ["            |          ", "             --50.00%--main"]
 
 
@@ -55,12 +55,12 @@ def test_folded_lines_have_their_own_share():
     assert draw(TREE, CallGraph(style="folded", percent=0, value="count")) == ["70 main;work;leaf", "30 main;rest"]
 
 
-def test_names_longer_than_perfs_buffer_are_cut():
+def test_names_longer_than_perfs_buffer_are_truncated():
     writer = ChainWriter(CallGraph(style="folded", percent=0, value="count"), lambda _index: "x" * 1022 + "é" + "y" * 1000)
     assert list(writer.lines([node([0], 5, own=5)], Stem(5, 5, 5, 5))) == ["5 " + "x" * 1022 + "\udcc3"]
 
 
-def test_flat_chains_stand_below_each_other():
+def test_flat_chains_are_below_each_other():
     lines = draw(TREE, CallGraph(style="flat", percent=20))
     assert lines == ["           35.00%", *(" " * 16 + name for name in ("main", "work", "leaf")), ""]
 

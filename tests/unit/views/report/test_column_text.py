@@ -1,4 +1,4 @@
-"""Columns of a report's table."""
+"""Tests of the columns of a report's table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoRows:
-    """A histogram of which only the headings are wanted."""
+    """A histogram with headings only."""
 
 
 def heading(width: int) -> str:
@@ -29,13 +29,13 @@ def test_headings_are_as_wide_as_their_columns():
     assert heading(40) == f"{'Symbol':40}"
 
 
-def test_headings_above_very_long_names_end_where_perf_has_no_more_room():
-    """C++ functions have such names; perf sets a heading in 1024 bytes, the last of them 0."""
+def test_headings_above_very_long_names_end_like_perfs():
+    """C++ functions have such names; perf writes a heading into 1024 bytes, including a final 0."""
     assert heading(1100) == f"{'Symbol':1023}"
 
 
-def test_coloured_numbers_are_filled_beside_shorter_ones() -> None:
-    """A colour for a terminal begins with a character that no encoding has: its column is set without one."""
+def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
+    """Colours begin with a character that no encoding has: columns are padded without it."""
     cells = [f"{escape_of(Terminal.__new__(Terminal))}[31m 12.00%\x1b[m", " 0.10%"]
     assert _filled(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
 
@@ -51,8 +51,8 @@ def test_coloured_numbers_are_filled_beside_shorter_ones() -> None:
         (ColumnCell.RIGHT, 16, b"  comm=w\xc3\xb6rker-0"),
     ],
 )
-def test_columns_are_cut_and_filled_by_bytes(cell: ColumnCell, width: int, shown: bytes) -> None:
-    """As C's precision and width have it: a name may end within a character."""
+def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int, shown: bytes) -> None:
+    """Like C's precision and width: a name may end within a character."""
     assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == shown
 
 
@@ -65,6 +65,6 @@ def test_columns_are_cut_and_filled_by_bytes(cell: ColumnCell, width: int, shown
         (ColumnCell.LEFT, 21, "[.] inner (inlined)  "),
     ],
 )
-def test_that_a_function_was_inlined_stays_however_narrow_its_column_is(cell: ColumnCell, width: int, shown: str) -> None:
-    """perf cuts the name alone."""
+def test_inlined_is_shown_in_narrow_columns(cell: ColumnCell, width: int, shown: str) -> None:
+    """perf truncates only the name."""
     assert _set_function("[.] inner (inlined)", cell, width) == shown

@@ -1,4 +1,4 @@
-"""Names within so many columns."""
+"""Tests of shortened names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NAMES = st.text(st.sampled_from("ab_:é…世界<>"), min_size=1, max_size=40)
 
 
 @given(NAMES, st.integers(0, 50))
-def test_text_never_takes_more_columns_and_stays_whole_where_it_fits(name: str, width: int) -> None:
+def test_text_fits_and_is_unchanged_if_it_fits_already(name: str, width: int) -> None:
     text = fitted(name, width)
     assert cell_len(text) <= width
     assert (text == name) == (cell_len(name) <= width)
 
 
 @given(st.lists(NAMES, min_size=1, max_size=8), st.integers(1, 100))
-def test_paths_neither_and_say_how_many_names_are_missing(names: list[str], width: int) -> None:
+def test_paths_fit_and_count_the_missing_names(names: list[str], width: int) -> None:
     text = fitted_path(names, " > ", width)
     assert cell_len(text) <= width
     if cell_len(" > ".join(names)) <= width:

@@ -1,4 +1,4 @@
-"""A report where Python shows values, and as a sequence and columns of rows."""
+"""Tests of reports in Python: as text and HTML, as a sequence, and as columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b]0;t\a"
 
 @pytest.fixture
 def report(tmp_path: Path) -> perfpy.Report:
-    """Thirty commands; the first one has most samples."""
+    """Return a report of thirty commands; the first one has most samples."""
     built = PerfDataBuilder()
     for tid in range(100, 130):
         comm = HOSTILE if tid == 100 else f"prog{tid}"
@@ -69,7 +69,7 @@ class Tags(HTMLParser):
         self.tags.append(tag)
 
 
-def test_names_are_no_markup(report: perfpy.Report) -> None:
+def test_names_are_escaped(report: perfpy.Report) -> None:
     page = report._repr_html_() or ""
     found = Tags()
     found.feed(page)

@@ -1,4 +1,4 @@
-"""The report on a terminal: numbers whole, lines within the window, what the recording lacks said first."""
+"""Tests of the report on a terminal: unshortened numbers, lines within the window, notes first."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ OWN = ScreenOptions(own_first=True)
 
 
 def window(report: Report, recording: Recording, options: ScreenOptions, width: int, height: int) -> list[str]:
-    """The lines of a window."""
+    """Return the lines of a window."""
     file = io.StringIO()
     show_report(report, recording, Console(file=file, width=width, height=height, no_color=True, highlight=False, markup=False), options)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def shown(path: Path, width: int, *, callers: bool = False, options: ScreenOptions = PLAIN, height: int = 40) -> list[str]:
-    """The lines of a window so many columns wide, and so high."""
+    """Return the lines of a window of this size."""
     with Recording(str(path)) as recording:
         report = recording.report(callers=callers, symbols=SymbolOptions(cache=False, symfs=str(path.parent)))
         file = io.StringIO()
@@ -51,7 +51,7 @@ def shown(path: Path, width: int, *, callers: bool = False, options: ScreenOptio
 
 
 def recording_of_a_script(folder: Path) -> Path:
-    """Four samples in an interpreter, of which a function of the script called three; its perf map lies below the folder."""
+    """Record four samples in an interpreter, three of them for a function of the script; its perf map is in the folder."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (folder / "python").write_bytes(elf.symbol("evaluate", 0x1000, 0x40).build())
     (folder / "tmp").mkdir()
@@ -72,7 +72,7 @@ def recording_of_a_script(folder: Path) -> Path:
 
 
 def recording_of_two_waits(folder: Path) -> Path:
-    """Six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries."""
+    """Record six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries."""
     for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), ("lib", ("schedule",))):
         elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
         for number, name in enumerate(names):
@@ -92,21 +92,21 @@ def recording_of_two_waits(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of our own recordings."""
+    """Return the folder of our own recordings."""
     folder = tmp_path_factory.mktemp("recordings")
     unpack(folder)
     return folder
 
 
 def of_own(own: Path, name: str, width: int = 80, height: int = 40, options: ScreenOptions = OWN) -> list[str]:
-    """The window that shows one of our own recordings."""
+    """Return the window of one of our own recordings."""
     symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))
     with Recording(str(own / f"{name}.data")) as recording:
         return window(recording.report(callers=True, symbols=symbols), recording, options, width, height)
 
 
 def section(lines: list[str], title: str) -> list[str]:
-    """The lines below a title."""
+    """Return the lines below a title."""
     start = next(number for number, line in enumerate(lines) if line.startswith(title)) + 1
     return lines[start : lines.index("", start)]
 
@@ -117,7 +117,7 @@ def percents(lines: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("name", ["fp-a", "multi-a", "group-a"])
-def test_everything_fits_the_window_with_whole_numbers(name: str, width: int, corpus: Path) -> None:
+def test_everything_fits_the_window_with_unshortened_numbers(name: str, width: int, corpus: Path) -> None:
     lines = shown(corpus / "recorded" / f"{name}.data", width, callers=name == "fp-a", options=OWN)
     assert max(map(len, lines)) <= width
     rows = [line for line in lines if re.match(r" *\d+\.\d\d%", line)]
@@ -143,7 +143,7 @@ def test_rows_above_a_limit_are_all_shown_however_low_the_screen(own: Path) -> N
     assert len(low) > len(section(of_own(own, "wide", height=24), "cpu-clock"))
 
 
-def test_what_is_a_functions_own_comes_first_and_decides_the_order(own: Path) -> None:
+def test_own_shares_come_first_and_determine_the_order(own: Path) -> None:
     heading, *rows = section(of_own(own, "chains-user"), "task-clock")
     assert heading.split() == ["Self", "Children", "Symbol"]
     assert percents(rows) == sorted(percents(rows), reverse=True)
@@ -153,7 +153,7 @@ def test_what_is_a_functions_own_comes_first_and_decides_the_order(own: Path) ->
     assert rows[0].split()[-1] == "_start"
 
 
-def test_what_all_rows_have_in_common_is_in_the_title_not_in_a_column(own: Path) -> None:
+def test_equal_columns_are_in_the_title(own: Path) -> None:
     lines = of_own(own, "chains-user")
     title = next(line for line in lines if line.startswith("task-clock:u  "))
     assert title == "task-clock:u  342 samples; here: Command work, Shared Object work"
@@ -178,13 +178,13 @@ def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:
     assert "hottest path" not in "\n".join(of_own(own, "wide"))
 
 
-def test_the_path_begins_where_the_program_does_not_in_what_all_its_threads_call(tmp_path: Path) -> None:
+def test_the_path_begins_at_the_start_of_the_program(tmp_path: Path) -> None:
     lines = shown(recording_of_two_waits(tmp_path), 80, callers=True)
     assert any(line.endswith(" schedule") for line in lines)
     assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  core::fmt() → schedule"]
 
 
-def test_of_a_wait_the_path_ends_where_the_kernel_begins(tmp_path: Path) -> None:
+def test_the_path_of_a_wait_ends_before_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "kallsyms").write_text(
         "".join(f"ffffffff81000{n}00 T {name}\n" for n, name in enumerate(("_text", "sys_futex", "schedule")))
     )
@@ -215,15 +215,15 @@ def test_of_a_wait_the_path_ends_where_the_kernel_begins(tmp_path: Path) -> None
     assert section(lines, "hottest path") == ["100.00%  save"]
 
 
-def test_functions_of_the_program_itself_are_told_with_what_they_call(tmp_path: Path) -> None:
+def test_functions_of_the_program_are_shown_with_callees(tmp_path: Path) -> None:
     lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=OWN)
-    found = section(lines, "hottest functions of app, with what they call")
+    found = section(lines, "hottest functions of app, including callees")
     assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
 
 @pytest.mark.parametrize("own", [95, 0])
-def test_the_function_where_the_time_goes_is_named_although_nearly_all_of_it_does(tmp_path: Path, own: int) -> None:
-    """Those that only lead there make room."""
+def test_the_hot_function_is_shown_even_with_nearly_all_samples(tmp_path: Path, own: int) -> None:
+    """Functions that only lead there are dropped."""
     names = ["main", "run", "work", *(f"part{number}" for number in range(8))]
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     for number, name in enumerate(names):
@@ -238,21 +238,21 @@ def test_the_function_where_the_time_goes_is_named_although_nearly_all_of_it_doe
         chain = [*callee, *(leading if moment else leading[1:])]
         built.sample(ip=chain[0], pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=chain)
     (tmp_path / "perf.data").write_bytes(built.file())
-    found = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, with what they call")
+    found = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, including callees")
     assert found[0].split()[::2] == ["99.88%", "work"]
     assert not {"main", "run"} & {line.split()[-1] for line in found}
 
 
-def test_a_function_that_waited_in_several_states_is_told_of_once(tmp_path: Path) -> None:
+def test_a_function_that_waited_in_several_states_is_shown_once(tmp_path: Path) -> None:
     with Recording(str(recording_of_two_waits(tmp_path))) as recording:
         symbols = SymbolOptions(cache=False, symfs=str(tmp_path))
         report = recording.report(by=["time", "dso", "symbol", "comm"], callers=True, symbols=symbols)
         lines = window(report, recording, OWN, 80, 60)
-    found = section(lines, "hottest functions of app, with what they call")
+    found = section(lines, "hottest functions of app, including callees")
     assert [line.split()[::2] for line in found] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
 
-def test_stretches_that_lose_least_join_the_next_where_there_is_no_room() -> None:
+def test_stretches_with_the_smallest_losses_are_merged() -> None:
     stretches = [Stretch((name,), share, " > ") for name, share in (("a", 90.0), ("b", 89.0), ("c", 40.0), ("d", 39.0), ("e", 5.0))]
     assert [(stretch.names, stretch.share) for stretch in HottestPath("", stretches).within(3)] == [
         (("a",), 90.0),
@@ -263,18 +263,18 @@ def test_stretches_that_lose_least_join_the_next_where_there_is_no_room() -> Non
     assert HottestPath("", stretches[:1]).within(3) == stretches[:1]
 
 
-def test_functions_made_while_the_program_ran_are_told_with_what_they_call(tmp_path: Path) -> None:
+def test_generated_functions_are_shown_with_callees(tmp_path: Path) -> None:
     lines = "\n".join(shown(recording_of_a_script(tmp_path), 80, callers=True, options=OWN._replace(text=TextOptions(short_names=True))))
-    assert "\nhottest functions of scripts and jitted code, with what they call\n 75.00% ██████ serve (app.py)\n" in lines
+    assert "\nhottest functions of scripts and jitted code, including callees\n 75.00% ██████ serve (app.py)\n" in lines
 
 
-def test_the_last_line_says_where_to_go_on(own: Path) -> None:
+def test_the_last_line_suggests_the_next_command(own: Path) -> None:
     assert of_own(own, "chains-user")[-1] == "next: report --html (flame graph), --stdio (perf's text)"
     assert of_own(own, "chains-user", options=OWN._replace(browser=True))[-1].startswith("next: report --tui (browse), ")
     assert re.fullmatch(r"next: report --html \(flame graph\), --stdio \(\d+ more rows\)", of_own(own, "wide", height=24)[-1])
 
 
-def test_calls_are_drawn_as_a_tree_where_that_is_wanted(corpus: Path) -> None:
+def test_calls_can_be_drawn_as_a_tree(corpus: Path) -> None:
     calls = section(shown(corpus / "recorded" / "fp-a.data", 80, callers=True, options=ScreenOptions(tree=True)), "calls of the first row")
     assert all(re.match(r"( *\d+\.\d\d%| {7})  |\.\.\. ", line) for line in calls)
     assert len(calls) > 3
@@ -286,7 +286,7 @@ def test_groups_have_a_column_for_each_member(corpus: Path) -> None:
     assert head.split()[:2] == ["cpu-clock", "task-clock"]
 
 
-def test_without_callchains_the_way_to_get_them_is_named(tmp_path: Path) -> None:
+def test_a_note_tells_how_to_record_callchains(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).file())
     assert "! no callchains recorded; record with -g to see callers" in shown(path, 100)
@@ -295,7 +295,7 @@ def test_without_callchains_the_way_to_get_them_is_named(tmp_path: Path) -> None
     assert not any(line.startswith("! no callchains") for line in shown(path, 100))
 
 
-def test_records_that_were_lost_are_told_of(tmp_path: Path) -> None:
+def test_lost_records_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(20).record(Lost(0, 0, 1234, SampleId(pid=1, tid=1, time=1))).file())
     assert any(line.startswith("! 1,234 records were lost") for line in shown(path, 100))
@@ -310,8 +310,8 @@ def test_long_names_are_short_in_rows_and_calls_unless_asked_for(tmp_path: Path,
         assert lines.count(long if whole else short) > 1
 
 
-def test_where_notes_take_the_room_the_hottest_files_go_before_rows_and_path(own: Path) -> None:
-    """The first thing that scrolls away would be the answer."""
+def test_hottest_files_are_dropped_before_rows_and_path(own: Path) -> None:
+    """Otherwise the answer would scroll away first."""
     roomy, narrow = (of_own(own, "chains", height=30, options=OWN._replace(lines_after=after)) for after in (0, 9))
     assert "hottest files" in roomy
     assert "hottest files" not in narrow
@@ -319,7 +319,7 @@ def test_where_notes_take_the_room_the_hottest_files_go_before_rows_and_path(own
     assert len(narrow) < len(roomy)
 
 
-def test_frames_without_a_name_are_one_step_of_the_path(tmp_path: Path) -> None:
+def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> None:
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("work", 0x1000, 0x10).build())
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -332,7 +332,7 @@ def test_frames_without_a_name_are_one_step_of_the_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "title"), [(36, "cpu-clock:u  9 samples"), (60, "cpu-clock:u  9 samples; here: Command :7")])
-def test_what_rows_have_in_common_is_said_whole_or_not_at_all(width: int, title: str, tmp_path: Path) -> None:
+def test_common_values_are_never_shortened(width: int, title: str, tmp_path: Path) -> None:
     built = PerfDataBuilder()
     for time in range(9):
         built.sample(ip=0x401004 + time, pid=7, tid=7, time=5 + time, period=1, misc=2)

@@ -7,15 +7,14 @@ the result is the same as without a cluster, also if workers die and their tasks
 Recordings that repeatedly kill workers run one by one, then are reported as unreadable. If a task is slow while
 other workers are idle, one of them runs it, too; the first result counts.
 
-Profiles are compressed while they move between machines.
+Profiles and options move between machines as data that cannot run code, and are checked on arrival (perfpy.fleet.transfer). The client
+does not deserialize pickled results. Dask itself pickles tasks and exceptions: use a trusted network, or TLS.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
-import sys
 import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from perfpy.fleet.opening import read_first
 from perfpy.fleet.pace import run_with_timeout
 from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.remote import public_name
+from perfpy.fleet.transfer import BadTransferError, pack, unpack
 from perfpy.symbols.files.shared_files import SharedFiles
 from perfpy.version import __version__
 from perfpy.workers.freed_memory import keeping_freed_memory
@@ -41,26 +41,8 @@ if TYPE_CHECKING:
     from perfpy.fleet.folding import FoldingRequest
     from perfpy.recording import Recording
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-
-_LEVEL: Final = 1  # the next level takes twice the time for a tenth less
-
-
-def packed(group: FoldedGroup) -> bytes:
-    """Serialize a group for the transfer between workers."""
-    return zstd.compress(pickle.dumps(group, protocol=5), _LEVEL)
-
-
-def unpacked(data: bytes) -> FoldedGroup:
-    """Deserialize packed() data of the cluster's own workers: pickle runs code from its input."""
-    group: FoldedGroup = pickle.loads(zstd.decompress(data))
-    return group
-
-
+#: families of Dask's serialization that the client accepts for results: no pickle
+_DESERIALIZERS: Final = ("msgpack", "error")
 #: the most recordings per task; the least number of tasks per thread of the cluster
 _GROUP: Final = 4
 _TURNS: Final = 4
@@ -100,14 +82,25 @@ def fold_on_cluster(
     """Fold and merge all recordings on a cluster. Raises PerfError if there is no cluster, and the workers' errors."""
     with _client(address) as client:
         folding = _Folding(client, address, request, paths)
-        return unpacked(_merged_to_one(client, address, folding.results(progress)))
+        group: FoldedGroup = _unpacked(_merged_to_one(client, address, folding.results(progress)), FoldedGroup, address)
+        return group
 
 
 def read_first_on_cluster(address: str, paths: Sequence[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> Any:
     """Return tell()'s result for the first recording that a worker can read. Raises PerfError."""
     with _client(address) as client:
-        future = client.submit(read_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
-        return _awaited(client, address, future)
+        future = client.submit(_first, list(paths), tell, check_owner=check_owner, retries=_RETRIES, pure=False)
+        return _unpacked(_awaited(client, address, future), tuple, address)
+
+
+def _unpacked(data: Any, expected: type, address: str) -> Any:
+    """Decode what workers sent. Raises PerfError for anything else than data of the expected class."""
+    try:
+        if not isinstance(data, bytes):
+            raise BadTransferError(f"a {type(data).__name__} instead of bytes")
+        return unpack(data, expected)
+    except BadTransferError as error:
+        raise PerfError(f"a worker of {address} sent bad data: {error}; use a cluster that you trust, and TLS") from None
 
 
 @contextmanager
@@ -119,7 +112,7 @@ def _client(address: str) -> Iterator[Any]:
     gone = CancelledError, OSError, import_module("distributed.scheduler").KilledWorker
     with _without_its_log():
         try:
-            client = distributed.Client(address, set_as_default=False)
+            client = distributed.Client(address, set_as_default=False, deserializers=_DESERIALIZERS)
         except (OSError, ValueError) as error:
             raise PerfError(f"no cluster at {address}: {_first_line(error)}") from None
         with client:
@@ -170,7 +163,7 @@ class _Bundle:
 
     def fail(self, reason: str) -> None:
         """Report all recordings of the bundle as unreadable."""
-        self.result = packed(FoldedGroup(None, [RecordingProblem(public_name(path), reason) for path in self.paths]))
+        self.result = pack(FoldedGroup(None, [RecordingProblem(public_name(path), reason) for path in self.paths]))
 
 
 class _Folding:
@@ -277,6 +270,11 @@ def _merged_to_one(client: Any, address: str, level: list[Any]) -> bytes:
     return merged_bytes
 
 
+def _first(paths: list[str], tell: Callable[[Recording], Any], *, check_owner: bool) -> bytes:
+    """On a worker: pack tell()'s result for the first recording that can be read."""
+    return pack(read_first(paths, tell, check_owner=check_owner))
+
+
 def _folded(paths: list[str], request: FoldingRequest, asked: str, version: str, seconds: float) -> bytes:
     """On a worker: fold some recordings and merge them, with a timeout for each.
 
@@ -287,7 +285,7 @@ def _folded(paths: list[str], request: FoldingRequest, asked: str, version: str,
     if getattr(_kept, "asked", "") != asked:
         _kept.asked, _kept.shared = asked, SharedFiles()
     with keeping_freed_memory():
-        return packed(merge_groups(_folded_in_time(path, request, seconds) for path in paths))
+        return pack(merge_groups(_folded_in_time(path, request, seconds) for path in paths))
 
 
 def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> FoldedGroup:
@@ -302,4 +300,4 @@ def _folded_in_time(path: str, request: FoldingRequest, seconds: float) -> Folde
 def _merged(parts: list[bytes]) -> bytes:
     """On a worker: merge neighbouring bundles."""
     with keeping_freed_memory():
-        return packed(merge_groups(unpacked(part) for part in parts))
+        return pack(merge_groups(_unpacked(part, FoldedGroup, "this cluster") for part in parts))

@@ -1,6 +1,6 @@
 """The profile of a recording in terms that hold on all machines: names of events, files and functions, not numbers and addresses.
 
-A PortableProfile can be pickled, sent and merged with others (perfpy.fleet.merging). Its size
+A PortableProfile can be sent (perfpy.fleet.transfer) and merged with others (perfpy.fleet.merging). Its size
 grows with the distinct values among the samples, not with their number.
 """
 

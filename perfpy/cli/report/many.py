@@ -17,7 +17,7 @@ from perfpy.cli.line.output_files import write_bytes, write_text
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.progress import progress_line
 from perfpy.cli.line.sent_settings import SentSettings
-from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.terminal import colour_start, print_lines
 from perfpy.cli.report.exports import BY_FUNCTION, refuse_row_options, write_folded
 from perfpy.cli.report.request import ReportRequest
 
@@ -126,7 +126,7 @@ def _report(recordings: Recordings, options: ReportCommandOptions) -> None:
     if not options.quiet:
         print_lines(HEADER_HINT.split("\n"))
     if report.samples:
-        print_lines(report_lines(report, text_options))
+        print_lines(report_lines(report, text_options._replace(colour=colour_start(options.stdio_color))))
     from perfpy.symbols.providers.missing import note
 
     notes = [*note(report.missing, report.samples, everything=bool(options.verbose)), *report.notes]
@@ -140,7 +140,8 @@ def _options_of(
 
     table_options, symbols = each.row_options(recording)
     plan_report(recording.data, table_options)
-    return table_options, symbols, ReportRequest(recording, options, load()).text_options()
+    # the terminal is this process's, whoever reads the recording
+    return table_options, symbols, ReportRequest(recording, options, load()).text_options()._replace(colour="")
 
 
 def _export(recordings: Recordings, options: ReportCommandOptions) -> None:

@@ -23,6 +23,7 @@ REPORTS = """
 import json, os, signal, sys, time
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.fleet.cluster import _client
 from perfpy.fleet.recordings import Recordings
 
 OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), chains=ChainOptions(CallGraph(order="caller"), children=True))
@@ -30,6 +31,13 @@ OPTIONS = ReportOptions(wanted=Wanted(sort="comm,dso,symbol"), chains=ChainOptio
 def report(recordings, asked=None):
     rows = [[list(row.texts.values()), row.period, row.samples] for row in recordings.report(options=OPTIONS, asked=asked)]
     return rows, [path for path, _ in recordings.failed]
+
+class Evil:
+    def __reduce__(self):
+        return exec, ("import sys; sys.perfpy_ran = True",)
+
+def evil():
+    return Evil()
 
 def harmful(recording):
     if recording.path.endswith("host3.data"):
@@ -44,6 +52,11 @@ if __name__ == "__main__":
     found = {"alone": report(Recordings(paths, jobs=1)), "without": report(Recordings(paths[:3] + paths[5:], jobs=1))}
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         os.environ["PERFPY_CLUSTER_TIMEOUT"] = "10"
+        with _client(cluster.scheduler_address) as client:
+            try:
+                client.submit(evil).result()
+            except TypeError:
+                found["refused"] = not hasattr(sys, "perfpy_ran")
         allowed, cluster.scheduler.allowed_failures = cluster.scheduler.allowed_failures, 0
         harmed = Recordings(paths, cluster=cluster.scheduler_address)
         found["harmed"] = report(harmed, harmful)
@@ -80,6 +93,7 @@ def test_a_cluster_gives_the_same_report_also_when_workers_die(tmp_path):
     assert found["harmed"][0] == found["without"][0]
     assert found["harmed"][1] == [str(paths[number]) for number in (3, 4, 5, 7)]
     assert found["reasons"][:2] == ["the workers that read it died", "not read within 10 seconds"]
+    assert found["refused"], "a pickled result was accepted"
     rows, failed = found["alone"]
     assert failed == [str(paths[5]), str(paths[7])]
     assert len(rows) > 10

@@ -93,7 +93,7 @@ def _check_children(target: Target, *, inherit: bool, separate_children: bool) -
     if separate_children and not target.has_tasks:
         raise UsageError("separate_children=True needs a task; a CPU has no children")
     if separate_children and not inherit:
-        raise UsageError("separate_children=True needs inherit=True")
+        raise UsageError("separate_children=True requires inherit=True")
 
 
 def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:

@@ -90,7 +90,7 @@ def test_a_name_that_was_public_warns_and_works(now: str, monkeypatch: pytest.Mo
 def test_a_former_argument_warns_and_works(function, argument) -> None:
     with (
         pytest.warns(DeprecationWarning, match="the argument apart is called separate_children now"),
-        pytest.raises(perfpy.errors.UsageError, match="separate_children=True needs inherit=True"),
+        pytest.raises(perfpy.errors.UsageError, match="separate_children=True requires inherit=True"),
     ):
         function(argument, apart=True, inherit=False)
 

@@ -39,9 +39,9 @@ def assign(events: Sequence[Event], names: str) -> list[Event]:
     """
     listed = names.split(",")
     if not events:
-        raise UsageError("--cgroup belongs to the events named before it: give -e first")
+        raise UsageError("--cgroup requires -e before it")
     if len(listed) > len(events):
-        raise UsageError(f"--cgroup {names}: there are {len(listed)} cgroups for {len(events)} events")
+        raise UsageError(f"--cgroup {names}: {len(listed)} cgroups for {len(events)} events")
     if len(listed) == 1:
         listed *= len(events)
     cgroup_of = {event: name or None for event, name in zip(events, listed, strict=False)}
@@ -105,7 +105,7 @@ def open_folder(name: str, root: str | None = None) -> int:
 def folders_of(names: Sequence[str], events: int) -> list[int | None]:
     """Return the descriptor of each event's cgroup, None for an empty name; a single name applies to all events."""
     if len(names) > max(events, 1):
-        raise UsageError(f"--cgroup: there are {len(names)} cgroups for {events} events")
+        raise UsageError(f"--cgroup: {len(names)} cgroups for {events} events")
     chosen = [*names] * (events if len(names) == 1 else 1)
     fds = {name: open_folder(name) for name in set(chosen) if name}
     return [fds.get(name) for name in chosen]

@@ -87,7 +87,7 @@ class Control:
         kind, _, rest = text.partition(":")
         inward, comma, outward = rest.partition(",")
         if kind not in ("fd", "fifo") or not inward:
-            raise UsageError(f"--control {text}: give fd:N[,M] or fifo:PATH[,PATH]")
+            raise UsageError(f"--control {text}: expected fd:N[,M] or fifo:PATH[,PATH]")
         self._owned: list[int] = []
         self._pending = b""
         if kind == "fd":
@@ -102,7 +102,7 @@ class Control:
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self.close()
-            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="make the fifo first, with mkfifo") from None
+            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="create the fifo first with mkfifo") from None
         self._owned.append(fd)
         return fd
 
@@ -131,7 +131,7 @@ class Control:
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             os.write(self._ack_fd, _ACK)
         except OSError as error:
-            print(f"failed to write to the descriptor of --control's answers: {error.strerror}", file=sys.stderr)
+            print(f"cannot write an answer for --control: {error.strerror}", file=sys.stderr)
 
     def close(self) -> None:
         """Close the fifos."""

@@ -106,7 +106,7 @@ class Counter:
 
         parsed = parse_events([event])
         if len(parsed) != 1 or parsed[0].tool:
-            raise UsageError(f"'{event}' is not one event of the kernel's")
+            raise UsageError(f"'{event}' is not a single kernel event")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
             from perfpy.events.ebb import with_needs  # rarely needed
@@ -124,7 +124,7 @@ class Counter:
             attr: the attr that the counter was opened with; None: as Counter.open() does, with both times in reads.
         """
         if kernel is None and not is_perf_event(fd):
-            raise UsageError(f"file descriptor {fd} is no counter")
+            raise UsageError(f"file descriptor {fd} is not a perf event")
         counter = cls.__new__(cls)
         counter.fd = -1
         counter._take(attr or EventAttr(read_format=int(_TIMES)), None, kernel)  # noqa: SLF001  # the same class
@@ -169,7 +169,7 @@ class Counter:
     def unread(self) -> UsageError:
         """Return the error for reading an event-based branch."""
         return UsageError(
-            f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program reads"
+            f"'{self.event}' branches to the program at overflows (EBB): its count is in the PMC, which only the program can read"
         )
 
     def _own(self, readings: list[Reading]) -> Reading:
@@ -225,7 +225,7 @@ class Counter:
             if read_register is not None:
                 return UserReading(*self._page.read(read_register, read_clock))
             if self.pid != 0 or get_ident() != self._thread:
-                raise CounterUnreadableError("it counts another task, whose registers cannot be seen from here")
+                raise CounterUnreadableError("it counts another task, whose registers are not readable")
             reader = self._reader = CodeReader(self._page, self.read)
         except CounterUnreadableError as reason:
             return UserReading.of_read(self.read(), str(reason))

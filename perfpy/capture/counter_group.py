@@ -61,9 +61,9 @@ class GroupReading(Sequence[Reading]):
             case [number]:
                 return self._decoded()[number]
             case []:
-                raise KeyError(f"no member is called '{member}': {', '.join(self.events)}")
+                raise KeyError(f"no member is named '{member}'; the members are {', '.join(self.events)}")
             case numbers:
-                raise KeyError(f"the members {', '.join(map(str, numbers))} are called '{member}': ask for one by its number")
+                raise KeyError(f"the members {', '.join(map(str, numbers))} are named '{member}'; use a number")
 
 
 class CounterGroup:
@@ -114,8 +114,8 @@ class CounterGroup:
     def _too_many(self, refused: KernelRefusedError) -> KernelRefusedError:
         """Return the error for a valid event that does not fit beside the earlier ones: a group must fit on the PMU."""
         open_ones = len(self.counters)
-        cause = f"it does not fit beside the {open_ones} before it: the events of a group share one PMU and all count at once"
-        remedy = f"make groups of at most {open_ones} of these {len(self._events)}, or count them apart"
+        cause = f"it does not fit on the PMU with the {open_ones} before it; all events of a group count at once"
+        remedy = f"use groups of at most {open_ones} of these {len(self._events)} events, or separate groups"
         return KernelRefusedError(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
 
     @classmethod
@@ -129,7 +129,7 @@ class CounterGroup:
         parsed = parse_events(list(events))
         for event in parsed:
             if event.tool:
-                raise UsageError(f"'{event.name}' is not an event of the kernel's")
+                raise UsageError(f"'{event.name}' is not a kernel event")
         attrs = [event.attr.copy(**attr_fields) for event in parsed]
         if ebb:
             from perfpy.events.ebb import with_needs  # rarely needed

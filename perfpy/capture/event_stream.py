@@ -207,10 +207,10 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
     """
     kernel = kernel or this_kernel()
     if not (options.target.pid or options.target.tid or options.target.cpu or options.target.all_cpus):
-        raise UsageError("nothing says whom to watch: give a pid, a tid, cpus, or system_wide=True")
+        raise UsageError("no target; give pid, tid, cpus, or system_wide=True")
     events = parse_events(texts, [(len(texts), text) for text in filters])
     if tool := next((event.name for event in events if event.tool), ""):
-        raise UsageError(f"'{tool}' can be counted, and has no samples: perfpy.stat() and perfpy.count() count it")
+        raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy.stat() or perfpy.count()")
     target, _ = resolve(pid=options.target.pid, tid=options.target.tid, cpu=options.target.cpu, system_wide=options.target.all_cpus)
     inherit = target.kind != "tid"
     options = options._replace(

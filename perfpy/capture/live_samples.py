@@ -58,7 +58,7 @@ class LiveSample:
         try:
             return self.fields[name]
         except KeyError:
-            there = ", ".join(self.fields) or "none: it is no tracepoint"
+            there = ", ".join(self.fields) or "none, because it is no tracepoint"
             raise KeyError(f"'{self.event}' has no field {name!r}; it has {there}") from None
 
     def __getattr__(self, name: str) -> Any:

@@ -88,9 +88,9 @@ def parse_callchain(text: str) -> Callchain:
     """
     mode, *more = text.split(",")
     if mode == "lbr":
-        raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy cannot use; try fp or dwarf")
+        raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy does not support; use fp or dwarf")
     if mode not in ("fp", "dwarf"):
-        raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; there are fp and dwarf")
+        raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; expected fp or dwarf")
     defer = mode == "fp" and "defer" in more
     number = ",".join(word for word in more if not (defer and word == "defer"))
     if not number:
@@ -127,7 +127,7 @@ def parse_clock(text: str) -> int:
         return int(text)
     name = text.lower().removeprefix("clock_")
     if name not in _CLOCKS:
-        raise UsageError(f"--clockid {text}: unknown clock; there are {', '.join(_CLOCKS)}")
+        raise UsageError(f"--clockid {text}: unknown clock; expected one of {', '.join(_CLOCKS)}")
     return _CLOCKS[name]
 
 
@@ -138,7 +138,7 @@ def parse_registers(text: str, option: str) -> int:
     for name in text.split(",") if text else known:
         bit = next((bit for known_name, bit in known.items() if known_name.lower() == name.lower()), None)
         if bit is None:
-            raise UsageError(f"{option}={text}: unknown register '{name}'; there are {' '.join(known)}")
+            raise UsageError(f"{option}={text}: unknown register '{name}'; expected some of {' '.join(known)}")
         mask |= 1 << bit
     return mask
 
@@ -148,7 +148,7 @@ def parse_branch_filter(text: str) -> int:
     mask = 0
     for name in text.split(","):
         if name not in _BRANCH_FILTERS:
-            raise UsageError(f"--branch-filter {text}: unknown filter '{name}'; there are {', '.join(_BRANCH_FILTERS)}")
+            raise UsageError(f"--branch-filter {text}: unknown filter '{name}'; expected some of {', '.join(_BRANCH_FILTERS)}")
         mask |= _BRANCH_FILTERS[name]
     return mask if mask & ~_PRIVILEGES else mask | BranchSample.ANY
 
@@ -157,7 +157,7 @@ def parse_size(text: str, option: str) -> int:
     """Parse a size with a unit, B, K, M or G, for example `64M`."""
     found = re.fullmatch(r"(\d+)([BKMG])", text, re.IGNORECASE)
     if not found:
-        raise UsageError(f"{option} {text}: not a size; write a number with B, K, M or G")
+        raise UsageError(f"{option} {text}: not a size; expected a number with B, K, M or G")
     return int(found[1]) * _SIZE_UNITS[found[2].upper()]
 
 
@@ -165,7 +165,7 @@ def parse_pages(text: str) -> int:
     """Parse a ring buffer's size, in pages or with a unit; return pages, rounded up to a power of two."""
     pages = max(int(text) if text.isdecimal() else -(-parse_size(text, "--mmap-pages") // PAGE_SIZE), 1)
     if pages > MOST_PAGES:
-        raise UsageError(f"--mmap-pages {text}: a ring has at most {MOST_PAGES} pages")
+        raise UsageError(f"--mmap-pages {text}: a ring buffer has at most {MOST_PAGES} pages")
     return 1 << (pages - 1).bit_length()
 
 
@@ -184,14 +184,16 @@ def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
     if re.fullmatch(r"-?\d+", text):
         value = int(text)
         if not -1 <= value <= LONGEST_DELAY:
-            raise UsageError(f"--delay {text}: milliseconds up to {LONGEST_DELAY}, or -1 to start with the events disabled")
+            raise UsageError(f"--delay {text}: expected 0 to {LONGEST_DELAY} milliseconds, or -1 to start with the events disabled")
         return value
     ranges = []
     end = -1
     for item in text.split(","):
         found = re.fullmatch(r"(\d+)-(\d+)", item)
         if not found or int(found[1]) >= int(found[2]) or int(found[1]) <= end:
-            raise UsageError(f"--delay {text}: '{item}' is no range of milliseconds that goes on after the last, such as 10-20,30-40")
+            raise UsageError(
+                f"--delay {text}: '{item}' is not a range of milliseconds after the previous one; expected for example 10-20,30-40"
+            )
         end = int(found[2])
         ranges.append((int(found[1]), end))
     return tuple(ranges)

@@ -70,8 +70,8 @@ class OverflowThread:
         signum = signum or DEFAULT_SIGNAL
         if not signal.SIGRTMIN <= signum <= signal.SIGRTMAX:
             numbers = f"{int(signal.SIGRTMIN)} to {int(signal.SIGRTMAX)}"
-            reason = "is not queued, so that one may stand for several overflows"
-            raise UsageError(f"signum={int(signum)} {reason}: take a real-time signal, {numbers}")
+            reason = "is not queued, so overflows may be lost"
+            raise UsageError(f"signum={int(signum)} {reason}; use a real-time signal, {numbers}")
         watched = _Watched(counter, handler, signum, refresh)
         with self._lock:
             thread = self._running()

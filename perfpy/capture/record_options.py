@@ -223,36 +223,36 @@ class RecordOptions(NamedTuple):
         if self.sampling.all_user and self.sampling.all_kernel:
             raise UsageError("--all-user cannot be used with --all-kernel")
         if self.target.per_thread and (self.target.all_cpus or self.target.cpu):
-            raise UsageError("--per-thread cannot be used with -a or -C: it follows threads, not CPUs")
+            raise UsageError("--per-thread excludes -a and -C")
         if self.output.switch_output is not None and self.output.path == "-":
-            raise UsageError("--switch-output needs a file, and -o - is a pipe")
+            raise UsageError("--switch-output excludes -o -")
         if self.target.cgroups and not self.target.all_cpus:
-            raise UsageError("--cgroup is measured on whole CPUs: add -a")
+            raise UsageError("--cgroup requires -a")
 
         if self.output.self_contained and (self.output.path == STANDARD_OUTPUT or self.output.switch_output is not None):
-            raise UsageError("--self-contained completes one file in the end; leave out -o - and --switch-output")
+            raise UsageError("--self-contained excludes -o - and --switch-output")
         if self.is_folder:
             self._check_folder()
         if self.sampling.unwind or self.sampling.keep_stacks:
             self._check_unwinding()
         if self.off_cpu.enabled and (self.buffers.overwrite or self.side_band.tail_synthesize):
             option = "--overwrite" if self.buffers.overwrite else "--tail-synthesize"
-            raise UsageError(f"--off-cpu writes samples when their waits end; leave out {option}")
+            raise UsageError(f"--off-cpu excludes {option}")
         if self.side_band.latency and (self.target.all_cpus or self.target.cpu):
-            raise UsageError("--latency is about the threads of a program, not about whole CPUs: leave out -a and -C")
+            raise UsageError("--latency excludes -a and -C")
 
     def _check_unwinding(self) -> None:
         if self.sampling.keep_stacks and not self.sampling.unwind:
-            raise UsageError("--keep-stacks is for --unwind; without it stacks are kept anyway")
+            raise UsageError("--keep-stacks requires --unwind")
         if self.sampling.callchain and self.sampling.callchain.mode != "dwarf":
-            raise UsageError(f"--unwind is for --call-graph dwarf; with {self.sampling.callchain.mode} the kernel walks the stacks")
+            raise UsageError(f"--unwind requires --call-graph dwarf, not {self.sampling.callchain.mode}")
         if self.sampling.user_regs:
-            raise UsageError("--unwind uses all registers up; leave out --user-regs")
+            raise UsageError("--unwind excludes --user-regs")
         if self.buffers.overwrite or self.side_band.tail_synthesize:
             option = "--overwrite" if self.buffers.overwrite else "--tail-synthesize"
-            raise UsageError(f"--unwind has to know first what runs already; leave out {option}, or --unwind")
+            raise UsageError(f"--unwind excludes {option}")
         if self.sampling.keep_stacks and self.output.switch_output is not None:
-            raise UsageError("--keep-stacks writes one file, --switch-output many; leave out one of them")
+            raise UsageError("--keep-stacks excludes --switch-output")
 
     def _check_folder(self) -> None:
         """Raise UsageError for options that a folder excludes: it is one recording, and files of CPUs are written in parallel."""
@@ -275,7 +275,7 @@ class RecordOptions(NamedTuple):
                 "--timestamp-filename": self.output.timestamp_filename,
             }
         if other := next((other for other, asked in others.items() if asked), ""):
-            raise UsageError(f"{option} writes a folder; leave out {other}, or {option}")
+            raise UsageError(f"{option} excludes {other}")
 
     @property
     def is_folder(self) -> bool:

@@ -83,17 +83,17 @@ def resolve(
 def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> list[str]:
     found = []
     if pid and tid:
-        found.append("-t is not looked at: -p names the processes")
+        found.append("-t is ignored, because -p is given")
     if user and (pid or tid):
-        found.append("-u is not looked at: -p or -t names the tasks")
+        found.append("-u is ignored, because -p or -t is given")
     if user and cpu and not (pid or tid):
-        found.append("-C is not looked at: -u names the user's tasks")
+        found.append("-C is ignored, because -u is given")
     if cpu and (pid or tid):
-        found.append("-C is not looked at: -p or -t names the tasks")
+        found.append("-C is ignored, because -p or -t is given")
     if system_wide and (pid or tid):
-        found.append("-a is not looked at: -p or -t names the tasks")
+        found.append("-a is ignored, because -p or -t is given")
     if system_wide and user and not (pid or tid):
-        found.append("-a is not looked at: -u names the user's tasks")
+        found.append("-a is ignored, because -u is given")
     return found
 
 
@@ -102,7 +102,7 @@ def parse_ids(text: str, what: str) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for item in text.split(","):
         if not item.strip().isdecimal():
-            raise UsageError(f"--{what} {text}: '{item}' is not a number; give numbers separated by commas")
+            raise UsageError(f"--{what} {text}: '{item}' is not a number; expected numbers separated by commas")
         found[int(item)] = None
     return tuple(found)
 
@@ -114,14 +114,14 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     except ValueError as error:
         raise UsageError(f"--cpu {text}: {error}") from None
     if not cpus:
-        raise UsageError(f"--cpu {text}: it names no CPU; give a list such as 0-2,5")
+        raise UsageError(f"--cpu {text}: no CPU in the list; expected for example 0-2,5")
     return cpus
 
 
 def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     for cpu in wanted:
         if cpu not in online:
-            raise UsageError(f"--cpu: CPU {cpu} is offline or not there; see /sys/devices/system/cpu/online")
+            raise UsageError(f"--cpu: CPU {cpu} is offline or does not exist; see /sys/devices/system/cpu/online")
     return wanted
 
 
@@ -147,7 +147,7 @@ def user_threads(user: str, procfs: ProcFs | None = None) -> tuple[int, ...]:
         try:
             uid = pwd.getpwnam(user).pw_uid
         except KeyError:
-            raise UsageError(f"--uid {user}: there is no such user") from None
+            raise UsageError(f"--uid {user}: no such user") from None
     procfs = procfs or _procfs()
     found = []
     for pid in procfs.processes():
@@ -175,7 +175,7 @@ def _threads(pids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
     for pid in pids:
         threads = procfs.threads(pid)
         if not threads:
-            raise UsageError(f"--pid {pid}: there is no such process")
+            raise UsageError(f"--pid {pid}: no such process")
         found += threads
     return tuple(found)
 
@@ -184,7 +184,7 @@ def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
     procfs = procfs or _procfs()
     for tid in tids:
         if procfs.status(tid) is None:
-            raise UsageError(f"--tid {tid}: there is no such thread")
+            raise UsageError(f"--tid {tid}: no such thread")
     return tuple(tids)
 
 

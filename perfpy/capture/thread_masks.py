@@ -61,7 +61,7 @@ def _told(text: str, recorded: Collection[int], online: Collection[int]) -> Iter
         if unknown := (rings | runs_on).difference(online):
             raise UsageError(f"--threads {part}: CPU {min(unknown)} is not online")
         if again := seen & rings:
-            raise UsageError(f"--threads: the ring of CPU {min(again)} is given to two threads")
+            raise UsageError(f"--threads: two threads read the ring buffer of CPU {min(again)}")
         seen |= rings
         yield ThreadMask(rings.intersection(recorded), runs_on)
 
@@ -71,7 +71,7 @@ def _lists(part: str) -> tuple[frozenset[int], frozenset[int]]:
     try:
         found = frozenset(parse_cpu_list(rings)), frozenset(parse_cpu_list(runs_on))
     except ValueError as error:
-        raise UsageError(f"--threads {part}: {error}; there are {_FORMS}") from None
+        raise UsageError(f"--threads {part}: {error}; expected {_FORMS}") from None
     if not (slash and all(found)):
-        raise UsageError(f"--threads: '{part}' is none of its forms: there are {_FORMS}")
+        raise UsageError(f"--threads: invalid text '{part}'; expected {_FORMS}")
     return found

@@ -73,7 +73,7 @@ def test_options_that_contradict_are_refused(said: Said) -> None:
     assert [line for line in lines if line.startswith("status")] == ["status 129"] * 5
     assert sum("leave out -a and -C" in line for line in lines) == 2
     assert sum("must have that bit, or none" in line for line in lines) == 2
-    assert "has no samples: leave that bit out\nstatus 129" in said.section("record")
+    assert "has no samples; clear that bit\nstatus 129" in said.section("record")
 
 
 def test_a_pmu_that_is_held_is_told_when_the_event_is_enabled(said: Said) -> None:

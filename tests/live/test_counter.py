@@ -131,7 +131,7 @@ def test_a_counter_that_came_over_a_socket_is_a_counter():
         with perfpy.Counter.from_fd(fd) as received:
             touch()
             assert received.read().value >= FAULTS
-    with pytest.raises(perfpy.errors.UsageError, match="is no counter"):
+    with pytest.raises(perfpy.errors.UsageError, match="is not a perf event"):
         perfpy.Counter.from_fd(os.open("/dev/null", os.O_RDONLY))
 
 

@@ -117,10 +117,10 @@ def test_an_answer_of_another_user_is_read_up_to_a_length(open_folder: Path):
 def test_lines_that_a_process_cannot_find_are_not_sent(open_folder: Path, tmp_path: Path):
     container = tmp_path / "root"
     (container / "tmp").mkdir(parents=True)
-    with child(container) as pid, pytest.raises(attach.NoNamesError, match="in a container, with other files"):
+    with child(container) as pid, pytest.raises(attach.NoNamesError, match="in a container with other files"):
         attach.Trampolines(pid, "/bin/false").on()
     os.chmod(open_folder, 0o700)
-    with child() as pid, pytest.raises(attach.NoNamesError, match="set TMPDIR to a folder that all may enter"):
+    with child() as pid, pytest.raises(attach.NoNamesError, match="set TMPDIR to a folder that all users can enter"):
         attach.Trampolines(pid, "/bin/false").on()
 
 

@@ -152,7 +152,7 @@ def test_an_event_begins_another_file_and_is_in_none(tmp_path):
 
 def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
     done = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
-    notes = re.findall(r"note: recording takes \S+% of a CPU, --max-cpu allows 0.0%: (.*)", done.stderr)
+    notes = re.findall(r"note: recording takes \S+% of a CPU, more than --max-cpu 0.0%; (.*)", done.stderr)
     assert notes[0].startswith("from here on task-clock:u at "), done.stderr
     assert samples(tmp_path / "perf.data") > 10
     with PerfData(str(tmp_path / "perf.data")) as data:
@@ -373,7 +373,7 @@ def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
 
     on_terminal("record", "-N", *EVENT, "--", "sh", "-c", "sleep 1.5; true", watch=watch)
     assert "Captured and wrote" in arrived[0]
-    assert "Ctrl-C ends it" not in arrived[0]
+    assert "Ctrl-C stops it" not in arrived[0]
 
 
 def test_callchains_that_end_early_are_told_in_logs_once(tmp_path):

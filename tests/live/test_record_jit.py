@@ -193,7 +193,7 @@ def test_running_java_is_asked(tmp_path: Path, java: list[str]):
                 (tmp_path / "perf.data").unlink(missing_ok=True)
                 path, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", str(1.5 + attempt))
                 assert process.poll() is None
-                assert "kept 1 perf map" in said
+                assert "stored 1 perf map" in said
                 assert "warning" not in said
                 if (found := shares(path)) == pytest.approx(SHARES, abs=TOLERANCE):
                     break
@@ -223,7 +223,7 @@ def test_others_that_run_already_are_told_what_they_lack(tmp_path: Path):
             _, said = record(tmp_path, "-p", str(process.pid), "--", "sleep", "0.2")
         finally:
             process.kill()
-    assert f"process {process.pid} is Node.js, which cannot be asked for names while it runs: start it with --perf-basic-prof" in said
+    assert f"process {process.pid} is Node.js, which cannot publish names while it runs; start it with --perf-basic-prof" in said
 
 
 def test_children_threads_and_forks_have_names(tmp_path: Path):

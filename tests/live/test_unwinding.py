@@ -215,12 +215,12 @@ def test_a_full_disk_is_told(tmp_path, busy):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--unwind", "--call-graph", "fp"], "--unwind is for --call-graph dwarf"),
-        (["--unwind", "--overwrite"], "leave out --overwrite"),
-        (["--unwind", "--tail-synthesize"], "leave out --tail-synthesize"),
-        (["--unwind", "--user-regs=ax"], "leave out --user-regs"),
-        (["--keep-stacks"], "--keep-stacks is for --unwind"),
-        (["--unwind", "--keep-stacks", "--switch-output=1s"], "leave out one of them"),
+        (["--unwind", "--call-graph", "fp"], "--unwind requires --call-graph dwarf"),
+        (["--unwind", "--overwrite"], "excludes --overwrite"),
+        (["--unwind", "--tail-synthesize"], "excludes --tail-synthesize"),
+        (["--unwind", "--user-regs=ax"], "excludes --user-regs"),
+        (["--keep-stacks"], "--keep-stacks requires --unwind"),
+        (["--unwind", "--keep-stacks", "--switch-output=1s"], "excludes --switch-output"),
     ],
 )
 def test_what_does_not_go_with_it_is_said_in_a_line(tmp_path, words, said):

@@ -68,10 +68,10 @@ def choose(
         formula = Formula(definition.expression, {name: text for name, text in expressions.items() if name != definition.name.lower()})
         unknown = [literal for literal in formula.literals if literal not in literals]
         if unknown:
-            raise UsageError(f"metric {definition.name}: perfpy does not know {unknown[0]}")
+            raise UsageError(f"metric {definition.name}: unknown literal {unknown[0]}")
         mine = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
         if not mine:
-            raise UsageError(f"metric {definition.name}: its formula names no event")
+            raise UsageError(f"metric {definition.name}: no event in its formula")
         events += [event for event in mine.values() if event not in events]
         scale, unit = _scale(definition.unit)
         metric = Metric(definition.name, formula, mine, literals=literals, scale=scale, unit=unit)
@@ -89,12 +89,12 @@ def _named(names: str, known: Mapping[str, Definition]) -> Iterable[Definition]:
             yield from in_group
         elif wanted.startswith("topdownl"):
             raise UsageError(
-                f"Topdown requested but no metric is in the group {name}: metric files for this CPU would bring them "
-                f"({EVENT_FILES_VARIABLE} names their folder)"
+                f"Topdown requested but no metric is in the group {name}; install metric files for this CPU "
+                f"(in the folder {EVENT_FILES_VARIABLE})"
             )
         else:
             there_are = ", ".join(metric.name for metric in known.values())
-            raise UsageError(f"Cannot find metric or group '{name}'; there are {there_are}")
+            raise UsageError(f"Cannot find metric or group '{name}'; available: {there_are}")
 
 
 def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, grouped: bool) -> dict[str, Event]:

@@ -115,7 +115,7 @@ def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, c
     if mode is Aggregation.GLOBAL:
         return Grouping.everything()
     if target.has_tasks:
-        raise UsageError("counts per CPU, core, cache, die, socket or node need whole CPUs: add -a or -C")
+        raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
     cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
     return by_topology(mode, sorted(cpus), cache_level)
 
@@ -133,7 +133,7 @@ def _by_thread(target: Target) -> Grouping:
     from perfpy.capture.targets import comms
 
     if target.kind in ("command", "cpu", "system"):
-        raise UsageError("--per-thread needs threads that run already: name them by -p or -t")
+        raise UsageError("--per-thread requires running threads; give -p or -t")
     return Grouping.by_thread(comms(target.tids))
 
 

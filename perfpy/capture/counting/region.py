@@ -39,9 +39,9 @@ class Region(Counts):
         """See perfpy.count, which has the same parameters; kernel: the machine to count on."""
         super().__init__()
         if not events:
-            raise UsageError("no events to count; give some, as in perfpy.count('task-clock')")
+            raise UsageError("no events to count; give some, for example perfpy.count('task-clock')")
         if separate_children and not inherit:
-            raise UsageError("separate_children=True needs inherit=True")
+            raise UsageError("separate_children=True requires inherit=True")
         parsed = parse_events(events, counting=True)
         alone = [event for event in parse_events(events, counting=True) if not event.tool] if separate_children else []
         self._asked = [event.name for event in parsed]

@@ -128,7 +128,7 @@ class JitInjector:
 
 def _first_event(data: PerfData) -> FileEvent:
     if not data.events:
-        raise PerfError(f"{data.path}: it has no events, and nothing can be added to it")
+        raise PerfError(f"{data.path}: no events in this recording; nothing can be added")
     return data.events[0]
 
 
@@ -187,9 +187,9 @@ def require_monotonic_times(data: PerfData) -> None:
     """Raise PerfError unless the recording has the clock that JIT compilers write."""
     attr = _first_event(data).attr
     if not attr.sample_type & SampleType.TIME or not attr.sample_id_all:
-        raise PerfError(f"{data.path}: its records have no times; record with -k mono")
+        raise PerfError(f"{data.path}: the records have no times; record with -k mono")
     if not attr.use_clockid:
-        raise PerfError(f"{data.path}: its times are not CLOCK_MONOTONIC's, as those of jitdump files are; record with -k mono")
+        raise PerfError(f"{data.path}: the times are not CLOCK_MONOTONIC, which jitdump files use; record with -k mono")
 
 
 def inject(
@@ -211,9 +211,9 @@ def inject(
         converter: converts stacks to callchains (alone or with build_ids).
     """
     if data.endian != NATIVE_ENDIAN:
-        raise PerfError(f"{data.path}: it is of the other byte order; inject on a machine like the one that recorded it")
+        raise PerfError(f"{data.path}: recorded in the other byte order; run inject on a machine with that byte order")
     if path != STANDARD_OUTPUT and os.path.exists(path) and os.path.exists(data.path) and os.path.samefile(data.path, path):
-        raise OutputFailedError(path, "it is the input")
+        raise OutputFailedError(path, "the output is also the input")
     _first_event(data)  # raises before anything is written
     added = jit.records(data.side_band()) if jit else []
     writer: RecordWriter = PipeWriter(_STDOUT_FD) if path == STANDARD_OUTPUT else FileWriter(path)

@@ -51,7 +51,7 @@ def copy_kernel(folder: str, proc: str = "/proc") -> None:
             _write(f"{folder}/{KCORE}", _kcore(memory, _text(symbols, modules)))
     except OSError as error:
         why = f"{error.filename or f'{proc}/{KCORE}'}: {error.strerror}"
-        raise PerfError(f"--kcore: {why}; it needs root, and a kernel built with CONFIG_PROC_KCORE that is not locked down") from None
+        raise PerfError(f"--kcore: {why}; run as root on a kernel with CONFIG_PROC_KCORE and without lockdown") from None
     except (ValueError, IndexError, struct.error) as error:
         raise PerfError(f"--kcore: {proc}: {error}") from None
 
@@ -72,7 +72,7 @@ def _text(symbols: bytes, modules: bytes) -> list[Range]:
         elif len(words) == 4 and words[1] in _CODE:
             last[words[3]] = max(last.get(words[3], 0), int(words[0], 16))
     if not 0 < bounds[b"_stext"] < bounds[b"_etext"]:
-        raise ValueError("its symbols have no addresses (sysctl kernel.kptr_restrict=0, or be root)")
+        raise ValueError("the symbols have no addresses; run as root, or set sysctl kernel.kptr_restrict=0")
     found = [Range(bounds[b"_stext"] & -_PAGE, -(-bounds[b"_etext"] // _PAGE) * _PAGE)]
     for line in modules.splitlines():
         words = line.split()

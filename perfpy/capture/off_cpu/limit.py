@@ -79,6 +79,6 @@ class SwitchLimit:
         if not self._told:
             self._told = True
             self._tell(
-                f"warning: {rate:,.0f} context switches a second: taking a stack at each would disturb what is measured;"
-                f" from here on {self._most:,} a second have one (--off-cpu-limit)"
+                f"warning: {rate:,.0f} context switches a second would disturb the target;"
+                f" recording stacks of {self._most:,} a second from here on (--off-cpu-limit)"
             )

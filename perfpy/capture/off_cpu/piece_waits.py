@@ -77,7 +77,7 @@ class WaitSamples:
         total, without = self._shares
         if self._plan.switches < 0 or without <= _WORTH_TELLING * total:
             return []
-        return [f"note: {without / total:.0%} of the time off the CPU has no stack: it is in the right thread, under [unknown]"]
+        return [f"note: {without / total:.0%} of the time off the CPU has no stack; it is counted in its thread, as [unknown]"]
 
     def _written(self, waits: Intervals) -> bytes:
         if self._plan.without_kernel and self._plan.switches >= 0:

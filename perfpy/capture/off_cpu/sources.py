@@ -41,12 +41,12 @@ _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
 _NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 _WITHOUT_TRACEPOINTS: Final = (
-    "note: without tracepoints neither the state of what waits nor who wakes it is known:"
-    " be root to have them, or have CAP_PERFMON and read access to /sys/kernel/tracing"
+    "note: no access to tracepoints, so the state of waiting threads and their wakers are unknown;"
+    " run as root, or with CAP_PERFMON and read access to /sys/kernel/tracing"
 )
 _WITHOUT_STACKS: Final = (
-    "note: the time off the CPU has no stacks, as it is spent in the kernel, which hides itself from users:"
-    " sysctl kernel.perf_event_paranoid=1, or be root"
+    "note: the time off the CPU has no stacks, because the kernel hides its code from users;"
+    " run as root, or set sysctl kernel.perf_event_paranoid=1"
 )
 
 #: The attr of waits in the file, as perf has it.

@@ -146,7 +146,7 @@ class UnwoundOutput(RecordOutput):
         begun, told = time.monotonic(), False
         while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE:
             if passed >= _LATE and not told:
-                self.tell("[ perf record: waiting for the process that unwinds stacks to start ]")
+                self.tell("[ perf record: waiting for the unwinding process to start ]")
                 told = True
             self._process.wait((_PATIENCE if told else _LATE) - passed)
             self.take()
@@ -281,10 +281,10 @@ class UnwoundOutput(RecordOutput):
             self.take()
             if hurried():
                 self._process.kill()
-                self._give_up("unwinding was not waited for")
+                self._give_up("unwinding was interrupted")
             elif end and time.monotonic() >= end and not self._finished:
                 end = 0.0
-                self.tell("[ perf record: unwinding what is left; another Ctrl-C keeps that as stacks ]")
+                self.tell("[ perf record: unwinding the remaining stacks; another Ctrl-C stores them instead ]")
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the current file; with the last one also that of the raw stacks, if there is one."""
@@ -321,4 +321,4 @@ class UnwoundOutput(RecordOutput):
             self._stacks.write_ring(waiting)
             self._stacks.end_round()
         rest = "all samples" if has_all else "the samples that were not unwound"
-        self.tell(f"warning: {why}; {rest} are in {self.stacks_path}, with their stacks")
+        self.tell(f"warning: {why}; {rest} are stored with their stacks in {self.stacks_path}")

@@ -58,11 +58,9 @@ def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Even
         "--per-thread": options.target.per_thread,
     }.items():
         if given:
-            raise UsageError(
-                f"'{found[0].name}' is of hardware that writes into memory by itself, for a whole recording: leave out {option}"
-            )
+            raise UsageError(f"'{found[0].name}' records AUX data for the whole recording; drop {option}")
     if not may_count_cpus():
-        raise UsageError(f"'{found[0].name}' shows what all tasks do: run as root")
+        raise UsageError(f"'{found[0].name}' counts all tasks; run as root")
     return found + [event for event in events if event not in found]
 
 

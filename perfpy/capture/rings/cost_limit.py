@@ -92,20 +92,20 @@ class CostLimit:
         changed = [text for event in self._events if (text := _made_rarer(event, self._rarer))]
         self._was_lowered = bool(changed)
         if changed:
-            self._explain(share, f"from here on {', '.join(changed)}")
+            self._explain(share, f"now sampling {', '.join(changed)}")
         return self._was_lowered
 
     def _rest(self, now: float, share: float) -> None:
         if not self._rests:
             self._rests = True
-            self._explain(share, "nothing is sampled for a part of the time" if self._may_rest else "a lower -F or --off-cpu-limit helps")
+            self._explain(share, "now pausing part of the time" if self._may_rest else "lower -F or --off-cpu-limit")
         seconds = min(self._debt / self._most, _LONGEST_REST)
         if self._may_rest and seconds >= _SHORTEST_REST:
             self._switch(False)
             self._resume = now + seconds
 
     def _explain(self, share: float, remedy: str) -> None:
-        self._tell(f"note: recording takes {share:.1%} of a CPU, --max-cpu allows {self._most:.1%}: {remedy}")
+        self._tell(f"note: recording takes {share:.1%} of a CPU, more than --max-cpu {self._most:.1%}; {remedy}")
 
     def _switch(self, on: bool) -> None:
         for event in self._events:

@@ -80,7 +80,7 @@ def _aux_attr(attr: EventAttr) -> EventAttr:
 def sampling_attr(event: Event, options: RecordOptions, target: Target, *, tracks: bool, in_group: bool) -> EventAttr:
     """Return the attr to sample an event with. tracks: it requests side-band; in_group: it leads or follows other events."""
     if event.ebb:
-        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples: leave that bit out")
+        raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples; clear that bit")
     if is_aux(event):
         return _aux_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, in_group=in_group).finished()
@@ -292,8 +292,8 @@ class _Draft:
             "aux-sample-size": terms.aux_sample_size,
         }
         for name in (name for name, given in chosen.items() if given):
-            cause = f"'{name}' needs branch records or a tracer in hardware, which perfpy cannot use"
-            raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="leave it out")
+            cause = f"'{name}' needs branch records or a hardware tracer, which perfpy does not support"
+            raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="drop the term")
 
     def _set_own_callchain(self) -> None:
         """Apply the event's terms about stacks, which override the options."""

@@ -39,10 +39,10 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
         return ""
     if runtime.attach == JCMD:
         told = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
-        return "" if told else f"process {pid} is {runtime.name}: call chains need -XX:+PreserveFramePointer from its start"
+        return "" if told else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
     if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""
-    return f"process {pid} is {runtime.name}, which cannot be asked for names while it runs: {runtime.attach}"
+    return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}"
 
 
 def ask(pids: Iterable[int]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def ask(pids: Iterable[int]) -> Iterator[str]:
             try:
                 write_perf_map(pid)
             except OSError as error:
-                yield f"Java process {pid} was asked for its perf map: {error.strerror or error}"
+                yield f"cannot get the perf map of Java process {pid}: {error.strerror or error}"
 
 
 def _of_process(pid: int, name: str) -> bytes:

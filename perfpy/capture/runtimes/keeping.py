@@ -92,7 +92,7 @@ def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, byte
     try:
         rewrite(path, data, code, encode(texts | code.images, NATIVE_ENDIAN))
     except OutputFailedError as failure:
-        failures.append(f"{failure}; the recording stays as it was, without the code of its jitdumps")
+        failures.append(f"{failure}; the recording is unchanged, without the code of its jitdumps")
         return 0
     return code.functions
 
@@ -102,6 +102,6 @@ def _put_texts(path: str, data: PerfData, texts: dict[str, bytes], failures: lis
     try:
         append_section(path, data, encode(texts, NATIVE_ENDIAN))
     except OutputFailedError as failure:
-        failures.append(f"{failure}; the recording stays as it was, without its perf maps")
+        failures.append(f"{failure}; the recording is unchanged, without its perf maps")
         return {}
     return texts

@@ -71,7 +71,7 @@ class PerfMaps:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self.failures.append(f"{path}: {error.strerror}; not kept")
+                self.failures.append(f"{path}: {error.strerror}; not stored")
         return "", b""
 
     def _born(self, pid: int) -> float:

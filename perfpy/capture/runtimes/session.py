@@ -55,10 +55,10 @@ class RuntimeNames:
         asked = f"sets {told(self._environment)}; " if self.variables else ""
         self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
         if self.options.output.path == _STANDARD_OUTPUT:
-            self._tell("warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there")
+            self._tell("warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp")
         self._switched, refused = attach_all(self._pids)
         lacking = [lacks(pid, unwinds=self.options.sampling.unwind and reads_frames()) for pid in self._pids]
-        late = [f"process {one.pid} waits; it names its Python functions when it runs again" for one in self._switched if one.late]
+        late = [f"process {one.pid} is blocked; its Python functions get names when it runs again" for one in self._switched if one.late]
         for hint in (*self._environment.hints, *filter(None, lacking), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")
 
@@ -66,7 +66,7 @@ class RuntimeNames:
         """Return the mode of callchains as options."""
         chain = self.options.sampling.callchain
         if chain is None or chain.mode != "dwarf":
-            return f"--call-graph {chain.mode}" if chain else "no call chains"
+            return f"--call-graph {chain.mode}" if chain else "no callchains"
         return f"--call-graph dwarf,{chain.stack_size}{' --unwind' if self.options.sampling.unwind else ''}"
 
     def _leave(self) -> None:
@@ -92,7 +92,7 @@ class RuntimeNames:
                 continue
             for failure in kept.failures:
                 self._tell(f"warning: --jit: {failure}")
-            self._tell(f"[ perf record: --jit kept {_count(kept.maps, 'perf map')}, {_count(kept.functions, 'function')} of jitdumps ]")
+            self._tell(f"[ perf record: --jit stored {_count(kept.maps, 'perf map')}, {_count(kept.functions, 'function')} of jitdumps ]")
             self._remove_logs(kept.pids)
 
     def _remove_logs(self, pids: Iterable[int]) -> None:

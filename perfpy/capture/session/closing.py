@@ -44,7 +44,7 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
     if not options.notes or samples is None or options.sampling.no_samples:
         return
     if not samples:
-        yield "note: no samples: nothing ran while it was recorded, or not what was asked for (-a records all of the machine)"
+        yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
     elif are_sampled_each_time(file.attrs):
         if not (file.lost or file.hint):
             yield f"note: {samples} {plural(samples, 'sample')}, none lost: every event has its sample"

@@ -45,7 +45,7 @@ def threaded_drain(counters: SampleCounters, output: RecordOutput, options: Reco
     """Start the threads that read the ring buffers. With --exclude-perf they are not recorded, like the recorder."""
     assert isinstance(output, RingFilesOutput)
     if counters.aux:
-        raise UsageError("--threads: AUX areas are read by the recorder alone; leave out --threads")
+        raise UsageError("--threads excludes events with AUX data")
     recorded = {one.target.cpu for one in counters.opened}
     masks = thread_masks(options.buffers.threads, recorded, online_cpus(), Topology())
     drain = ThreadedDrain(

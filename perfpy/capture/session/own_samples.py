@@ -67,7 +67,7 @@ class OwnSamples:
         if self.prevail:
             for event in self.leave_out():
                 event.set_filter()
-            tell(f"warning: most samples come from writing them down; from here on perfpy ({self.tid}) is left out (--exclude-perf)")
+            tell(f"warning: most samples come from perfpy's own writes; excluding perfpy ({self.tid}) from here on (--exclude-perf)")
         return is_due
 
     @property

@@ -118,7 +118,7 @@ class ProgressLine:
         events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
         more = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
         parts = f"{now - self._start:.0f} s, ~{_short(self._count())} samples, {lost} lost, {size:.1f} MB"
-        return f"[ perf record: {parts}; {events}{more}; Ctrl-C ends it ]"
+        return f"[ perf record: {parts}; {events}{more}; Ctrl-C stops it ]"
 
     def _show(self, line: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH

@@ -65,7 +65,7 @@ def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str
         return options
     if options.sampling.strict_freq:
         raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
-    tell(f"warning: {wanted} Hz is more than the kernel allows, going on with {most} Hz; to have more raise sysctl {MAX_RATE}")
+    tell(f"warning: {wanted} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
     return options._replace(sampling=options.sampling._replace(freq=most))
 
 
@@ -76,8 +76,8 @@ _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wa
 
 #: perf's text.
 _HIDDEN_ADDRESSES: Final = (
-    "warning: the kernel hides its addresses, samples in it will have no names:"
-    " sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or be root"
+    "warning: the kernel hides its addresses, so its samples will have no names;"
+    " run as root, or set sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"
 )
 
 
@@ -246,7 +246,7 @@ class Recorder:
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):
-            raise UsageError("--exclude-perf needs a tracepoint among the events: -e SYSTEM:NAME")
+            raise UsageError("--exclude-perf requires a tracepoint event, -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
             raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")

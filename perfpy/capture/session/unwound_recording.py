@@ -38,7 +38,7 @@ def open_output(
     plan describes how switches become waits, if any.
     """
     if options.sampling.unwind and not any(has_stacks(event.attr) for event in events):
-        raise UsageError("--unwind: none of the events has call chains of DWARF stacks")
+        raise UsageError("--unwind: no event has callchains of DWARF stacks")
     only = None if options.sampling.unwind or plan is None else (plan.switches,)
     new_reader = partial(_new_reader, events[0].attr) if options.python else None
     serve = partial(_serve, plan, only, options)

@@ -144,7 +144,7 @@ def catches(pid: int, number: int) -> bool:
 
 
 def _status(pid: int, label: str, tid: int = 0) -> list[str]:
-    """The numbers of a line of /proc/PID/status, or of that of a thread; none where there is no such process."""
+    """The numbers of a line of /proc/PID/status, or of that of a thread; none where no such process."""
     return [word for word in _words(pid, label, tid) if word.isdecimal()]
 
 

@@ -114,6 +114,6 @@ def test_answers_that_nobody_takes_do_not_hold_up_the_measurement(gone, capsys):
         os.set_blocking(writing, True)
     with Control(f"fd:{inward},{writing}") as control:
         control.acknowledge(Command("ping"))
-    assert capsys.readouterr().err.startswith("failed to write to the descriptor of --control's answers: ")
+    assert capsys.readouterr().err.startswith("cannot write an answer for --control: ")
     for fd in (writing, inward, outward, *(() if gone else (reading,))):
         os.close(fd)

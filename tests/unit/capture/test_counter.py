@@ -158,5 +158,5 @@ def test_a_descriptor_of_another_opener_is_a_counter() -> None:
 
 
 def test_what_is_no_counter_is_refused() -> None:
-    with open("/dev/null") as file, pytest.raises(UsageError, match="is no counter"):
+    with open("/dev/null") as file, pytest.raises(UsageError, match="is not a perf event"):
         Counter.from_fd(file.fileno())

@@ -41,9 +41,9 @@ def test_members_of_the_same_name_are_kept_apart() -> None:
         reading = group.read()
         assert len({one.value for one in reading}) == 3
         assert reading["other"] == reading[2]
-        with pytest.raises(KeyError, match="0, 1 are called 'cycles'"):
+        with pytest.raises(KeyError, match="0, 1 are named 'cycles'"):
             reading["cycles"]
-        with pytest.raises(KeyError, match="no member is called 'cycle'"):
+        with pytest.raises(KeyError, match="no member is named 'cycle'"):
             reading["cycle"]
 
 
@@ -58,7 +58,7 @@ def test_a_group_that_is_too_large_says_how_many_fit(fits: int) -> None:
 
     kernel = SmallPmu()
     three = attrs(HardwareId.CPU_CYCLES, HardwareId.INSTRUCTIONS, HardwareId.CACHE_MISSES)
-    with pytest.raises(KernelRefusedError, match=f"beside the {fits} before it.*at most {fits} of these 3"):
+    with pytest.raises(KernelRefusedError, match=f"with the {fits} before it.*at most {fits} of these 3"):
         CounterGroup(three, events=["a", "b", "c"], kernel=kernel)
     assert all(counter.closed for counter in kernel.counters)
 

@@ -60,14 +60,14 @@ def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
 def test_overridden_options_are_told(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))
-    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is not looked at: -p or -t names the tasks"]
-    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["-C is not looked at: -p or -t names the tasks"]
+    assert resolve(pid="10", system_wide=True, procfs=procfs)[1] == ["-a is ignored, because -p or -t is given"]
+    assert resolve(pid="10", cpu="0", procfs=procfs)[1] == ["-C is ignored, because -p or -t is given"]
 
 
 def test_cpus_that_are_not_there() -> None:
     """A CPU that is offline is no target."""
     assert resolve(cpu="0")[0].cpus == (0,)
-    with pytest.raises(UsageError, match="offline or not there"):
+    with pytest.raises(UsageError, match="offline or does not exist"):
         resolve(cpu=f"{max(online_cpus()) + 500}")
     assert ANY == -1
 

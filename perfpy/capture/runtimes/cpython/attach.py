@@ -127,18 +127,20 @@ class Trampolines:
         try:
             is_seen = self._folder.is_seen(lines)
         except PermissionError as error:
-            raise NoNamesError(self.pid, f"its user may not read {self._folder.path}: set TMPDIR to a folder that all may enter") from error
+            raise NoNamesError(
+                self.pid, f"its user cannot read {self._folder.path}; set TMPDIR to a folder that all users can enter"
+            ) from error
         except OSError as error:
-            raise NoNamesError(self.pid, f"it may not be looked at ({error.strerror})") from error
+            raise NoNamesError(self.pid, f"no access to the process ({error.strerror})") from error
         if not is_seen:
-            raise NoNamesError(self.pid, "it is in a container, with other files than ours: record inside of it")
+            raise NoNamesError(self.pid, "it runs in a container with other files; record inside the container")
 
     def _run(self, line: str) -> None:
         """Make the request with an interpreter like the process's; retry for a while if the process is still starting."""
         end = time.monotonic() + _STARTING
         while said := self._run_once(line):
             if not said.startswith("RuntimeError") or time.monotonic() > end:
-                raise NoNamesError(self.pid, f"asking it failed: {visible(said)}")
+                raise NoNamesError(self.pid, f"the request failed: {visible(said)}")
             time.sleep(0.05)
 
     def _run_once(self, line: str) -> str:
@@ -157,7 +159,7 @@ def _folder_for(pid: int) -> ScriptFolder:
     try:
         return ScriptFolder(pid)
     except OSError as error:
-        raise NoNamesError(pid, f"it may not be looked at ({error.strerror}): measure as its user, or as root") from error
+        raise NoNamesError(pid, f"no access to the process ({error.strerror}); record as its user, or as root") from error
 
 
 def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
@@ -195,10 +197,10 @@ def _what_to_type(version: tuple[int, int], name: str) -> str:
     """Return a remedy for an interpreter without remote_exec."""
     start = "start the program with perfpy record --jit -- COMMAND"
     if version < (3, 8):
-        return f"CPython {name} has no way to name them; 3.8 and later have"
+        return f"CPython {name} cannot name them; 3.8 and later can"
     if version >= _HAS_TRAMPOLINES:
         start += ", or with PYTHONPERFSUPPORT=1 in its environment"
-    return f"CPython {name} names them from its start only (3.14 can be asked later): {start}"
+    return f"CPython {name} names them from its start only (3.14 also later); {start}"
 
 
 def _program(pid: int, interpreter: RunningPython) -> str:
@@ -207,8 +209,10 @@ def _program(pid: int, interpreter: RunningPython) -> str:
     path = interpreter.path if interpreter.is_program else os.path.realpath(f"/proc/{pid}/exe")
     program = path if _PROGRAM.fullmatch(os.path.basename(path)) else shutil.which(name)
     if program is None:
-        raise NoNamesError(pid, f"it has to be asked by a {name}, and there is none in PATH")
+        raise NoNamesError(pid, f"the request needs a {name}, and there is none in PATH")
     try:
         return trusted_program(program)
     except OSError as error:
-        raise NoNamesError(pid, f"{visible(program)} is not root's or ours ({error.strerror}); measure as the user who runs it") from error
+        raise NoNamesError(
+            pid, f"{visible(program)} does not belong to root or you ({error.strerror}); record as the user who runs it"
+        ) from error

@@ -147,8 +147,8 @@ class JavaFrames:
         if not refused:
             return []
         named = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
-        told = f"warning: --jit: the memory of Java process {named} may not be read (kernel.yama.ptrace_scope?)"
-        return [f"{told}: methods that are interpreted or inlined have no names"]
+        told = f"warning: --jit: cannot read the memory of Java process {named} (check kernel.yama.ptrace_scope)"
+        return [f"{told}; interpreted and inlined methods have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""

@@ -100,7 +100,7 @@ def test_images_that_cannot_be_written_say_so(recording: Recording, tmp_path: Pa
 
 
 def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: Path):
-    with pytest.raises(OutputFailedError, match="it is the input"):
+    with pytest.raises(OutputFailedError, match="the output is also the input"):
         inject(recording.data, str(tmp_path / "perf.data"))
 
 
@@ -225,11 +225,11 @@ def test_a_machine_that_has_no_room_in_an_elf_header_is_truncated(recording: Rec
 
 def test_a_recording_without_events_says_so(recording: Recording, tmp_path: Path):
     recording.data.events.clear()
-    with pytest.raises(PerfError, match="it has no events"):
+    with pytest.raises(PerfError, match="no events in this recording"):
         inject(recording.data, str(tmp_path / "out.data"))
     assert not (tmp_path / "out.data").exists()
     for make in (JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
-        with pytest.raises(PerfError, match="it has no events"):
+        with pytest.raises(PerfError, match="no events in this recording"):
             make(recording.data)
 
 

@@ -96,5 +96,5 @@ def test_a_report_takes_names_and_code_from_the_copy(proc, tmp_path):
 @pytest.mark.parametrize("others", [{"output": "-"}, {"unwind": True}, {"off_cpu": True}, {"jit": True}])
 def test_what_is_one_file_is_refused(others):
     RecordOptions(output=OutputOptions(kcore=True)).check()
-    with pytest.raises(UsageError, match="--kcore writes a folder"):
+    with pytest.raises(UsageError, match="--kcore excludes"):
         record_options(kcore=True, **others).check()

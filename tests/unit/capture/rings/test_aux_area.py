@@ -58,7 +58,7 @@ def test_it_comes_first_with_period_1_and_time(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("option", ["unwind", "off_cpu", "overwrite", "per_thread"])
 def test_what_cannot_be_with_it_is_named(option: str) -> None:
-    with pytest.raises(UsageError, match="leave out --" + option.replace("_", "-")):
+    with pytest.raises(UsageError, match="drop --" + option.replace("_", "-")):
         configured(pmcu(), **{option: True})
 
 

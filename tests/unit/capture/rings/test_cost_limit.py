@@ -72,7 +72,7 @@ def test_samples_become_as_rare_as_it_takes_and_the_user_is_told(monkeypatch, at
     done = Recording(monkeypatch, attr, lambda rate: 0.1 * rate, may_rest=True)
     assert len(done.periods()) == 1
     assert done.rate(attr) == pytest.approx(0.16, rel=0.01)
-    assert done.told[0].startswith("note: recording takes 10.0% of a CPU, --max-cpu allows 2.0%: from here on sampled ")
+    assert done.told[0].startswith("note: recording takes 10.0% of a CPU, more than --max-cpu 2.0%; now sampling sampled ")
     assert done.told[0].endswith("once in 6250" if attr is MISSES else "at 640 Hz")
     assert len(done.told) == 1
     assert not done.rested
@@ -84,7 +84,7 @@ def test_what_a_lower_frequency_does_not_reach_has_a_rest(monkeypatch):
     done = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=True)
     assert done.spent / 10 == pytest.approx(0.02, rel=0.3)
     assert len(done.periods()) == 1
-    assert done.told[1].endswith("nothing is sampled for a part of the time")
+    assert done.told[1].endswith("now pausing part of the time")
     assert len(done.told) == 2
 
 
@@ -98,4 +98,4 @@ def test_tracepoints_are_sampled_at_each_hit_so_they_only_rest(monkeypatch):
 def test_events_that_others_switch_do_not_rest(monkeypatch):
     done = Recording(monkeypatch, CLOCK, lambda _rate: 0.1, may_rest=False)
     assert not done.rested
-    assert done.told[1].endswith("helps")
+    assert done.told[1].endswith("lower -F or --off-cpu-limit")

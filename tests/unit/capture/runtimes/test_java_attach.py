@@ -147,4 +147,4 @@ def test_what_went_wrong_is_one_line_for_each(monkeypatch: pytest.MonkeyPatch):
     asked = attaching.__dict__
     monkeypatch.setitem(asked, "is_java", lambda pid: pid < 3)
     monkeypatch.setitem(asked, "write_perf_map", refuse)
-    assert [*attaching.ask([1, 2, 3])] == ["Java process 2 was asked for its perf map: Permission denied"]
+    assert [*attaching.ask([1, 2, 3])] == ["cannot get the perf map of Java process 2: Permission denied"]

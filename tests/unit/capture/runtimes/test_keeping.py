@@ -126,7 +126,7 @@ def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeyp
     perf_map.write_bytes(MAP)
     monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid() + 1})
     kept = keep_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
-    assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not kept",))
+    assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
 
 
 def test_jitted_code_is_mapped_from_when_it_was_made(tmp_path: Path, dump: Path):
@@ -196,7 +196,7 @@ def test_a_recording_that_cannot_be_rewritten_stays_as_it_was(
     kept = keep_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
     assert kept.functions == 0
     assert "No space left on device" in kept.failures[0]
-    assert "the recording stays as it was" in kept.failures[0]
+    assert "the recording is unchanged" in kept.failures[0]
     assert Path(path).read_bytes() == before
     assert dump.exists()
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith("perf.data")] == ["perf.data"]

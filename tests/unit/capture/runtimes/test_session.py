@@ -64,7 +64,7 @@ def test_where_jitdumps_were_chosen_stacks_are_unwound_when_these_are_whole(comm
 
 def test_a_pipe_keeps_no_names():
     names, lines = begun(RecordOptions(output=OutputOptions(path="-"), sampling=SamplingOptions(callchain=Callchain("fp"))), "sh")
-    assert lines[1] == "warning: --jit: a pipe keeps no names; perf maps are found in /tmp while they are there"
+    assert lines[1] == "warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp"
     names.end(["-"])
     assert len(lines) == 2
 
@@ -74,7 +74,7 @@ def test_the_end_says_what_was_kept_and_what_not(monkeypatch: pytest.MonkeyPatch
     names, lines = begun(RecordOptions(), "sh")
     monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
     names.end(["perf.data"])
-    assert lines[1:] == ["warning: --jit: a map: not ours", "[ perf record: --jit kept 1 perf map, 2 functions of jitdumps ]"]
+    assert lines[1:] == ["warning: --jit: a map: not ours", "[ perf record: --jit stored 1 perf map, 2 functions of jitdumps ]"]
 
 
 def test_a_recording_that_cannot_be_read_again_is_a_warning(monkeypatch: pytest.MonkeyPatch):

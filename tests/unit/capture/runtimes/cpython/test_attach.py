@@ -50,10 +50,10 @@ def test_what_runs_no_python_is_left_alone(tmp_path: Path):
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("3.7", "CPython 3.7 has no way to name them; 3.8 and later have"),
+        ("3.7", "CPython 3.7 cannot name them; 3.8 and later can"),
         (
             "3.9",
-            "CPython 3.9 names them from its start only (3.14 can be asked later): start the program with perfpy record --jit -- COMMAND",
+            "CPython 3.9 names them from its start only (3.14 also later); start the program with perfpy record --jit -- COMMAND",
         ),
         ("3.12", "perfpy record --jit -- COMMAND, or with PYTHONPERFSUPPORT=1 in its environment"),
     ],
@@ -77,7 +77,7 @@ def test_an_interpreter_that_others_may_write_to_is_not_run(tmp_path: Path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o777)
     found = attach.RunningPython((3, 14), str(program), is_program=True)
-    with pytest.raises(attach.NoNamesError, match="is not root's or ours"):
+    with pytest.raises(attach.NoNamesError, match="does not belong to root or you"):
         attach._program(os.getpid(), found)
 
 
@@ -96,7 +96,7 @@ def test_a_process_that_only_starts_is_asked_again(tmp_path: Path, monkeypatch: 
 
 
 def test_a_process_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(attach.NoNamesError, match="asking it failed: PermissionError: no"):
+    with pytest.raises(attach.NoNamesError, match="the request failed: PermissionError: no"):
         asker(tmp_path, "PermissionError: no", monkeypatch)._run("")
     assert (tmp_path / "asked").read_text() == "\n"
 
@@ -197,7 +197,7 @@ def test_a_process_that_forbids_it_is_told_of(python: str):
     with subprocess.Popen([python, "-X", "disable-remote-debug", "-c", SPIN]) as process:
         try:
             time.sleep(0.3)
-            with pytest.raises(attach.NoNamesError, match=r"asking it failed: RuntimeError: .*debug"):
+            with pytest.raises(attach.NoNamesError, match=r"the request failed: RuntimeError: .*debug"):
                 attach.attach(process.pid)
         finally:
             process.kill()

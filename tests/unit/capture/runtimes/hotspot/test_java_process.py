@@ -162,4 +162,4 @@ def test_memory_that_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch):
     frames = java_frames.JavaFrames(FileEvent(EventAttr(), (), "", 0))
     frames.look(Columns(2, {"pid": np.array([7, 9], np.int32)}), EventAttr())
     (note,) = frames.notes()
-    assert "the memory of Java process 7, 9 may not be read (kernel.yama.ptrace_scope?)" in note
+    assert "cannot read the memory of Java process 7, 9 (check kernel.yama.ptrace_scope)" in note

@@ -53,8 +53,8 @@ def expand(events: Sequence[Event], names: str, root: str | None = None) -> list
 
     Raises UsageError if a pattern matches no cgroup.
     """
-    found = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
-    return [event for cgroup in found for event in _in_cgroup(events, cgroup)]
+    cgroups = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
+    return [event for cgroup in cgroups for event in _in_cgroup(events, cgroup)]
 
 
 def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
@@ -67,14 +67,14 @@ def matching(pattern: str, root: str) -> list[str]:
         expressions = [re.compile(part) for part in pattern.split(",") if part]
     except re.error as error:
         raise UsageError(f"--for-each-cgroup {pattern}: {error}") from None
-    found = []
+    paths = []
     for folder, _, _ in os.walk(root):
         path = os.path.relpath(folder, root)
         if path != "." and any(expression.search(path) for expression in expressions):
-            found.append(path)
-    if not found:
+            paths.append(path)
+    if not paths:
         raise UsageError(f"--for-each-cgroup {pattern}: no cgroup below {root} matches")
-    return sorted(found)
+    return sorted(paths)
 
 
 def open_folders(events: Iterable[Event], root: str | None = None) -> dict[str, int]:
@@ -106,6 +106,6 @@ def folders_of(names: Sequence[str], events: int) -> list[int | None]:
     """Return the descriptor of each event's cgroup, None for an empty name; a single name applies to all events."""
     if len(names) > max(events, 1):
         raise UsageError(f"--cgroup: {len(names)} cgroups for {events} events")
-    chosen = [*names] * (events if len(names) == 1 else 1)
-    fds = {name: open_folder(name) for name in set(chosen) if name}
-    return [fds.get(name) for name in chosen]
+    cgroups = [*names] * (events if len(names) == 1 else 1)
+    fds = {name: open_folder(name) for name in set(cgroups) if name}
+    return [fds.get(name) for name in cgroups]

@@ -52,9 +52,9 @@ class Command:
 
     def __init__(self, line: str) -> None:
         self.verb = next((verb for verb in _COMMANDS if line.startswith(verb)), "")
-        rest = line[len(self.verb) :]
-        self.argument = rest[1:] if rest.startswith(" ") else None
-        self.wrong = bool(rest) and self.argument is None
+        tail = line[len(self.verb) :]
+        self.argument = tail[1:] if tail.startswith(" ") else None
+        self.wrong = bool(tail) and self.argument is None
 
     def obey(self, controlled: Controlled) -> None:
         """Carry out commands that switch or list events. `stop` and `snapshot` are left to the recorder."""
@@ -63,8 +63,8 @@ class Command:
         elif self.verb in ("enable", "disable"):
             self._switch(controlled)
         elif self.verb == "evlist":
-            known = self.argument is None or self.argument in OPTIONS
-            controlled.tell(controlled.describe(self.argument or "") if known else "failed: wrong command")
+            is_known = self.argument is None or self.argument in OPTIONS
+            controlled.tell(controlled.describe(self.argument or "") if is_known else "failed: wrong command")
 
     def _switch(self, controlled: Controlled) -> None:
         done = "enabled" if self.verb == "enable" else "disabled"
@@ -84,8 +84,8 @@ class Control:
     """
 
     def __init__(self, text: str) -> None:
-        kind, _, rest = text.partition(":")
-        inward, comma, outward = rest.partition(",")
+        kind, _, descriptors = text.partition(":")
+        inward, comma, outward = descriptors.partition(",")
         if kind not in ("fd", "fifo") or not inward:
             raise UsageError(f"--control {text}: expected fd:N[,M] or fifo:PATH[,PATH]")
         self._owned: list[int] = []

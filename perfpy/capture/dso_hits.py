@@ -149,7 +149,7 @@ class DsoHits:
         maps = self._kernel_maps if is_kernel else self._maps.setdefault(record.pid, [])
         maps.append((record.addr >> _PAGE_SHIFT, -(-(record.addr + record.len) >> _PAGE_SHIFT), dso))
 
-    def told(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the result of a complete scan as bytes, for another process."""
         list(self.hit())
         dsos = [[dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit] for dso in self.dsos.values()]
@@ -158,16 +158,16 @@ class DsoHits:
         return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
 
     @classmethod
-    def from_told(cls, told: bytes) -> DsoHits:
-        """Decode the bytes of told()."""
+    def from_bytes(cls, data: bytes) -> DsoHits:
+        """Decode the bytes of to_bytes()."""
         import json  # as above
 
-        found = cls(())
-        found.samples, found.first_time, found.last_time, dsos = json.loads(told)
+        hits = cls(())
+        hits.samples, hits.first_time, hits.last_time, dsos = json.loads(data)
         for name, is_kernel, pid, build_id, hit in dsos:
-            dso = found.dsos[name] = HitDso(name, is_kernel=is_kernel, pid=pid)
+            dso = hits.dsos[name] = HitDso(name, is_kernel=is_kernel, pid=pid)
             dso.build_id, dso.hit = bytes.fromhex(build_id), hit
-        return found
+        return hits
 
     def hit(self) -> Iterator[HitDso]:
         """Return the dsos that samples hit, and the vdso, which has no file to read later.

@@ -43,7 +43,7 @@ class Environment:
     def features(self) -> dict[int, Any]:
         """Return all features that do not depend on the recording."""
         system = os.uname()
-        known: dict[int, Any] = {
+        values: dict[int, Any] = {
             Feature.HOSTNAME: system.nodename,
             Feature.OSRELEASE: system.release,
             Feature.ARCH: system.machine,
@@ -59,7 +59,7 @@ class Environment:
             Feature.CPU_PMU_CAPS: self._pmu_caps("cpu"),
             Feature.PMU_CAPS: self.pmu_caps(),
         }
-        return {number: value for number, value in known.items() if value is not None}
+        return {number: value for number, value in values.items() if value is not None}
 
     def cpu_description(self, machine: str) -> str | None:
         """Return the CPU's name with single spaces."""
@@ -101,8 +101,8 @@ class Environment:
         cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
 
         def lists(*names: str) -> tuple[str, ...]:
-            found = (self._first(f"{_CPU}/cpu{cpu}/topology", names) for cpu in cpus)
-            return tuple(dict.fromkeys(text for text in found if text))
+            lists_of_cpus = (self._first(f"{_CPU}/cpu{cpu}/topology", names) for cpu in cpus)
+            return tuple(dict.fromkeys(text for text in lists_of_cpus if text))
 
         cores = lists("package_cpus_list", "core_siblings_list")
         threads = lists("core_cpus_list", "thread_siblings_list")
@@ -129,13 +129,13 @@ class Environment:
 
     def pmus(self) -> tuple[PmuMapping, ...]:
         """Return the kernel's PMUs: the CPU's first, then by name."""
-        found = []
+        pmus = []
         for name in self._entries(_PMUS):
             number = self._read(f"{_PMUS}/{name}/type")
             if number:
-                found.append(PmuMapping(int(number), name))
-        core = [pmu for pmu in found if _CORE_PMUS.fullmatch(pmu.name)]
-        others = [pmu for pmu in found if pmu not in core]
+                pmus.append(PmuMapping(int(number), name))
+        core = [pmu for pmu in pmus if _CORE_PMUS.fullmatch(pmu.name)]
+        others = [pmu for pmu in pmus if pmu not in core]
         return (*sorted(core or [_RAW_PMU], key=lambda pmu: pmu.name), *sorted(others, key=lambda pmu: pmu.name))
 
     def _pmu_caps(self, pmu: str) -> tuple[tuple[str, str], ...]:
@@ -149,7 +149,7 @@ class Environment:
 
     def caches(self) -> tuple[CacheLevel, ...] | None:
         """Return the distinct caches, by level."""
-        found: dict[CacheLevel, None] = {}
+        caches: dict[CacheLevel, None] = {}
         for cpu in self._numbered(_CPU, "cpu"):
             for index in self._numbered(f"{_CPU}/cpu{cpu}/cache", "index"):
                 folder = f"{_CPU}/cpu{cpu}/cache/index{index}"
@@ -162,8 +162,8 @@ class Environment:
                     self._read(f"{folder}/size"),
                     self._read(f"{folder}/shared_cpu_list"),
                 )
-                found[cache] = None
-        return tuple(sorted(found, key=lambda cache: cache.level)) or None
+                caches[cache] = None
+        return tuple(sorted(caches, key=lambda cache: cache.level)) or None
 
     def memory_blocks(self) -> MemTopology | None:
         """Return the memory blocks of each node."""

@@ -50,16 +50,16 @@ class EqualSamples:
     def run(self, offset: int, size: int) -> Run:
         """Read the samples of `size` bytes from `offset`, where a sample begins, up to the limit of one run."""
         count = min(self._most, (len(self._data) - offset) // size, max(_PIECE // size, 1))
-        found = self._beginnings(offset, size, count)
-        if all(_is_sample(one, size) for (one,) in found):
-            self._most = min(self._most * _LARGER, _MOST) if len(found) * _WORTH_IT <= count else _LEAST
+        beginnings = self._beginnings(offset, size, count)
+        if all(_is_sample(beginning, size) for (beginning,) in beginnings):
+            self._most = min(self._most * _LARGER, _MOST) if len(beginnings) * _WORTH_IT <= count else _LEAST
         else:
             self._most = _LEAST
             count = next(number for number in range(count) if not _is_sample(self._data[offset + number * size :], size))
-            found = self._beginnings(offset, size, count)
+            beginnings = self._beginnings(offset, size, count)
         times = self._times(offset, size, count)
-        has_repeats = len(found) * _WORTH_IT <= count
-        return Run(count, b"".join(one for (one,) in found), min(times), max(times), has_repeats=has_repeats)
+        has_repeats = len(beginnings) * _WORTH_IT <= count
+        return Run(count, b"".join(beginning for (beginning,) in beginnings), min(times), max(times), has_repeats=has_repeats)
 
     def _beginnings(self, offset: int, size: int, count: int) -> set[tuple[bytes]]:
         front = 8 * self._words

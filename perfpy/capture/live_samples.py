@@ -58,8 +58,8 @@ class LiveSample:
         try:
             return self.fields[name]
         except KeyError:
-            there = ", ".join(self.fields) or "none, because it is no tracepoint"
-            raise KeyError(f"'{self.event}' has no field {name!r}; it has {there}") from None
+            names = ", ".join(self.fields) or "none, because it is no tracepoint"
+            raise KeyError(f"'{self.event}' has no field {name!r}; it has {names}") from None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -70,8 +70,8 @@ class LiveSample:
         return sorted({"comm", "event", "fields", *dir(self._sample)})
 
     def __repr__(self) -> str:
-        what = ", ".join(f"{name}={value!r}" for name, value in self.fields.items() if not name.startswith("common_"))
-        return f"<{self.event} of {self.comm} at {self.time / 1e9:.6f} s{': ' if what else ''}{what}>"
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.fields.items() if not name.startswith("common_"))
+        return f"<{self.event} of {self.comm} at {self.time / 1e9:.6f} s{': ' if fields else ''}{fields}>"
 
 
 def field_reader(form: EventFormat) -> Callable[[bytes], dict[str, Any]]:
@@ -88,8 +88,8 @@ def _reader(field: TraceField) -> Reader:
         return lambda raw: _text(raw[start:end])
     if field.is_array and field.element_size in _LETTERS and field.size:
         count = field.size // field.element_size
-        many = struct.Struct(f"={count}{_LETTERS[field.element_size][not field.is_signed]}")
-        return lambda raw: [*many.unpack_from(raw.ljust(end, b"\0"), start)]
+        numbers = struct.Struct(f"={count}{_LETTERS[field.element_size][not field.is_signed]}")
+        return lambda raw: [*numbers.unpack_from(raw.ljust(end, b"\0"), start)]
     if not field.is_array and field.size in _LETTERS:
         return lambda raw: int.from_bytes(raw[start:end], _ORDER, signed=field.is_signed)
     return lambda raw: raw[start:end] if field.size else raw[start:]
@@ -101,8 +101,8 @@ def _dynamic(field: TraceField) -> Reader:
     def data(raw: bytes) -> Any:
         word = int.from_bytes(raw[start:end], _ORDER)
         begin = (word & 0xFFFF) + (end if field.is_relative else 0)
-        found = raw[begin : begin + (word >> 16)]
-        return _text(found) if "char" in field.type else found
+        content = raw[begin : begin + (word >> 16)]
+        return _text(content) if "char" in field.type else content
 
     return data
 

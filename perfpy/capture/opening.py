@@ -96,12 +96,12 @@ class OpenEvent(CountedEvent):
             self.counters.pop(known_by).close()
 
 
-def to_open(events: Iterable[Event]) -> list[OpenEvent]:
+def events_to_open(events: Iterable[Event]) -> list[OpenEvent]:
     """Return the events to open, in their groups; leaders come before their members."""
-    found: dict[Event, OpenEvent] = {}
+    opened: dict[Event, OpenEvent] = {}
     for event in events:
-        found[event] = OpenEvent(event, None if event.led_by is None else found[event.led_by])
-    return list(found.values())
+        opened[event] = OpenEvent(event, None if event.led_by is None else opened[event.led_by])
+    return list(opened.values())
 
 
 class Opener:
@@ -144,8 +144,10 @@ class Opener:
             try:
                 for known_by, pid, cpu in targets:
                     if known_by not in counters and pid not in gone:
-                        leader, asked = leaders.get(known_by), opened.flags | flags
-                        counters[known_by] = Counter(opened.attr, pid, cpu, leader, event=opened.name, flags=asked, kernel=self._kernel)
+                        leader, open_flags = leaders.get(known_by), opened.flags | flags
+                        counters[known_by] = Counter(
+                            opened.attr, pid, cpu, leader, event=opened.name, flags=open_flags, kernel=self._kernel
+                        )
             except KernelRefusedError as refusal:
                 if again := self._refusals.goes_without(pid, refusal):
                     gone.add(pid)

@@ -86,13 +86,13 @@ def parse_callchain(text: str) -> Callchain:
     >>> parse_callchain("dwarf,4096")
     Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False, addresses=True)
     """
-    mode, *more = text.split(",")
+    mode, *parameters = text.split(",")
     if mode == "lbr":
         raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy does not support; use fp or dwarf")
     if mode not in ("fp", "dwarf"):
         raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; expected fp or dwarf")
-    defer = mode == "fp" and "defer" in more
-    number = ",".join(word for word in more if not (defer and word == "defer"))
+    defer = mode == "fp" and "defer" in parameters
+    number = ",".join(word for word in parameters if not (defer and word == "defer"))
     if not number:
         return Callchain(mode, defer=defer)
     if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", number):
@@ -133,12 +133,12 @@ def parse_clock(text: str) -> int:
 
 def parse_registers(text: str, option: str) -> int:
     """Parse a list of register names as a mask; "" means all."""
-    known = sampled_registers(os.uname().machine)
+    registers = sampled_registers(os.uname().machine)
     mask = 0
-    for name in text.split(",") if text else known:
-        bit = next((bit for known_name, bit in known.items() if known_name.lower() == name.lower()), None)
+    for name in text.split(",") if text else registers:
+        bit = next((bit for known_name, bit in registers.items() if known_name.lower() == name.lower()), None)
         if bit is None:
-            raise UsageError(f"{option}={text}: unknown register '{name}'; expected some of {' '.join(known)}")
+            raise UsageError(f"{option}={text}: unknown register '{name}'; expected some of {' '.join(registers)}")
         mask |= 1 << bit
     return mask
 
@@ -155,10 +155,10 @@ def parse_branch_filter(text: str) -> int:
 
 def parse_size(text: str, option: str) -> int:
     """Parse a size with a unit, B, K, M or G, for example `64M`."""
-    found = re.fullmatch(r"(\d+)([BKMG])", text, re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(\d+)([BKMG])", text, re.IGNORECASE)
+    if not match:
         raise UsageError(f"{option} {text}: not a size; expected a number with B, K, M or G")
-    return int(found[1]) * _SIZE_UNITS[found[2].upper()]
+    return int(match[1]) * _SIZE_UNITS[match[2].upper()]
 
 
 def parse_pages(text: str) -> int:
@@ -189,13 +189,13 @@ def parse_delay(text: str) -> int | tuple[tuple[int, int], ...]:
     ranges = []
     end = -1
     for item in text.split(","):
-        found = re.fullmatch(r"(\d+)-(\d+)", item)
-        if not found or int(found[1]) >= int(found[2]) or int(found[1]) <= end:
+        match = re.fullmatch(r"(\d+)-(\d+)", item)
+        if not match or int(match[1]) >= int(match[2]) or int(match[1]) <= end:
             raise UsageError(
                 f"--delay {text}: '{item}' is not a range of milliseconds after the previous one; expected for example 10-20,30-40"
             )
-        end = int(found[2])
-        ranges.append((int(found[1]), end))
+        end = int(match[2])
+        ranges.append((int(match[1]), end))
     return tuple(ranges)
 
 
@@ -210,7 +210,7 @@ def parse_switch_output(text: str) -> SwitchOutput:
     """Parse `signal`, a size such as `100M`, or a time such as `30s`."""
     if text == "signal":
         return SwitchOutput()
-    found = re.fullmatch(r"(\d+)([smhd])", text)
-    if found:  # a lower-case m means minutes, as in perf
-        return SwitchOutput(seconds=int(found[1]) * _TIME_UNITS[found[2]])
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match:  # a lower-case m means minutes, as in perf
+        return SwitchOutput(seconds=int(match[1]) * _TIME_UNITS[match[2]])
     return SwitchOutput(size=parse_size(text, "--switch-output"))

@@ -118,10 +118,10 @@ class OverflowThread:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other signals go to other threads, too
         blocked.set()
         while True:
-            for told in self._file.read():
-                self._heard(told)
+            for received in self._file.read():
+                self._handle(received)
             if signal.SIGIO in signal.sigpending():
-                self._heard_too_many()
+                self._handle_full_queue()
             with self._lock:
                 if not self._watched:
                     self._end()
@@ -134,25 +134,25 @@ class OverflowThread:
         self._marks.clear()
         self._file.close()
 
-    def _heard(self, told: FdSignal) -> None:
+    def _handle(self, received: FdSignal) -> None:
         with self._lock:
-            if told.code == SI_TKILL:
-                marks = self._marks[told.signum]
+            if received.code == SI_TKILL:
+                marks = self._marks[received.signum]
                 marked = marks.popleft() if marks else None
                 if marked is not None:
-                    marked.stale.discard(told.signum)
+                    marked.stale.discard(received.signum)
                 return
-            watched = self._watched.get(told.fd)
-            if watched is None or told.signum in watched.stale:
+            watched = self._watched.get(received.fd)
+            if watched is None or received.signum in watched.stale:
                 return
-        _call(watched, stopped=told.code == POLL_HUP)
+        _call(watched, stopped=received.code == POLL_HUP)
 
-    def _heard_too_many(self) -> None:
+    def _handle_full_queue(self) -> None:
         """Handle SIGIO, which has no descriptor: the kernel's queue is full (RLIMIT_SIGPENDING), and any counter may have overflowed."""
         signal.sigtimedwait({signal.SIGIO}, 0)
         with self._lock:
-            everybody = list(self._watched.values())
-        for watched in everybody:
+            watched_counters = list(self._watched.values())
+        for watched in watched_counters:
             _call(watched, stopped=True)
 
 

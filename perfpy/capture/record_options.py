@@ -274,8 +274,8 @@ class RecordOptions(NamedTuple):
                 "--per-thread": self.target.per_thread,
                 "--timestamp-filename": self.output.timestamp_filename,
             }
-        if other := next((other for other, asked in others.items() if asked), ""):
-            raise UsageError(f"{option} excludes {other}")
+        if name := next((name for name, is_given in others.items() if is_given), ""):
+            raise UsageError(f"{option} excludes {name}")
 
     @property
     def is_folder(self) -> bool:

@@ -81,30 +81,30 @@ def resolve(
 
 
 def _overridden(pid: str, tid: str, user: str, cpu: str, system_wide: bool) -> list[str]:
-    found = []
+    warnings = []
     if pid and tid:
-        found.append("-t is ignored, because -p is given")
+        warnings.append("-t is ignored, because -p is given")
     if user and (pid or tid):
-        found.append("-u is ignored, because -p or -t is given")
+        warnings.append("-u is ignored, because -p or -t is given")
     if user and cpu and not (pid or tid):
-        found.append("-C is ignored, because -u is given")
+        warnings.append("-C is ignored, because -u is given")
     if cpu and (pid or tid):
-        found.append("-C is ignored, because -p or -t is given")
+        warnings.append("-C is ignored, because -p or -t is given")
     if system_wide and (pid or tid):
-        found.append("-a is ignored, because -p or -t is given")
+        warnings.append("-a is ignored, because -p or -t is given")
     if system_wide and user and not (pid or tid):
-        found.append("-a is ignored, because -u is given")
-    return found
+        warnings.append("-a is ignored, because -u is given")
+    return warnings
 
 
-def parse_ids(text: str, what: str) -> tuple[int, ...]:
+def parse_ids(text: str, option: str) -> tuple[int, ...]:
     """Parse numbers separated by commas; duplicates are dropped."""
-    found: dict[int, None] = {}
+    ids: dict[int, None] = {}
     for item in text.split(","):
         if not item.strip().isdecimal():
-            raise UsageError(f"--{what} {text}: '{item}' is not a number; expected numbers separated by commas")
-        found[int(item)] = None
-    return tuple(found)
+            raise UsageError(f"--{option} {text}: '{item}' is not a number; expected numbers separated by commas")
+        ids[int(item)] = None
+    return tuple(ids)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
@@ -118,11 +118,11 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return cpus
 
 
-def _among(online: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    for cpu in wanted:
+def _among(online: tuple[int, ...], requested: tuple[int, ...]) -> tuple[int, ...]:
+    for cpu in requested:
         if cpu not in online:
             raise UsageError(f"--cpu: CPU {cpu} is offline or does not exist; see /sys/devices/system/cpu/online")
-    return wanted
+    return requested
 
 
 def online_cpus() -> tuple[int, ...]:
@@ -149,35 +149,35 @@ def user_threads(user: str, procfs: ProcFs | None = None) -> tuple[int, ...]:
         except KeyError:
             raise UsageError(f"--uid {user}: no such user") from None
     procfs = procfs or _procfs()
-    found = []
+    tids = []
     for pid in procfs.processes():
         status = procfs.status(pid)
         if status is not None and status.uid == uid:
-            found += procfs.threads(pid)
-    if not found:
+            tids += procfs.threads(pid)
+    if not tids:
         raise UsageError(f"--uid {user}: no process belongs to this user")
-    return tuple(found)
+    return tuple(tids)
 
 
 def comms(tids: Iterable[int], procfs: ProcFs | None = None) -> list[tuple[str, int]]:
     """Return (comm, tid) of each thread; an ended thread has the comm "<unknown>"."""
     procfs = procfs or _procfs()
-    found = []
+    names = []
     for tid in tids:
         status = procfs.status(tid)
-        found.append((status.comm if status else "<unknown>", tid))
-    return found
+        names.append((status.comm if status else "<unknown>", tid))
+    return names
 
 
 def _threads(pids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
     procfs = procfs or _procfs()
-    found: list[int] = []
+    tids: list[int] = []
     for pid in pids:
         threads = procfs.threads(pid)
         if not threads:
             raise UsageError(f"--pid {pid}: no such process")
-        found += threads
-    return tuple(found)
+        tids += threads
+    return tuple(tids)
 
 
 def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ def thread_masks(text: str, recorded: Collection[int], online: Collection[int], 
     if text == EACH_CPU:
         return [ThreadMask(frozenset({cpu}), frozenset({cpu})) for cpu in sorted(recorded)]
     if text not in _PARTS:
-        return list(_told(text, recorded, online))
+        return list(_parse_masks(text, recorded, online))
     parts: dict[tuple[int, ...], list[int]] = {}
     for cpu in sorted({*online, *recorded}):
         parts.setdefault(topology.part(_PARTS[text], cpu), []).append(cpu)
@@ -54,7 +54,7 @@ def check(text: str) -> None:
             _lists(part)
 
 
-def _told(text: str, recorded: Collection[int], online: Collection[int]) -> Iterator[ThreadMask]:
+def _parse_masks(text: str, recorded: Collection[int], online: Collection[int]) -> Iterator[ThreadMask]:
     seen: set[int] = set()
     for part in text.split(":"):
         rings, runs_on = _lists(part)
@@ -69,9 +69,9 @@ def _told(text: str, recorded: Collection[int], online: Collection[int]) -> Iter
 def _lists(part: str) -> tuple[frozenset[int], frozenset[int]]:
     rings, slash, runs_on = part.partition("/")
     try:
-        found = frozenset(parse_cpu_list(rings)), frozenset(parse_cpu_list(runs_on))
+        cpus = frozenset(parse_cpu_list(rings)), frozenset(parse_cpu_list(runs_on))
     except ValueError as error:
         raise UsageError(f"--threads {part}: {error}; expected {_FORMS}") from None
-    if not (slash and all(found)):
+    if not (slash and all(cpus)):
         raise UsageError(f"--threads: invalid text '{part}'; expected {_FORMS}")
-    return found
+    return cpus

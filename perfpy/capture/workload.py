@@ -21,7 +21,7 @@ _SHELL = "/bin/sh"
 _ERRNO_BYTES = 4
 
 
-class Ended:
+class WorkloadEnd:
     """How a program ended: its status as of wait(2), and rusage, the kernel's account of it and its children."""
 
     __slots__ = ("rusage", "status")
@@ -55,7 +55,7 @@ class Workload:
 
     def __init__(self, command: Sequence[str], *, stdout_to_stderr: bool = False, environment: Mapping[str, str] | None = None) -> None:
         self.command = tuple(command)
-        self.ended: Ended | None = None
+        self.ended: WorkloadEnd | None = None
         self.started_ns = 0
         go_read, self._go = os.pipe()
         self._failure, failure_write = os.pipe()
@@ -82,13 +82,13 @@ class Workload:
             self.wait()
             raise WorkloadFailedError(self.command[0], os.strerror(int.from_bytes(answer, "little")))
 
-    def wait(self) -> Ended:
+    def wait(self) -> WorkloadEnd:
         """Wait for the program's end."""
         while self.ended is None:
             self._collect(0)
         return self.ended
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> WorkloadEnd | None:
         """Return how the program ended, or None while it runs."""
         if self.ended is None:
             self._collect(os.WNOHANG)
@@ -102,7 +102,7 @@ class Workload:
     def _collect(self, options: int) -> None:
         pid, status, rusage = os.wait4(self.pid, options)
         if pid:
-            self.ended = Ended(status, rusage)
+            self.ended = WorkloadEnd(status, rusage)
 
     def _close_go(self) -> None:
         if self._go >= 0:

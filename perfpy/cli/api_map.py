@@ -17,20 +17,20 @@ _WIDTH: Final = 110
 
 def api_lines() -> Iterator[str]:
     """Yield the lines: functions, then classes with their members, then the errors."""
-    things = {name: getattr(perfpy, name) for name in perfpy.__all__ if not name.startswith("_")}
+    members = {name: getattr(perfpy, name) for name in perfpy.__all__ if not name.startswith("_")}
     yield "import perfpy; `python -m pydoc perfpy.NAME` shows the full documentation of a name."
     yield "\nFunctions\n"
-    for name, thing in things.items():
-        if inspect.isfunction(thing):
-            yield from _entry(f"  {name}{_parameters(thing)}", thing)
+    for name, member_ in members.items():
+        if inspect.isfunction(member_):
+            yield from _entry(f"  {name}{_parameters(member_)}", member_)
     yield "\nClasses: results of functions, and counters to open"
-    for name, thing in things.items():
-        if inspect.isclass(thing):
+    for name, member_ in members.items():
+        if inspect.isclass(member_):
             yield ""
-            yield from _entry(f"  {name}", thing)
-            if fields := _fields(thing):
+            yield from _entry(f"  {name}", member_)
+            if fields := _fields(member_):
                 yield f"    {', '.join(fields)}"
-            for member, value in _members(thing):
+            for member, value in _members(member_):
                 yield from _entry(f"    .{member}", value)
     yield "\nErrors, in perfpy.errors\n"
     tree = inspect.getdoc(perfpy.errors) or ""

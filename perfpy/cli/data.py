@@ -33,8 +33,8 @@ def run(options: DataCommandOptions) -> None:
         fail("no action; usage: perfpy data convert --to-json FILE")
     if not options.to_json:
         raise PerfError("no output format; give --to-json FILE")
-    for name, given in (("--all", options.all), ("--tod", options.tod)):
-        if given:
+    for name, is_given in (("--all", options.all), ("--tod", options.tod)):
+        if is_given:
             raise PerfError(f"{name} applies to CTF only; JSON has all events and the recorded times")
     if options.to_json != "-" and os.path.exists(options.to_json) and not options.force:
         raise PerfError(f"{options.to_json}: file exists; --force overwrites it")

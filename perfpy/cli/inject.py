@@ -70,7 +70,7 @@ def run(options: InjectCommandOptions) -> None:
         _inject(recording, output, options, build_ids)
 
 
-def _inject(recording: Recording, output: str, options: InjectCommandOptions, known: Mapping[str, bytes]) -> None:
+def _inject(recording: Recording, output: str, options: InjectCommandOptions, known_build_ids: Mapping[str, bytes]) -> None:
     from perfpy.capture.injection.injecting import BuildIdMapper, JitInjector, inject
     from perfpy.cli.line.notes import print_notes
     from perfpy.cli.line.perfconfig import load
@@ -81,10 +81,10 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     if options.jit:
         injector = JitInjector(recording.data, load().build_id_folder, force=options.force)
     if options.build_ids or options.buildid_all:
-        entries = _table(_dsos(recording, every=options.buildid_all), known)
+        entries = _table(_dsos(recording, every=options.buildid_all), known_build_ids)
     if options.mmap2_buildids or options.mmap2_buildid_all:
         every = options.mmap2_buildid_all
-        build_ids = {dso.name: _build_id(dso, known) for dso in _dsos(recording, every=every)}
+        build_ids = {dso.name: _build_id(dso, known_build_ids) for dso in _dsos(recording, every=every)}
         mapper = BuildIdMapper(recording.data, build_ids, only_these=not every)
     with _result(output, recording.data.path) as unfinished:
         inject(recording.data, unfinished, jit=injector, build_ids=entries, mapper=mapper, converter=converter)

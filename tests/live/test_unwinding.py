@@ -184,7 +184,7 @@ def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
     os.kill(victim, how)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 7
-    assert "the unwinding process has ended; the samples that were not unwound are in perf.data.stacks, with their stacks" in said
+    assert "the unwinding process has ended; the samples that were not unwound are stored with their stacks in perf.data.stacks" in said
     with perfpy.open(tmp_path / "perf.data") as plain, perfpy.open(tmp_path / "perf.data.stacks") as raw:
         before, after = plain.samples["time"].tolist(), raw.samples["time"].tolist()
         assert not plain.warnings

@@ -161,7 +161,7 @@ def test_nothing_stays_open() -> None:
 
 
 def test_wrong_uses_are_told() -> None:
-    with pytest.raises(UsageError, match="nothing says what to watch"):
+    with pytest.raises(UsageError, match="no events to watch"):
         perfpy.watch(pid=1)
     with pytest.raises(UsageError, match="no target; give pid"):
         perfpy.watch("page-faults:u")

@@ -12,7 +12,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.sample_id import SampleId
-from perfpy.capture.runtimes.keeping import keep_names
+from perfpy.capture.runtimes.keeping import store_names
 from perfpy.perfdata.container.feature_values import CpuCount
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
@@ -48,7 +48,7 @@ def recording(folder: Path) -> str:
     for time, offset in ((15, 4), (25, 4), (28, 0x1004), (35, 0x1004), (45, 4)):
         builder.sample(ip=CODE + offset, pid=PID, tid=PID, time=time, period=1, misc=MISC_USER).round()
     (folder / "perf.data").write_bytes(builder.file())
-    kept = keep_names(str(folder / "perf.data"), 0.0, str(folder / "cache"))
+    kept = store_names(str(folder / "perf.data"), 0.0, str(folder / "cache"))
     assert (kept.functions, kept.failures) == (2, ())
     return str(folder / "perf.data")
 

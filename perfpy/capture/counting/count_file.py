@@ -85,9 +85,9 @@ class CountFile:
     def _same_ids(self, new_run: dict[OpenEvent, dict[tuple[int, int], int]]) -> None:
         """Map the counters of a later run to the first run's ids, which the file has."""
         for event, ids in new_run.items():
-            known = self._ids[event]
-            for target in ids if known else ():
-                known.setdefault(target, next(iter(known.values())))
+            ids_of_targets = self._ids[event]
+            for target in ids if ids_of_targets else ():
+                ids_of_targets.setdefault(target, next(iter(ids_of_targets.values())))
 
     def _feature_values(self) -> dict[int, Any]:
         descriptions = tuple(EventDesc(event.attr, self._name(event), tuple(ids.values())) for event, ids in self._ids.items())

@@ -11,7 +11,7 @@ import os
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.abi.startup import NamedTuple
 from perfpy.capture.counter import Counter
-from perfpy.capture.opening import Opener, to_open
+from perfpy.capture.opening import Opener, events_to_open
 from perfpy.counts.aggregation import CounterCell, CountState, count_members
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
@@ -98,7 +98,7 @@ class Counting:
         kernel: Kernel | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        self.events = to_open(events)
+        self.events = events_to_open(events)
         count_members(self.events)
         self.tids: list[int] = []
         self.missing: set[int] = set()  # indexes of tasks that ended before they were opened
@@ -141,11 +141,11 @@ class Counting:
             raise_open_files_limit()
 
     def _every_cpu(self) -> list[int]:
-        found = set(self.cpus)
+        cpus = set(self.cpus)
         for event in self.events:
             if event.cpus is not None:
-                found.update(self._cpus_of(event))
-        return sorted(found)
+                cpus.update(self._cpus_of(event))
+        return sorted(cpus)
 
     def _cpus_of(self, event: OpenEvent) -> Sequence[int]:
         """Return the CPUs to open an event on: the requested ones that its PMU covers."""
@@ -157,10 +157,10 @@ class Counting:
 
     def _prepare(self, event: OpenEvent) -> None:
         shape = event.is_leader, event.leader.group_size > 1
-        known = self._prepared.get(event)
-        if known is None or known[0] is not event.attr or known[1] != shape:  # a block that is entered again has the same attr
-            known = self._prepared[event] = self._wanted(event, *shape), shape
-        event.ask(known[0])
+        prepared = self._prepared.get(event)
+        if prepared is None or prepared[0] is not event.attr or prepared[1] != shape:  # a block that is entered again has the same attr
+            prepared = self._prepared[event] = self._wanted(event, *shape), shape
+        event.ask(prepared[0])
 
     def _wanted(self, event: OpenEvent, leads: bool, in_group: bool) -> EventAttr:
         attr = counting_attr(event.attr, self.options, leads=leads, in_group=in_group)
@@ -269,16 +269,16 @@ class Counting:
 
         tool_times has the tool events' values in ns. An event with an unreadable counter (a pinned one that lost the PMU) is marked failed.
         """
-        found: Readings = {}
+        readings: Readings = {}
         groups: dict[tuple[OpenEvent, int, int], list[Reading]] = {}
         for event in self.events:
             if event.tool:
                 value = tool_times.get(event.tool, 0)
-                taken = 1 if event.snapshot else max(value, 1)  # a time of 0 counts as measured
-                found[event] = [CounterCell(0, 0, value, taken, taken)]
+                nanoseconds = 1 if event.snapshot else max(value, 1)  # a time of 0 counts as measured
+                readings[event] = [CounterCell(0, 0, value, nanoseconds, nanoseconds)]
                 continue
-            found[event] = self._read_event(event, groups)
-        return found
+            readings[event] = self._read_event(event, groups)
+        return readings
 
     def _read_event(self, event: OpenEvent, groups: dict[tuple[OpenEvent, int, int], list[Reading]]) -> list[CounterCell]:
         cells = []
@@ -339,13 +339,13 @@ class Differences:
         if event.snapshot:
             return cells
         before = self._previous.setdefault(event, {})
-        found = []
+        differences = []
         for cell in cells:
             key = (cell.cpu, cell.thread)
             last = before.get(key)
             before[key] = cell
             if last is not None:
-                found.append(cell.since(last))
+                differences.append(cell.since(last))
             else:
-                found.append(cell)
-        return found
+                differences.append(cell)
+        return differences

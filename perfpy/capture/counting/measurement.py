@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.capture.control import Control
     from perfpy.capture.counting.counters import Readings
     from perfpy.capture.counting.plan import Plan
-    from perfpy.capture.workload import Ended
+    from perfpy.capture.workload import WorkloadEnd
     from perfpy.counts.aggregation import CountedEvent
     from perfpy.counts.metrics import Metric
     from perfpy.kernel import Kernel
@@ -113,7 +113,7 @@ class Measurement:
         self._started = 0
         self._elapsed: list[int] = []
         self._values: dict[CountedEvent, list[int]] = {event: [] for event in self._counting.events}
-        self._rusage: Ended | None = None
+        self._rusage: WorkloadEnd | None = None
 
     def run(self) -> Outcome:
         """Run until the plan is complete, or hooks.stopped. Raises PerfError."""
@@ -235,16 +235,16 @@ class Measurement:
                     poller.register(fd, select.POLLIN)
             period = (plan.interval or plan.timeout) * _MS
             due = self._started + period
-            shown = 0
+            intervals = 0
             while not hooks.stopped and not watch.ended():
                 now = time.monotonic_ns()
                 if period and now >= due:
                     if not plan.interval:
                         return
                     self._show_interval(counting)
-                    shown += 1
+                    intervals += 1
                     due = time.monotonic_ns() + period
-                    if shown == plan.interval_count:
+                    if intervals == plan.interval_count:
                         return
                     continue
                 ready = dict(poller.poll(watch.patience(period and (due - now) / _MS)))
@@ -281,11 +281,11 @@ class Measurement:
 
     def _rows(self, readings: Readings) -> dict[CountedEvent, list[CountRow]]:
         plan = self._plan
-        found: dict[CountedEvent, list[CountRow]] = {}
+        rows: dict[CountedEvent, list[CountRow]] = {}
         for event, cells in readings.items():
             own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
-            found[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
-        return found
+            rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
+        return rows
 
     def _remember(self, number: int, rows: Mapping[CountedEvent, Sequence[CountRow]]) -> None:
         if self._plan.grouping.mode is Aggregation.GLOBAL:

@@ -59,41 +59,41 @@ def choose(
         system_wide: whole CPUs are counted.
     """
     events: list[Event] = []
-    shown: dict[Event, list[Metric]] = {}
+    metrics_of: dict[Event, list[Metric]] = {}
     shared: dict[str, Event] = {}
     literals = _literals(system_wide=system_wide)
-    known = definitions()
-    expressions = {name: definition.expression for name, definition in known.items()}
-    for definition in _named(names, known):
+    metrics_by_name = definitions()
+    expressions = {name: definition.expression for name, definition in metrics_by_name.items()}
+    for definition in _named(names, metrics_by_name):
         formula = Formula(definition.expression, {name: text for name, text in expressions.items() if name != definition.name.lower()})
         unknown = [literal for literal in formula.literals if literal not in literals]
         if unknown:
             raise UsageError(f"metric {definition.name}: unknown literal {unknown[0]}")
-        mine = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
-        if not mine:
+        events_by_name = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
+        if not events_by_name:
             raise UsageError(f"metric {definition.name}: no event in its formula")
-        events += [event for event in mine.values() if event not in events]
+        events += [event for event in events_by_name.values() if event not in events]
         scale, unit = _scale(definition.unit)
-        metric = Metric(definition.name, formula, mine, literals=literals, scale=scale, unit=unit)
-        shown.setdefault(next(iter(mine.values())), []).append(metric)
-    return events, shown
+        metric = Metric(definition.name, formula, events_by_name, literals=literals, scale=scale, unit=unit)
+        metrics_of.setdefault(next(iter(events_by_name.values())), []).append(metric)
+    return events, metrics_of
 
 
-def _named(names: str, known: Mapping[str, Definition]) -> Iterable[Definition]:
+def _named(names: str, metrics_by_name: Mapping[str, Definition]) -> Iterable[Definition]:
     for name in names.split(","):
-        wanted = name.strip().lower()
-        in_group = [metric for metric in known.values() if wanted in (group.lower() for group in metric.groups)]
-        if wanted in known:
-            yield known[wanted]
+        lower = name.strip().lower()
+        in_group = [metric for metric in metrics_by_name.values() if lower in (group.lower() for group in metric.groups)]
+        if lower in metrics_by_name:
+            yield metrics_by_name[lower]
         elif in_group:
             yield from in_group
-        elif wanted.startswith("topdownl"):
+        elif lower.startswith("topdownl"):
             raise UsageError(
                 f"Topdown requested but no metric is in the group {name}; install metric files for this CPU "
                 f"(in the folder {EVENT_FILES_VARIABLE})"
             )
         else:
-            there_are = ", ".join(metric.name for metric in known.values())
+            there_are = ", ".join(metric.name for metric in metrics_by_name.values())
             raise UsageError(f"Cannot find metric or group '{name}'; available: {there_are}")
 
 
@@ -103,16 +103,16 @@ def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, group
     shared has software and tool events of earlier metrics. They never compete for the PMU, so they are counted once, outside of groups.
     """
     try:
-        alone = {name: parse_events([name], counting=True)[0] for name in names}
+        ungrouped = {name: parse_events([name], counting=True)[0] for name in names}
     except UnknownEventError as error:
         raise UsageError(f"metric {metric}: {error}") from None
-    found = {name: shared.setdefault(name, event) for name, event in alone.items() if _is_soft(event)}
-    hardware = [name for name in names if name not in found]
+    shared_events = {name: shared.setdefault(name, event) for name, event in ungrouped.items() if _is_soft(event)}
+    hardware = [name for name in names if name not in shared_events]
     text = ",".join(hardware)
     if grouped and len(hardware) > 1:
         text = f"{{{text}}}:W"
-    counted = dict(zip(hardware, parse_events([text], counting=True), strict=True)) if hardware else {}
-    return {name: found.get(name) or counted[name] for name in names}
+    grouped_events = dict(zip(hardware, parse_events([text], counting=True), strict=True)) if hardware else {}
+    return {name: shared_events.get(name) or grouped_events[name] for name in names}
 
 
 def _is_soft(event: Event) -> bool:

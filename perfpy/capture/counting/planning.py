@@ -94,14 +94,14 @@ def _has_several_core_pmus() -> bool:
 
 def _generic_event(name: str) -> Event:
     """Return a generic event; the default set need not load the event language."""
-    known = generic_event(name)
-    assert known is not None  # the default set consists of names of the catalog
-    attr = EventAttr(type=known[0], config=known[1], exclude_guest=1)
+    type_and_config = generic_event(name)
+    assert type_and_config is not None  # the default set consists of names of the catalog
+    attr = EventAttr(type=type_and_config[0], config=type_and_config[1], exclude_guest=1)
     unit, scale = natural_unit(attr, "")
     return Event(name, attr, unit=unit, scale=scale)
 
 
-def widened(target: Target, events: Sequence[Event]) -> Target:
+def widen_target(target: Target, events: Sequence[Event]) -> Target:
     """Return the whole system instead of a command if every event counts on CPUs, not tasks (uncore PMUs)."""
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         return Target("system", target.tids, target.cpus, target.text)

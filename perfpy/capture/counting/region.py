@@ -65,22 +65,22 @@ class Region(Counts):
     def __exit__(self, *error: object) -> None:
         self._counting.disable()
         try:
-            found = self.read()
+            counts = self.read()
         finally:
             self._counting.close()
         if self._net:
-            found = [count.without(part) for count, part in zip(found, self.overhead().values(), strict=True)]
-        self._fill(self._asked, found)
+            counts = [count.without(part) for count, part in zip(counts, self.overhead().values(), strict=True)]
+        self._fill(self._asked, counts)
 
     def read(self) -> list[Count]:
         """Return the counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clock.read() if self._clock else {})
-        found = [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
-        if len(found) == len(self._asked):
-            return found
-        alone = iter(found[len(self._asked) :])
+        counts = [named(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()]
+        if len(counts) == len(self._asked):
+            return counts
+        of_parent = iter(counts[len(self._asked) :])
         tools = [event.tool for event in self._counting.events[: len(self._asked)]]
-        return [count if tool else count.beside(next(alone)) for tool, count in zip(tools, found[: len(self._asked)], strict=True)]
+        return [count if tool else count.beside(next(of_parent)) for tool, count in zip(tools, counts[: len(self._asked)], strict=True)]
 
     def overhead(self) -> Counts:
         """Return the counts of an empty block: the cost of enabling and disabling. Measured once, as the minimum of a few blocks."""

@@ -12,25 +12,25 @@ from perfpy.abi.cpu_list import parse_cpu_list
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from perfpy.capture.workload import Ended
+    from perfpy.capture.workload import WorkloadEnd
 
 _CPUS: Final = "/sys/devices/system/cpu"
 _PERSISTENT_MEMORY: Final = "/sys/firmware/acpi/tables/NFIT"
 
 
-def times(elapsed: int, ended: Ended | None) -> dict[str, int]:
+def times(elapsed: int, ended: WorkloadEnd | None) -> dict[str, int]:
     """Return in ns the elapsed time, and the times of a command that has ended."""
-    found = {"duration_time": elapsed}
+    values = {"duration_time": elapsed}
     if ended:
-        found["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
-        found["system_time"] = round(ended.rusage.ru_stime * 1e6) * 1000
-    return found
+        values["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
+        values["system_time"] = round(ended.rusage.ru_stime * 1e6) * 1000
+    return values
 
 
 def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) -> dict[str, int]:
     """Return the values of those names that are facts about the machine or sensors; on_cpus: CPUs are counted, not tasks."""
     machine = _Machine(root)
-    known: dict[str, Callable[[], int]] = {
+    getters: dict[str, Callable[[], int]] = {
         "num_cpus": lambda: len(machine.cpus("possible")),
         "num_cpus_online": lambda: len(machine.cpus("online")),
         "num_cores": lambda: machine.parts("core_cpus_list"),
@@ -41,7 +41,7 @@ def machine_values(names: Iterable[str], *, on_cpus: bool, root: str = _CPUS) ->
         "has_pmem": lambda: int(os.path.exists(_PERSISTENT_MEMORY)),
         "target_cpu": lambda: int(on_cpus),
     }
-    return {name: known[name]() if name in known else _sensed(name) for name in names if name in known or "/" in name}
+    return {name: getters[name]() if name in getters else _sensed(name) for name in names if name in getters or "/" in name}
 
 
 def _sensed(name: str) -> int:

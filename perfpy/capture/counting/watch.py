@@ -43,11 +43,11 @@ class Watch:
             return self._workload.poll() is not None
         return not any(os.path.exists(f"/proc/{tid}") for tid in self._alive)
 
-    def patience(self, wanted: float) -> float | None:
+    def patience(self, limit: float) -> float | None:
         """Return the ms that a poll may sleep; None for no limit. wanted is 0 for no limit."""
         if self._blind:
-            return min(wanted or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
-        return wanted or None
+            return min(limit or _LOOK_AGAIN_MS, _LOOK_AGAIN_MS)
+        return limit or None
 
     def __enter__(self) -> Watch:
         return self

@@ -45,16 +45,16 @@ class CallchainConverter:
         rewriting = Rewriting(ordered.chunk)
         rewriting.kept[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
         for number in self._unwound:
-            mine = np.flatnonzero(ordered.events == number)
-            if len(mine):
-                self._convert(ordered, number, mine, rewriting)
+            indexes = np.flatnonzero(ordered.events == number)
+            if len(indexes):
+                self._convert(ordered, number, indexes, rewriting)
         return rewriting.written()
 
-    def _convert(self, ordered: OrderedChunk, number: int, mine: np.ndarray, rewriting: Rewriting) -> None:
+    def _convert(self, ordered: OrderedChunk, number: int, indexes: np.ndarray, rewriting: Rewriting) -> None:
         """Convert the samples of one event; mine has their indexes in the chunk."""
-        event, samples, rows = self._data.events[number], ordered.samples.rows(mine), ordered.rows[mine]
+        event, samples, rows = self._data.events[number], ordered.samples.rows(indexes), ordered.rows[indexes]
         fields = {*self._callchains.fields, "ip", "cpumode"}
         columns = self._data.records.table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
-        whole = self._callchains.extended(columns, np.full(len(mine), number, np.int32), ordered.keys[rows])
-        chains = recordable(whole["callchain"].gathered(), columns["ip"], columns["cpumode"] == MISC_USER)
+        extended = self._callchains.extended(columns, np.full(len(indexes), number, np.int32), ordered.keys[rows])
+        chains = recordable(extended["callchain"].gathered(), columns["ip"], columns["cpumode"] == MISC_USER)
         rewriting.replace(rows, parts_of(event.attr, samples), chains)

@@ -71,7 +71,7 @@ class JitInjector:
 
     def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
         """Return the records to add; read the dumps mapped in the side-band, and write their images."""
-        found: list[bytes] = []
+        added: list[bytes] = []
         for side in side_band:
             record = side.record
             if not isinstance(record, _MAPPING):
@@ -79,8 +79,8 @@ class JitInjector:
             if is_dump(record.filename) and record.pid not in self.dumps:
                 require_monotonic_times(self._data)
                 self.dumps[record.pid] = record.filename
-                found += self._inject(record)
-        return found
+                added += self._inject(record)
+        return added
 
     def unwanted(self, record: object) -> bool:
         """Whether a record would hide added ones: the mapping of a dump, and memory that its process allocated for code."""
@@ -96,12 +96,12 @@ class JitInjector:
             if event.pid not in (record.pid, dump.pid):
                 continue  # a program describes only its own code
             # The process has other ids in a container.
-            mine = event if event.pid == record.pid else event._replace(pid=record.pid, tid=record.pid)
-            if isinstance(mine, jitdump.CodeLoad):
-                images[mine.code_index] = self._write_image(mine, dump)
-            image = images.get(mine.code_index)
+            own_event = event if event.pid == record.pid else event._replace(pid=record.pid, tid=record.pid)
+            if isinstance(own_event, jitdump.CodeLoad):
+                images[own_event.code_index] = self._write_image(own_event, dump)
+            image = images.get(own_event.code_index)
             if image:
-                added.append(self._mapping(mine, image))
+                added.append(self._mapping(own_event, image))
         return added
 
     def _write_image(self, load: jitdump.CodeLoad, dump: jitdump.JitDump) -> _Mapped:
@@ -165,13 +165,13 @@ class BuildIdMapper:
             return b""
         if not build_id or misc & MISC_MMAP_BUILD_ID:
             return record
-        known = records.Mmap2(
+        new_record = records.Mmap2(
             misc | MISC_MMAP_BUILD_ID,
             *(mapping.pid, mapping.tid, mapping.addr, mapping.len, mapping.pgoff, 0, 0, 0, 0, prot, flags, mapping.filename),
             build_id=build_id,
             sample_id=mapping.sample_id,
         )
-        return records.encode(known, self._layout, self._endian)
+        return records.encode(new_record, self._layout, self._endian)
 
 
 def _dso_name(mapping: records.Mmap | records.Mmap2, flags: int, *, executable: bool) -> str:
@@ -220,8 +220,8 @@ def inject(
     features = features_of(data, build_ids) | _changed_events(data, converter)
     try:
         writer.begin(_events(data, converter), features)
-        known = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
-        for entry in known if build_ids is not None or path == STANDARD_OUTPUT else ():
+        build_id_entries = build_ids if build_ids is not None else data.features.get(key_of(Feature.BUILD_ID), ())
+        for entry in build_id_entries if build_ids is not None or path == STANDARD_OUTPUT else ():
             writer.write(encode(entry, data.endian))
         for record in added:
             writer.write(record)

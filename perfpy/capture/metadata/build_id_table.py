@@ -34,26 +34,26 @@ def own_build_id(name: str) -> bytes:
 
 def paths(dsos: Iterable[HitDso]) -> dict[str, str]:
     """Return the paths of files that are not at their recorded path: deleted ones, and those of containers, while their processes run."""
-    found = {}
+    moved = {}
     for dso in dsos:
         is_file = dso.name.startswith("/") and not dso.name.startswith("//") and not dso.is_kernel
         if is_file and (not os.path.exists(dso.name) or live_process.other_root(dso.pid)):
             path = next(live_process.paths_of(dso.name, (dso.pid,)), "")
             if path:
-                found[dso.name] = path
-    return found
+                moved[dso.name] = path
+    return moved
 
 
 def table(dsos: Iterable[HitDso], elsewhere: Mapping[str, str] | None = None) -> tuple[HeaderBuildId, ...]:
     """Return the entries for the files with a build-id. elsewhere is the result of `paths`."""
     elsewhere = elsewhere or {}
-    found = []
+    entries = []
     for dso in dsos:
         build_id = dso.build_id or own_build_id(elsewhere.get(dso.name, dso.name))
         if build_id:
             misc = MISC_BUILD_ID_SIZE | (MISC_KERNEL if dso.is_kernel else MISC_USER)
-            found.append(HeaderBuildId(misc, _PID, build_id, dso.name))
-    return tuple(found)
+            entries.append(HeaderBuildId(misc, _PID, build_id, dso.name))
+    return tuple(entries)
 
 
 def keep(entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str], folder: str) -> None:

@@ -84,7 +84,7 @@ def cpu_map(counters: SampleCounters) -> bytes:
 
 def lost_samples(counters: SampleCounters, layout: IdLayout) -> Iterator[tuple[int, bytes]]:
     """Yield the number of lost samples and its record, for each counter that lost any."""
-    for one, lost in counters.lost():
-        target = one.target
-        who = SampleId(cpu=max(target.cpu, 0), tid=max(target.tid, 0), id=one.id, identifier=one.id)
-        yield lost, encode(LostSamples(0, lost, who), layout, NATIVE_ENDIAN)
+    for opened, lost in counters.lost():
+        target = opened.target
+        sample_id = SampleId(cpu=max(target.cpu, 0), tid=max(target.tid, 0), id=opened.id, identifier=opened.id)
+        yield lost, encode(LostSamples(0, lost, sample_id), layout, NATIVE_ENDIAN)

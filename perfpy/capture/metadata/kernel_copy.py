@@ -73,17 +73,17 @@ def _text(symbols: bytes, modules: bytes) -> list[Range]:
             last[words[3]] = max(last.get(words[3], 0), int(words[0], 16))
     if not 0 < bounds[b"_stext"] < bounds[b"_etext"]:
         raise ValueError("the symbols have no addresses; run as root, or set sysctl kernel.kptr_restrict=0")
-    found = [Range(bounds[b"_stext"] & -_PAGE, -(-bounds[b"_etext"] // _PAGE) * _PAGE)]
+    ranges = [Range(bounds[b"_stext"] & -_PAGE, -(-bounds[b"_etext"] // _PAGE) * _PAGE)]
     for line in modules.splitlines():
         words = line.split()
         start = int(words[5], 16)
         end = (last.get(b"[" + words[0] + b"]", 0) & -_PAGE) + _PAGE
         if start < end <= start + _LARGEST:
-            found.append(Range(start & -_PAGE, end))
-    return found
+            ranges.append(Range(start & -_PAGE, end))
+    return ranges
 
 
-def _kcore(memory: BinaryIO, wanted: list[Range]) -> Iterator[bytes]:
+def _kcore(memory: BinaryIO, ranges: list[Range]) -> Iterator[bytes]:
     """Yield an ELF file of this machine with the ranges that are in kcore."""
     header = memory.read(_EHDR_SIZE)
     (table,) = struct.unpack_from("=Q", header, 32)
@@ -91,27 +91,27 @@ def _kcore(memory: BinaryIO, wanted: list[Range]) -> Iterator[bytes]:
     memory.seek(table)
     entries = memory.read(min(size * count, _HEADERS_MOST))
     segments = [_PHDR.unpack_from(entries, offset) for offset in range(0, len(entries) - _PHDR.size + 1, size)]
-    parts = [(one, offset) for one in wanted if (offset := _offset_of(one, segments)) is not None]
-    if not parts or sum(one.end - one.start for one, _ in parts) > _LARGEST:
+    parts = [(code_range, offset) for code_range in ranges if (offset := _offset_of(code_range, segments)) is not None]
+    if not parts or sum(code_range.end - code_range.start for code_range, _ in parts) > _LARGEST:
         raise ValueError("the kernel's text is not in kcore")
-    made = bytearray(header)
-    struct.pack_into("=2Q", made, 32, _EHDR_SIZE, 0)
-    struct.pack_into("=5H", made, 54, _PHDR.size, len(parts), 0, 0, 0)
+    headers = bytearray(header)
+    struct.pack_into("=2Q", headers, 32, _EHDR_SIZE, 0)
+    struct.pack_into("=5H", headers, 54, _PHDR.size, len(parts), 0, 0, 0)
     position = -(-(_EHDR_SIZE + len(parts) * _PHDR.size) // _PAGE) * _PAGE
     begin = position
-    for one, _ in parts:
-        length = one.end - one.start
-        made += _PHDR.pack(_PT_LOAD, 7, position, one.start, 0, length, length, _PAGE)
+    for code_range, _ in parts:
+        length = code_range.end - code_range.start
+        headers += _PHDR.pack(_PT_LOAD, 7, position, code_range.start, 0, length, length, _PAGE)
         position += length
-    yield bytes(made).ljust(begin, b"\0")
-    for one, offset in parts:
-        yield from _bytes(memory, offset, one.end - one.start)
+    yield bytes(headers).ljust(begin, b"\0")
+    for code_range, offset in parts:
+        yield from _bytes(memory, offset, code_range.end - code_range.start)
 
 
-def _offset_of(wanted: Range, segments: list[tuple[int, ...]]) -> int | None:
+def _offset_of(code_range: Range, segments: list[tuple[int, ...]]) -> int | None:
     for kind, _, offset, start, _, length, _, _ in segments:
-        if kind == _PT_LOAD and start <= wanted.start and wanted.end <= start + length:
-            return offset + wanted.start - start
+        if kind == _PT_LOAD and start <= code_range.start and code_range.end <= start + length:
+            return offset + code_range.start - start
     return None
 
 

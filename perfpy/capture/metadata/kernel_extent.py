@@ -40,11 +40,11 @@ def kernel_extent(procfs: ProcFs, cache: str | None = None) -> KernelExtent | No
     start = starts[symbol]
     path = _cache_file() if cache is None else cache
     key = f"{procfs.boot_id()} {start:x}"
-    end = _kept(path, key)
+    end = _read_cache(path, key)
     if end is None:
         ends = procfs.kernel_symbols(_END_SYMBOLS)
         end = next((ends[name] for name in _END_SYMBOLS if name in ends), start)
-        _keep(path, key, end)
+        _write_cache(path, key, end)
     return KernelExtent(symbol, start, end)
 
 
@@ -53,16 +53,16 @@ def _cache_file() -> str:
     return os.path.join(folder, "perfpy", "kernel-end")
 
 
-def _kept(path: str, key: str) -> int | None:
+def _read_cache(path: str, key: str) -> int | None:
     try:
         data = read_regular(path, owners=trusted(), limit=_LARGEST)
-        known, _, end = data.decode().rpartition(" ")
-        return int(end, 16) if known == key else None
+        cached_key, _, end = data.decode().rpartition(" ")
+        return int(end, 16) if cached_key == key else None
     except (OSError, ValueError):
         return None
 
 
-def _keep(path: str, key: str, end: int) -> None:
+def _write_cache(path: str, key: str, end: int) -> None:
     """Write the cache; errors are ignored, because the end can be read again."""
     if not path:
         return

@@ -89,9 +89,9 @@ class RecordedFeatures:
 
 def _groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
     """Return the groups of more than one event."""
-    found = []
+    groups = []
     for index, event in enumerate(events):
         members = sum(other.leader is event for other in events)
         if event.is_leader and members > 1:
-            found.append(EventGroup(event.event.group_name or _ANONYMOUS_GROUP, index, members))
-    return tuple(found)
+            groups.append(EventGroup(event.event.group_name or _ANONYMOUS_GROUP, index, members))
+    return tuple(groups)

@@ -124,8 +124,8 @@ class Synthesis:
 
     def threads(self, tids: Sequence[int]) -> Iterator[bytes]:
         """Yield threads without FORK records, and their processes' maps."""
-        wanted = set(tids)
-        led: set[int] = set()
+        chosen_tids = set(tids)
+        synthesized_leaders: set[int] = set()
         for tid in tids:
             status = self._procfs.status(tid)
             if status is None:
@@ -133,8 +133,8 @@ class Synthesis:
             yield from self.comm(tid)
             if tid == status.tgid:
                 yield from self._maps_of(tid)
-            elif status.tgid not in wanted and status.tgid not in led:
-                led.add(status.tgid)
+            elif status.tgid not in chosen_tids and status.tgid not in synthesized_leaders:
+                synthesized_leaders.add(status.tgid)
                 yield from self.comm(status.tgid)
                 yield from self._maps_of(status.tgid)
 
@@ -199,6 +199,6 @@ class ModulePaths:
     def _scan(self) -> Iterator[tuple[str, str]]:
         for folder, _, files in os.walk(self._root):
             for name in files:
-                stem, _, rest = name.partition(".ko")
-                if rest in ("", ".gz", ".xz", ".zst") and name != stem:
+                stem, _, suffix = name.partition(".ko")
+                if suffix in ("", ".gz", ".xz", ".zst") and name != stem:
                     yield stem.replace("-", "_"), f"{folder}/{name}"

@@ -62,12 +62,12 @@ class SwitchLimit:
 
     def _look(self, now: float) -> None:
         assert self._sampled is not None
-        seen = self._counters.count(self._sampled)
-        more, self._seen = seen - self._seen, seen
+        total = self._counters.count(self._sampled)
+        switches, self._seen = total - self._seen, total
         passed, self._looked = now - self._looked, now
-        too_long = more / self._most - passed
+        too_long = switches / self._most - passed
         if too_long > 0:
-            self._warn(more / passed)
+            self._warn(switches / passed)
             self._switch(now, resume=now + min(too_long, _LONGEST_REST))
 
     def _switch(self, now: float, *, resume: float) -> None:

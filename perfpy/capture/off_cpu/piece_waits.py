@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import RecordType
-from perfpy.capture.off_cpu.wait_samples import added_up, read_records, records
+from perfpy.capture.off_cpu.wait_samples import read_records, records, sum_short_waits
 from perfpy.scheduling.intervals import IntervalPairing, Intervals
 from perfpy.scheduling.transitions import (
     Transitions,
@@ -84,7 +84,7 @@ class WaitSamples:
             waits = self._without_kernel(waits)
         duration, stack = waits.rows["duration"], waits.rows["stack"]
         self._shares = WaitShares(self._shares.total + int(duration.sum()), self._shares.without_stack + int(duration[stack < 0].sum()))
-        return records(added_up(waits, self._plan.threshold), self._ident)
+        return records(sum_short_waits(waits, self._plan.threshold), self._ident)
 
     def _without_kernel(self, waits: Intervals) -> Intervals:
         """Drop threads that never run in user space: they wait for work most of the time."""
@@ -109,15 +109,15 @@ class PieceWaits:
         self.notes = self._samples.notes
         self.rest = self._samples.rest
 
-    def left_out(self, sample_events: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def are_hidden(self, sample_events: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which samples are not for the file."""
-        found: NDArray[np.bool_] = np.isin(sample_events, self._plan.hidden)
-        return found
+        is_hidden: NDArray[np.bool_] = np.isin(sample_events, self._plan.hidden)
+        return is_hidden
 
     def switches_of(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which records, given with their events, are SWITCH records that were requested for waits only."""
-        found: NDArray[np.bool_] = are_switches(chunk.types) & (events == self._plan.time)
-        return found
+        is_switch: NDArray[np.bool_] = are_switches(chunk.types) & (events == self._plan.time)
+        return is_switch
 
     def of_piece(
         self,
@@ -133,8 +133,8 @@ class PieceWaits:
         """Return the samples to write with a piece. chains are the callchains of its switches if they were unwound."""
         transitions = self._stacks(samples.rows(np.flatnonzero(sample_events == self._plan.switches)), chains)
         parts = [
-            switch_transitions(*_some(side_band, side_times, self.switches_of(side_band, side_events))),
-            end_transitions(*_some(side_band, side_times, side_band.types == RecordType.EXIT)),
+            switch_transitions(*_chosen_rows(side_band, side_times, self.switches_of(side_band, side_events))),
+            end_transitions(*_chosen_rows(side_band, side_times, side_band.types == RecordType.EXIT)),
         ]
         if self._plan.woken is not None:
             wakings = samples.rows(np.flatnonzero(sample_events == self._plan.wakings))
@@ -152,6 +152,6 @@ class PieceWaits:
         return stack_transitions(columns, columns["callchain"] if chains is None else chains, self._plan.state)
 
 
-def _some(chunk: Chunk, times: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> tuple[Chunk, NDArray[np.uint64]]:
+def _chosen_rows(chunk: Chunk, times: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> tuple[Chunk, NDArray[np.uint64]]:
     rows = np.flatnonzero(chosen)
     return chunk.rows(rows), times[rows]

@@ -92,23 +92,23 @@ class WaitPlan(NamedTuple):
         return tuple(index for index in (self.switches, self.wakings) if index >= 0)
 
 
-def with_waits(
+def add_wait_events(
     events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel, tell: Callable[[str], None]
 ) -> tuple[list[Event], WaitPlan]:
     """Return the events and those for waits. Each must have its id first, and a time."""
     sources = _Sources(options, target, kernel)
-    found = list(events)
-    time = len(found)
-    found.append(sources.time())
+    opened = list(events)
+    time = len(opened)
+    opened.append(sources.time())
     traced = sources.traced()
     switches = sources.switches(traced)
     if not traced:
         tell(_WITHOUT_TRACEPOINTS if switches else _WITHOUT_STACKS)
     if switches:
-        found.append(switches)
+        opened.append(switches)
     wakings = sources.wakings() if traced else None
     if wakings:
-        found.append(wakings)
+        opened.append(wakings)
     state, woken = (_field(*_SWITCH, "prev_state"), _field(*_WAKING, "pid")) if traced else (None, None)
     plan = WaitPlan(
         time,
@@ -119,7 +119,7 @@ def with_waits(
         options.off_cpu.threshold * _NANOSECONDS,
         without_kernel=not options.sampling.kernel_callchains,
     )
-    return found, plan
+    return opened, plan
 
 
 class _Sources:
@@ -137,12 +137,12 @@ class _Sources:
     def traced(self) -> bool:
         """Whether the tracepoints are accessible."""
         try:
-            known = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
+            ids = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
         except KernelRefusedError:
             return False
-        if None in known or _field(*_SWITCH, "prev_state") is None or _field(*_WAKING, "pid") is None:
+        if None in ids or _field(*_SWITCH, "prev_state") is None or _field(*_WAKING, "pid") is None:
             return False
-        return self._opens(EventAttr(type=PerfType.TRACEPOINT, config=known[0] or 0, sample_period=1, sample_type=int(SampleType.RAW)))
+        return self._opens(EventAttr(type=PerfType.TRACEPOINT, config=ids[0] or 0, sample_period=1, sample_type=int(SampleType.RAW)))
 
     def switches(self, traced: bool) -> Event | None:
         """Return the event that samples threads leaving a CPU; None without access."""
@@ -212,4 +212,4 @@ class _Sources:
 def _field(system: str, name: str, field: str) -> RawField | None:
     """Return the position of a tracepoint's field from its format file."""
     text = Tracefs().format(system, name) or ""
-    return next((RawField(int(offset), int(size)) for found, offset, size in _FIELD.findall(text) if found == field), None)
+    return next((RawField(int(offset), int(size)) for candidate, offset, size in _FIELD.findall(text) if candidate == field), None)

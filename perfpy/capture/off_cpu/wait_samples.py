@@ -31,7 +31,7 @@ _MOST: Final = (0xFFF8 >> 3) - _BEFORE_CHAIN - _AFTER_CHAIN
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def added_up(waits: Intervals, threshold: int) -> Intervals:
+def sum_short_waits(waits: Intervals, threshold: int) -> Intervals:
     """Return the waits; those shorter than the threshold (in ns) are added up with equal ones."""
     rows = waits.rows
     is_long = rows["duration"] >= np.uint64(threshold)
@@ -48,10 +48,10 @@ def added_up(waits: Intervals, threshold: int) -> Intervals:
 def _likeness(rows: NDArray[np.void], stacks: Ragged) -> NDArray[np.uint64]:
     """Return a number that is equal for waits to add up."""
     chain = np.append(_hashes(stacks), np.uint64(0))[rows["stack"]]
-    who = rows["tid"].astype(np.uint64) << np.uint64(32) | rows["waker"]
-    why = rows["state"] << np.uint64(8) | rows["note"]
-    mixed: NDArray[np.uint64] = ((chain ^ who) * _MULTIPLIER ^ why) * _MULTIPLIER
-    return mixed ^ mixed >> np.uint64(29)
+    tasks = rows["tid"].astype(np.uint64) << np.uint64(32) | rows["waker"]
+    reasons = rows["state"] << np.uint64(8) | rows["note"]
+    hashes: NDArray[np.uint64] = ((chain ^ tasks) * _MULTIPLIER ^ reasons) * _MULTIPLIER
+    return hashes ^ hashes >> np.uint64(29)
 
 
 def _hashes(chains: Ragged) -> NDArray[np.uint64]:
@@ -60,8 +60,8 @@ def _hashes(chains: Ragged) -> NDArray[np.uint64]:
     mixed = (values ^ depth * _MULTIPLIER) * _MULTIPLIER
     mixed = (mixed ^ mixed >> np.uint64(31)) * _MULTIPLIER
     running: NDArray[np.uint64] = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    found: NDArray[np.uint64] = running[chains.offsets[1:]] - running[chains.offsets[:-1]]
-    return found
+    hashes: NDArray[np.uint64] = running[chains.offsets[1:]] - running[chains.offsets[:-1]]
+    return hashes
 
 
 def records(waits: Intervals, ident: int) -> bytes:
@@ -85,9 +85,9 @@ def records(waits: Intervals, ident: int) -> bytes:
 
 def _chains(stack: NDArray[np.int64], stacks: Ragged) -> Ragged:
     """Return the callchain of each wait, empty for none, limited to a record's size."""
-    known = stack >= 0
+    has_stack = stack >= 0
     begins, lengths = (np.append(values, 0)[stack] for values in (stacks.offsets[:-1], stacks.lengths))
-    index, offsets = slices_index(begins, np.where(known, np.minimum(lengths, _MOST), 0))
+    index, offsets = slices_index(begins, np.where(has_stack, np.minimum(lengths, _MOST), 0))
     return Ragged(stacks.values[index], offsets)
 
 

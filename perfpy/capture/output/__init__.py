@@ -5,7 +5,7 @@ Modules:
 attention           inputs besides ring buffers: signals, times, commands; wakeups: signals as something to poll
 draining            copies the ring buffers; threaded_draining: with several threads
 output              one output, in rounds; output_switch: when the next one begins
-data_file           the perf.data around the records; attr_size: attrs of a size that this machine's perf can read
+data_file           the perf.data around the records
 folder_output, ring_files   a folder with a file for the ring buffers of each CPU
 unwound_output      records rewritten by the unwinding process; stack_file: the raw stacks beside them
 """

@@ -11,11 +11,10 @@ import struct
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import ATTR_SIZE_VER7, SampleType
 from perfpy.capture.metadata import event_records
 from perfpy.capture.metadata.recorded_features import RecordedFeatures
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
-from perfpy.capture.output.attr_size import known_here
 from perfpy.capture.record_options import SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
 from perfpy.capture.targets import ANY
 from perfpy.kernel.bpf import loaded_programs, loaded_types
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 _MISC: Final = struct.Struct("=H")
 _MISC_AT: Final = 4  # in a record's header
+_CONFIG3_SINCE: Final = (6, 3)
 _PIECE = 1 << 16  # bytes; synthesized records are written in pieces of about this size
 
 
@@ -64,7 +64,7 @@ class DataFile:
         attrs: Sequence[EventAttr] = (),
     ) -> None:
         self._output = output
-        self._attrs = [known_here(attr) for attr in attrs or [event.attr for event in counters.events]]
+        self._attrs = [truncate_attr(attr) for attr in attrs or [event.attr for event in counters.events]]
         self._counters = counters
         self._options = options
         self._workload = workload
@@ -229,7 +229,7 @@ class DataFile:
         if self._output.hits and options.output.switch_output is None:  # the unwinding process has scanned it, for one file
             from perfpy.capture.dso_hits import DsoHits  # not needed while the measurement runs
 
-            hits = DsoHits.from_told(self._output.hits)
+            hits = DsoHits.from_bytes(self._output.hits)
             self.samples = hits.samples
             return hits
         if not isinstance(writer, FileWriter) or options.side_band.buildid_mmap:
@@ -266,10 +266,10 @@ class DataFile:
 
         dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
         elsewhere = paths(dsos)
-        found = table(dsos, elsewhere)
+        entries = table(dsos, elsewhere)
         if self._options.output.buildid_cache:
-            keep(found, elsewhere, self._options.output.buildid_dir)
-        return found
+            keep(entries, elsewhere, self._options.output.buildid_dir)
+        return entries
 
     def _longest_piece(self) -> int:
         return max((ring.size for ring in self._counters.rings), default=0)
@@ -297,5 +297,17 @@ def scan_part(data: memoryview, part: OutputPart, hits: DsoHits, *, packed: bool
 @contextmanager
 def _mapped(part: OutputPart) -> Iterator[memoryview]:
     """Map the records of a part of the output. Raises OSError if that fails."""
-    with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as whole, whole[part.begin :] as data:
+    with mmap.mmap(part.fd, part.end, mmap.MAP_SHARED, mmap.PROT_READ) as mapped, memoryview(mapped) as view, view[part.begin :] as data:
         yield data
+
+
+def truncate_attr(attr: EventAttr) -> EventAttr:
+    """Truncate an attr to the size that this machine's perf can read.
+
+    perf opens no file whose attrs are longer than its own, and it is usually as old as its kernel.
+    """
+    major, _, minor = os.uname().release.replace("-", ".").partition(".")
+    minor = minor.partition(".")[0]
+    if attr.config3 or not (major.isdecimal() and minor.isdecimal()) or (int(major), int(minor)) >= _CONFIG3_SINCE:
+        return attr
+    return attr.copy(size=min(attr.size, ATTR_SIZE_VER7))

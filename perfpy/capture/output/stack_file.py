@@ -23,12 +23,12 @@ class StackFile:
         self._output = output
         self._data_file = data_file
 
-    def begin(self, known: Iterable[bytes] | None) -> None:
+    def begin(self, side_band: Iterable[bytes] | None) -> None:
         """Write everything before the samples. known has the records of tasks and mappings; None: nothing was recorded yet."""
-        if known is None:
+        if side_band is None:
             self._data_file.begin()
         else:
-            self._data_file.resume(known)
+            self._data_file.resume(side_band)
 
     def write_ring(self, slices: Sequence[Slice]) -> None:
         """Append records of a ring buffer."""

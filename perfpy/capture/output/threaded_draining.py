@@ -58,10 +58,10 @@ class ThreadedDrain:
         files = dict(zip(cpus, output.files, strict=True))
         read = [(ring, home[index], fd) for index, (ring, fd) in enumerate(zip(counters.rings, counters.ring_fds(), strict=True))]
         # As in perf, CPUs without a thread are not recorded.
-        mine = [[(ring, files[cpu], fd) for ring, cpu, fd in read if cpu in mask.rings] for mask in masks]
-        self._rings = [(ring, file) for share in mine for ring, file, _ in share]
+        shares = [[(ring, files[cpu], fd) for ring, cpu, fd in read if cpu in mask.rings] for mask in masks]
+        self._rings = [(ring, file) for share in shares for ring, file, _ in share]
         self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
-        self._threads = [_Thread(self, mask.runs_on, share, self._stop, flush, patience) for mask, share in zip(masks, mine, strict=True)]
+        self._threads = [_Thread(self, mask.runs_on, share, self._stop, flush, patience) for mask, share in zip(masks, shares, strict=True)]
         for thread in self._threads:
             thread.start()
         self.tids = tuple(thread.native_id for thread in self._threads if thread.native_id)

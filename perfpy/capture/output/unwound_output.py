@@ -59,7 +59,7 @@ class UnwoundOutput(RecordOutput):
         after_round: called after all ring buffers were read.
         stack_file: creates the file of raw stacks; set before the first record.
         images: at the end, images of functions by file name.
-        hits: at the end, the files that samples hit, in the format of DsoHits.told().
+        hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class UnwoundOutput(RecordOutput):
         self._spool.write([encode(HeaderAttr(0, attr, ids), NATIVE_ENDIAN) for attr, ids in events])
         self._process.ask(messages.EVENTS, self._spool.close_piece())
         if features:
-            self._spool.write([messages.packed_features(features)])
+            self._spool.write([messages.encode_features(features)])
             self._process.ask(messages.FEATURES, self._spool.close_piece())
 
     def write(self, *slices: Slice) -> None:
@@ -143,12 +143,12 @@ class UnwoundOutput(RecordOutput):
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
         self.writer.mark()
-        begun, told = time.monotonic(), False
+        begun, is_reported = time.monotonic(), False
         while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE:
-            if passed >= _LATE and not told:
+            if passed >= _LATE and not is_reported:
                 self.tell("[ perf record: waiting for the unwinding process to start ]")
-                told = True
-            self._process.wait((_PATIENCE if told else _LATE) - passed)
+                is_reported = True
+            self._process.wait((_PATIENCE if is_reported else _LATE) - passed)
             self.take()
         if self._keep_stacks:
             self._open_stacks(all_of_it=True)
@@ -320,5 +320,5 @@ class UnwoundOutput(RecordOutput):
             assert self._stacks is not None
             self._stacks.write_ring(waiting)
             self._stacks.end_round()
-        rest = "all samples" if has_all else "the samples that were not unwound"
-        self.tell(f"warning: {why}; {rest} are stored with their stacks in {self.stacks_path}")
+        samples = "all samples" if has_all else "the samples that were not unwound"
+        self.tell(f"warning: {why}; {samples} are stored with their stacks in {self.stacks_path}")

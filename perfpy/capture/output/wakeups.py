@@ -61,8 +61,8 @@ class Wakeups:
     def read(self) -> set[int]:
         """Return the signals since the last call."""
         self.arrived = False  # first: a signal that arrives now is returned by the next call at the latest
-        found: set[int] = set()
+        numbers: set[int] = set()
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._reading, 512):
-                found.update(data)
-        return found & set(self._signals)
+                numbers.update(data)
+        return numbers & set(self._signals)

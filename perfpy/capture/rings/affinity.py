@@ -42,10 +42,10 @@ class _Mover:
 
 
 def _nodes() -> list[frozenset[int]]:
-    found = []
+    nodes = []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(_NODES)):
             if name.startswith("node") and name[4:].isdecimal():
                 with open(f"{_NODES}/{name}/cpulist") as file:
-                    found.append(frozenset(parse_cpu_list(file.read().strip())))
-    return found
+                    nodes.append(frozenset(parse_cpu_list(file.read().strip())))
+    return nodes

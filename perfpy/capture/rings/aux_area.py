@@ -47,21 +47,21 @@ _UNSIGNED: Final = (1 << 32) - 1
 def with_aux_first(events: Sequence[Event], options: RecordOptions) -> list[Event]:
     """Return the events with the AUX event first, because the ring buffers of its CPU are its own. Raises UsageError."""
     check_session(events)
-    found = [event for event in events if event.pmu.startswith(PMCU_NAME)]
-    if not found:
+    aux_events = [event for event in events if event.pmu.startswith(PMCU_NAME)]
+    if not aux_events:
         return list(events)
-    for option, given in {
+    for option, is_given in {
         "--unwind": options.sampling.unwind,
         "--off-cpu": options.off_cpu.enabled,
         "--overwrite": options.buffers.overwrite,
         "--switch-output": options.output.switch_output is not None,
         "--per-thread": options.target.per_thread,
     }.items():
-        if given:
-            raise UsageError(f"'{found[0].name}' records AUX data for the whole recording; drop {option}")
+        if is_given:
+            raise UsageError(f"'{aux_events[0].name}' records AUX data for the whole recording; drop {option}")
     if not may_count_cpus():
-        raise UsageError(f"'{found[0].name}' counts all tasks; run as root")
-    return found + [event for event in events if event not in found]
+        raise UsageError(f"'{aux_events[0].name}' counts all tasks; run as root")
+    return aux_events + [event for event in events if event not in aux_events]
 
 
 def write_user_events(event: Event, sysfs: Sysfs | None = None) -> None:

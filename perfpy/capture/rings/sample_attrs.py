@@ -146,10 +146,10 @@ class _Draft:
         draft.read_format = int(self.read)
         return draft
 
-    def _set(self, field: int, wanted: bool | None) -> None:
+    def _set(self, field: int, present: bool | None) -> None:
         """Add a field (True), remove it (False), or leave it (None)."""
-        if wanted is not None:
-            self.sample = self.sample | field if wanted else self.sample & ~field
+        if present is not None:
+            self.sample = self.sample | field if present else self.sample & ~field
 
     def _set_group_reads(self) -> None:
         if not self.event.sample_read:
@@ -184,7 +184,7 @@ class _Draft:
         stacks = chain is not None and chain.mode == "dwarf" and (chain.addresses or options.sampling.unwind)
         # perf records data addresses with stacks; they are useless if stacks are unwound at once.
         addresses = options.sampling.data or (stacks and not options.sampling.unwind)
-        for wanted, field in (
+        for is_wanted, field in (
             (addresses, SampleType.ADDR | SampleType.DATA_SRC),
             (not self.target.has_tasks or options.sampling.cpu_field, SampleType.CPU),
             (options.sampling.raw and not self.own_dummy, SampleType.TIME | SampleType.RAW | SampleType.CPU),
@@ -197,7 +197,7 @@ class _Draft:
             (options.sampling.code_page_size, SampleType.CODE_PAGE_SIZE),
             (bool(options.sampling.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
         ):
-            if wanted:
+            if is_wanted:
                 self.sample |= field
         if self.sample & SampleType.BRANCH_STACK:
             draft.branch_sample_type = options.sampling.branch_filter
@@ -286,12 +286,12 @@ class _Draft:
 
     def _refuse_hardware_terms(self) -> None:
         terms = self.event.terms
-        chosen = {
+        terms_given = {
             "call-graph=lbr": terms.call_graph == "lbr",
             "aux-output": terms.aux_output,
             "aux-sample-size": terms.aux_sample_size,
         }
-        for name in (name for name, given in chosen.items() if given):
+        for name in (name for name, is_given in terms_given.items() if is_given):
             cause = f"'{name}' needs branch records or a hardware tracer, which perfpy does not support"
             raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="drop the term")
 

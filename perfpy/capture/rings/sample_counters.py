@@ -12,7 +12,7 @@ from perfpy.abi.sampling_pace import is_sampled_each_time
 from perfpy.abi.startup import NamedTuple
 from perfpy.abi.user_records import IdIndexEntry
 from perfpy.capture.counter import Counter
-from perfpy.capture.opening import Opener, to_open
+from perfpy.capture.opening import Opener, events_to_open
 from perfpy.capture.rings.sample_attrs import is_aux, is_dummy
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.kernel.procfs import ProcFs, raise_open_files_limit
@@ -117,7 +117,7 @@ class SampleCounters:
         skip_missing: bool = False,
         tell: Callable[[str], None],
     ) -> None:
-        self.events = to_open(events)
+        self.events = events_to_open(events)
         self.cpus = tuple(cpus)
         self.tids = tuple(tids)
         self._kernel = kernel
@@ -213,14 +213,14 @@ class SampleCounters:
 
             self.aux = AuxOutput(self.opened[0].counter, self._rings[0], 0, aux_pages)
 
-    def showing(self, events: Sequence[OpenEvent]) -> SampleCounters:
+    def restricted_to(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """Return the same open counters, restricted to these events."""
         from copy import copy  # only for recordings of waits
 
-        some = copy(self)
-        some.events = list(events)
-        some.opened = [one for one in self.opened if one.event in events]
-        return some
+        restricted = copy(self)
+        restricted.events = list(events)
+        restricted.opened = [one for one in self.opened if one.event in events]
+        return restricted
 
     def ids(self, event: OpenEvent) -> tuple[int, ...]:
         """Return the ids that identify an event's counters in records."""

@@ -38,8 +38,8 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
     if runtime is None or runtime.attach == REMOTE_EXEC:
         return ""
     if runtime.attach == JCMD:
-        told = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
-        return "" if told else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
+        has_callers = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
+        return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
     if any(live_process.is_younger(path, pid) for path in live_process.perf_map_paths(pid)):
         return ""
     return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}"

@@ -27,7 +27,9 @@ _ENOUGH: Final = 2000  # functions with this prologue: an interpreter has some t
 _SMALL: Final = 1 << 20  # bytes; smaller programs have their interpreter in a shared object
 
 
-def chosen(options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False) -> RecordOptions:
+def complete_options(
+    options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False
+) -> RecordOptions:
     """Return the complete options.
 
     Args:
@@ -90,10 +92,10 @@ def _libraries(program: str) -> list[str]:
 
 def _prologues(path: str) -> int:
     """Count prologues, up to the threshold. The file is read, not mapped, because its owner may truncate it meanwhile."""
-    count, rest = 0, b""
+    count, tail = 0, b""
     with open_regular(path) as file:
         while count < _ENOUGH and (piece := file.read(_PIECE)):
-            data = rest + piece
+            data = tail + piece
             count += data.count(_PROLOGUE)
-            rest = data[-len(_PROLOGUE) + 1 :]
+            tail = data[-len(_PROLOGUE) + 1 :]
     return min(count, _ENOUGH)

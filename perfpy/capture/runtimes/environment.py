@@ -37,9 +37,9 @@ class CommandEnvironment(NamedTuple):
     hints: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> list[LanguageRuntime]:
+    def requested(self) -> list[LanguageRuntime]:
         """The runtimes whose names are requested."""
-        return [known for known in RUNTIMES if any(variable.name in self.variables for variable in known.variables)]
+        return [runtime for runtime in RUNTIMES if any(variable.name in self.variables for variable in runtime.variables)]
 
     @property
     def stacks(self) -> str:
@@ -51,17 +51,17 @@ def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.envi
     """Return the environment in which a command and its children publish names."""
     runtime = runtime_of(command[0], environ) if command else None
     variables: dict[str, str] = {}
-    for known in RUNTIMES:
-        if known.version is None or (known is runtime and _is_new_enough(known.version)):
-            for variable in known.variables:
-                value = joined(variable, environ.get(variable.name, ""))
+    for candidate in RUNTIMES:
+        if candidate.version is None or (candidate is runtime and _is_new_enough(candidate.version)):
+            for variable in candidate.variables:
+                value = join_values(variable, environ.get(variable.name, ""))
                 if value != environ.get(variable.name):
                     variables[variable.name] = value
     lacks = runtime is not None and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
     return CommandEnvironment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
 
 
-def joined(variable: Variable, users: str) -> str:
+def join_values(variable: Variable, users: str) -> str:
     """Return the value of a variable that the user may have set already."""
     if not users:
         return variable.value
@@ -78,12 +78,14 @@ def writes_dumps(command: Sequence[str], environ: Mapping[str, str] = os.environ
     return environ.get(_DUMPS, "0") not in ("", "0") or any(word.removeprefix("-X") == "perf_jit" for word in command)
 
 
-def told(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:
+def describe_variables(environment: CommandEnvironment, environ: Mapping[str, str] = os.environ) -> str:
     """Describe the variables in one line: the command's with values, those for its children by name."""
-    own = {variable.name for variable in environment.runtime.variables} if environment.runtime else set(environment.variables)
-    shown = [_assignment(name, value, environ.get(name, "")) for name, value in environment.variables.items() if name in own]
-    others = [name for name in environment.variables if name not in own]
-    return " ".join(shown) + (f"{' and ' if shown else ''}for its children {' '.join(others)}" if others else "")
+    names_of_command = {variable.name for variable in environment.runtime.variables} if environment.runtime else set(environment.variables)
+    assignments = [
+        _assignment(name, value, environ.get(name, "")) for name, value in environment.variables.items() if name in names_of_command
+    ]
+    others = [name for name in environment.variables if name not in names_of_command]
+    return " ".join(assignments) + (f"{' and ' if assignments else ''}for its children {' '.join(others)}" if others else "")
 
 
 def _assignment(name: str, value: str, users: str) -> str:
@@ -97,8 +99,8 @@ def _is_new_enough(version: Version) -> bool:
     import subprocess  # rarely needed
 
     try:
-        answer = subprocess.run(version.asked, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
+        answer = subprocess.run(version.command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.SubprocessError):
         return False
-    found = _VERSION.search(answer.stdout + answer.stderr)
-    return found is not None and tuple(int(part) for part in found[0].split(b".")) >= version.oldest
+    match = _VERSION.search(answer.stdout + answer.stderr)
+    return match is not None and tuple(int(part) for part in match[0].split(b".")) >= version.oldest

@@ -93,10 +93,10 @@ class JittedCode:
 
     def _take(self, record: MapRecord) -> None:
         dump = read_dump(record)
-        mine = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
-        self.functions += sum(isinstance(event, CodeLoad) for event in mine)
+        own_events = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
+        self.functions += sum(isinstance(event, CodeLoad) for event in own_events)
         mappings: list[CodeMapping] = []
-        for number, region in enumerate(regions(dump._replace(events=mine)), 1):
+        for number, region in enumerate(regions(dump._replace(events=own_events)), 1):
             name = self._named(paths.jitted(record.pid, number), region.image)
             self.images[name] = region.image
             self.records += [(mapping.time, self._mapping(record.pid, name, mapping)) for mapping in region.mappings]

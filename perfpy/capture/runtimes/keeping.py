@@ -40,7 +40,7 @@ class Kept(NamedTuple):
     pids: frozenset[int] = frozenset()
 
 
-def keep_names(
+def store_names(
     path: str,
     began: float,
     cache: str | None = "",
@@ -65,10 +65,10 @@ def keep_names(
                 maps.see(side.record)
                 code.see(side.record)
         code.sort()
-        asked = [*ask(sorted(maps.pids))]
+        failed_requests = [*ask(sorted(maps.pids))]
         maps_kept = _limited(maps.files())
         texts = {**maps_kept, **images}
-        failures = [*asked, *code.failures, *maps.failures]
+        failures = [*failed_requests, *code.failures, *maps.failures]
         functions = _put_code(path, data, code, texts, failures) if code.records else 0
         if texts and not functions:
             texts = _put_texts(path, data, texts, failures)
@@ -79,12 +79,12 @@ def keep_names(
 
 def _limited(files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """Return files by name, up to the size limit."""
-    found, room = {}, _MOST
+    limited, room = {}, _MOST
     for name, data in files:
         room -= len(data)
         if room >= 0:
-            found[name] = data
-    return found
+            limited[name] = data
+    return limited
 
 
 def _put_code(path: str, data: PerfData, code: JittedCode, texts: dict[str, bytes], failures: list[str]) -> int:

@@ -56,17 +56,17 @@ class PerfMaps:
         """Yield each map's name in recordings, and its contents."""
         for pid in sorted(self.pids):
             path, written = self._read(pid)
-            more = self._told.get(pid, b"")
-            if written and more:
-                _append(path, more)
-            if written or more:
-                yield paths.perf_map(pid), written + more
+            lines = self._told.get(pid, b"")
+            if written and lines:
+                _append(path, lines)
+            if written or lines:
+                yield paths.perf_map(pid), written + lines
 
     def _read(self, pid: int) -> tuple[str, bytes]:
         for path in live_process.perf_map_paths(pid):
             try:
                 with live_process.open_told(path, pid, owners=live_process.believed(pid), limit=LARGEST) as file:
-                    if os.fstat(file.fileno()).st_mtime >= self._born(pid) - _SLACK:
+                    if os.fstat(file.fileno()).st_mtime >= self._began_at(pid) - _SLACK:
                         return path, file.read(LARGEST)
             except FileNotFoundError:
                 continue
@@ -74,10 +74,10 @@ class PerfMaps:
                 self.failures.append(f"{path}: {error.strerror}; not stored")
         return "", b""
 
-    def _born(self, pid: int) -> float:
+    def _began_at(self, pid: int) -> float:
         """Return when a process began; 0 if it has ended and ran before the recording."""
-        found = live_process.began(pid)
-        return found if found is not None else 0.0 if pid in self._older else self._began
+        began = live_process.began(pid)
+        return began if began is not None else 0.0 if pid in self._older else self._began
 
 
 def _append(path: str, lines: bytes) -> None:

@@ -25,7 +25,7 @@ def runtime_of(program: str, environ: Mapping[str, str] = os.environ) -> Languag
     """Return the runtime that a program is, or that runs it."""
     path = find_program(program, environ)
     names = [program, os.path.realpath(path), *_interpreter(path)] if path else [program]
-    return next((found for name in names if (found := _named(os.path.basename(name)))), None)
+    return next((runtime for name in names if (runtime := _named(os.path.basename(name)))), None)
 
 
 def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str:

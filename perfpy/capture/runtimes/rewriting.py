@@ -91,8 +91,8 @@ def _write(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
         copy.finish()
         features = {number: data.section(number) for number in data.feature_sections} | {KEPT_FILES: section}
         if packing and copy.packer:
-            told = packing._replace(ratio=round(copy.packer.ratio), mmap_len=max(packing.mmap_len, _PIECE))
-            features[Feature.COMPRESSED] = encode_feature(Feature.COMPRESSED, told, data.endian)
+            compression = packing._replace(ratio=round(copy.packer.ratio), mmap_len=max(packing.mmap_len, _PIECE))
+            features[Feature.COMPRESSED] = encode_feature(Feature.COMPRESSED, compression, data.endian)
         writer.finish(features)
     finally:
         writer.close()
@@ -131,10 +131,10 @@ class _Copy:
         self._put([record for _, record in self._pending])
 
     def _due(self) -> list[bytes]:
-        found = []
+        due = []
         while self._pending and self._pending[0][0] <= self._latest:
-            found.append(self._pending.popleft()[1])
-        return found
+            due.append(self._pending.popleft()[1])
+        return due
 
     def _unwanted(self, record: bytes, time: int) -> bool:
         kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)

@@ -9,9 +9,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
-from perfpy.capture.runtimes.choices import chosen, reads_frames
+from perfpy.capture.runtimes.choices import complete_options, reads_frames
 from perfpy.capture.runtimes.cpython.attach import attach_all
-from perfpy.capture.runtimes.environment import environment_for, told, writes_dumps
+from perfpy.capture.runtimes.environment import describe_variables, environment_for, writes_dumps
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ class RuntimeNames:
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""
             runtime = runtime_of_process(self._pids[0]) if program else None
-        self.options = chosen(options, runtime, program, unwound_later=writes_dumps(command))
+        self.options = complete_options(options, runtime, program, unwound_later=writes_dumps(command))
         self.variables = self._environment.variables if command and not attached else {}
 
     def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
         """Report the settings. in_the_end takes functions that are called however the recording ends."""
         in_the_end(self._leave)
-        asked = f"sets {told(self._environment)}; " if self.variables else ""
-        self._tell(f"[ perf record: --jit {asked}{self._stacks()} ]")
+        variables_text = f"sets {describe_variables(self._environment)}; " if self.variables else ""
+        self._tell(f"[ perf record: --jit {variables_text}{self._stacks()} ]")
         if self.options.output.path == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp")
         self._switched, refused = attach_all(self._pids)
@@ -80,24 +80,26 @@ class RuntimeNames:
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
             return
-        from perfpy.capture.runtimes.keeping import keep_names  # it reads recordings, which needs numpy
+        from perfpy.capture.runtimes.keeping import store_names  # it reads recordings, which needs numpy
 
         cache = self.options.output.buildid_dir if self.options.output.buildid_cache else None
         for path in recordings:
             try:
                 last = bool(self.variables) and path == recordings[-1]
-                kept = keep_names(path, self._began, cache, told=told or {}, images=images or {}, remove_dumps=last)
+                stored = store_names(path, self._began, cache, told=told or {}, images=images or {}, remove_dumps=last)
             except PerfError as error:
                 self._tell(f"warning: --jit: {error}")
                 continue
-            for failure in kept.failures:
+            for failure in stored.failures:
                 self._tell(f"warning: --jit: {failure}")
-            self._tell(f"[ perf record: --jit stored {_count(kept.maps, 'perf map')}, {_count(kept.functions, 'function')} of jitdumps ]")
-            self._remove_logs(kept.pids)
+            self._tell(
+                f"[ perf record: --jit stored {_count(stored.maps, 'perf map')}, {_count(stored.functions, 'function')} of jitdumps ]"
+            )
+            self._remove_logs(stored.pids)
 
     def _remove_logs(self, pids: Iterable[int]) -> None:
         """Remove these processes' logs, which a runtime writes to the current folder when it publishes names."""
-        patterns = [runtime.logs for runtime in self._environment.asked if runtime.logs]
+        patterns = [runtime.logs for runtime in self._environment.requested if runtime.logs]
         for pattern in {pattern.format(pid=pid) for pattern in patterns for pid in pids}:
             for name in glob.glob(pattern):
                 state = os.lstat(name)

@@ -30,7 +30,7 @@ class Variable(NamedTuple):
 class Version(NamedTuple):
     """The command that prints the version, and the oldest version that does not reject a switch."""
 
-    asked: tuple[str, ...]
+    command: tuple[str, ...]
     oldest: tuple[int, ...]
 
 

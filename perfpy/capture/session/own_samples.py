@@ -97,7 +97,7 @@ class OwnSamples:
         return events
 
 
-def leaving_out(events: Sequence[Event], tids: Sequence[int]) -> list[Event]:
+def exclude_threads(events: Sequence[Event], tids: Sequence[int]) -> list[Event]:
     """Return the events, with tracepoints filtered to exclude these threads."""
     return changed(events, lambda event: {"filter": _without(event.filter, tids)} if event.tracepoint else {})
 

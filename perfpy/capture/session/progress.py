@@ -116,9 +116,9 @@ class ProgressLine:
     def _line(self, now: float, rates: dict[str, float], lost: int) -> str:
         size = self._output.size / (1 << 20)
         events = ", ".join(f"{name} {_rate(name, rate)}" for name, rate in list(rates.items())[:_EVENTS])
-        more = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
+        others = f", {len(rates) - _EVENTS} more" if len(rates) > _EVENTS else ""
         parts = f"{now - self._start:.0f} s, ~{_short(self._count())} samples, {lost} lost, {size:.1f} MB"
-        return f"[ perf record: {parts}; {events}{more}; Ctrl-C stops it ]"
+        return f"[ perf record: {parts}; {events}{others}; Ctrl-C stops it ]"
 
     def _show(self, line: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH

@@ -53,19 +53,19 @@ MAX_RATE: Final = "kernel.perf_event_max_sample_rate"
 
 def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str], None]) -> RecordOptions:
     """Return the options with a frequency of at most `most` Hz (None: unknown)."""
-    wanted = options.sampling.freq
+    requested = options.sampling.freq
     if options.sampling.period or most is None:
         return options
-    if wanted == MAX_FREQ:
+    if requested == MAX_FREQ:
         tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
         return options._replace(sampling=options.sampling._replace(freq=most))
-    if wanted is None:
+    if requested is None:
         return options._replace(sampling=options.sampling._replace(freq=most)) if most < DEFAULT_FREQ else options
-    if wanted <= most:
+    if requested <= most:
         return options
     if options.sampling.strict_freq:
         raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
-    tell(f"warning: {wanted} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
+    tell(f"warning: {requested} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
     return options._replace(sampling=options.sampling._replace(freq=most))
 
 
@@ -157,9 +157,9 @@ class Recorder:
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
             if self.options.target.exclude_perf:
-                from perfpy.capture.session.own_samples import leaving_out  # rarely needed
+                from perfpy.capture.session.own_samples import exclude_threads  # rarely needed
 
-                events = leaving_out(events, [os.getpid(), *self._output.others])
+                events = exclude_threads(events, [os.getpid(), *self._output.others])
             beginning = stack.enter_context(ExitStack())
             beginning.callback(self._output.abandon)
             if self.command:
@@ -190,13 +190,13 @@ class Recorder:
         target = self._find_target()
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
-        from perfpy.capture.off_cpu.sources import with_waits  # rarely needed
+        from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed
 
         self.options = options = self.options._replace(
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)
         )
         events = configure_sampling(self._parse(), options, target, self._kernel)
-        events, self._waits = with_waits(events, options, target, self._kernel, self._note)
+        events, self._waits = add_wait_events(events, options, target, self._kernel, self._note)
         return target, events
 
     def _open_file(self) -> DataFile:
@@ -401,7 +401,7 @@ class Recorder:
                 self._stamp()
         except OutputFailedError as failure:
             self._failure = self._failure or failure
-        self._say_captured()
+        self._print_captured()
         self._attention.wait_for_workload()  # last, because it may ignore signals, and the file is complete
         files = self._output_switch.files if self._stamps else [self.options.output.path]
         if self._names and not self._failure:
@@ -416,7 +416,7 @@ class Recorder:
         """Whether the files' names include the time."""
         return not self._output.is_pipe and (self.options.output.timestamp_filename or self.options.output.switch_output is not None)
 
-    def _say_captured(self) -> None:
+    def _print_captured(self) -> None:
         if self.options.quiet:
             return
         from perfpy.capture.session import closing  # not needed while the measurement runs

@@ -91,8 +91,8 @@ def open_file(
         return StackFile(beside, DataFile(beside, counters, options, procfs, workload=workload))
 
     output.stack_file = stack_file
-    attrs, shown = _in_file(counters, options, plan)
-    file = DataFile(output, shown, options, procfs, workload=workload, packer=packer, attrs=attrs)
+    attrs, file_counters = _in_file(counters, options, plan)
+    file = DataFile(output, file_counters, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
         from perfpy.capture.off_cpu.limit import SwitchLimit  # rarely needed
@@ -110,7 +110,7 @@ def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | 
 
     kernel_has = attrs[plan.time]
     attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)
-    shown = [number for number in range(len(attrs)) if number not in plan.hidden]
+    indexes = [number for number in range(len(attrs)) if number not in plan.hidden]
     # Readers do not need the recorder's wakeup settings.
     attrs = [attr.copy(watermark=0, wakeup_events=0) if attr.watermark else attr for attr in attrs]
-    return [attrs[number] for number in shown], counters.showing([counters.events[number] for number in shown])
+    return [attrs[number] for number in indexes], counters.restricted_to([counters.events[number] for number in indexes])

@@ -52,20 +52,20 @@ def answer(kind: int, data: bytes = b"") -> bytes:
     return _ANSWER.pack(kind, 0, len(data)) + data
 
 
-def packed_features(features: Mapping[int, bytes]) -> bytes:
+def encode_features(features: Mapping[int, bytes]) -> bytes:
     """Encode the features for FEATURES."""
     return b"".join(_FEATURE.pack(number, len(data)) + data for number, data in features.items())
 
 
-def unpacked_features(data: bytes) -> dict[int, bytes]:
-    """Decode the bytes of packed_features()."""
-    found, offset = {}, 0
+def decode_features(data: bytes) -> dict[int, bytes]:
+    """Decode the bytes of encode_features()."""
+    features, offset = {}, 0
     while offset < len(data):
         number, size = _FEATURE.unpack_from(data, offset)
         offset += _FEATURE.size
-        found[number] = data[offset : offset + size]
+        features[number] = data[offset : offset + size]
         offset += size
-    return found
+    return features
 
 
 def names(pid: int, lines: str) -> bytes:

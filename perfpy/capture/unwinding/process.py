@@ -108,11 +108,11 @@ class UnwindingProcess:
             os.waitpid(self.pid, 0)
 
 
-def run_child(kept: set[int], comm: str, serve: Callable[[], None]) -> None:
+def run_child(fds: set[int], comm: str, serve: Callable[[], None]) -> None:
     """Run in the child after the fork. Never returns. kept has its descriptors; comm is its name."""
     status = 1
     try:
-        _leave_the_rest_alone(kept, comm)
+        _drop_inherited(fds, comm)
         serve()
         status = 0
     except BrokenPipeError:  # the recorder has ended
@@ -121,16 +121,16 @@ def run_child(kept: set[int], comm: str, serve: Callable[[], None]) -> None:
         os._exit(status)  # silently: the recorder prints a message
 
 
-def _leave_the_rest_alone(kept: set[int], name: str) -> None:
+def _drop_inherited(fds: set[int], name: str) -> None:
     """Drop everything of the recorder but some descriptors and standard error: signals, files, standard streams."""
     signal.set_wakeup_fd(-1)
     for number in (*_IGNORED, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in {0, 1} - kept:
+    for stream in {0, 1} - fds:
         os.dup2(nothing, stream)
     first = 3
-    for fd in sorted(kept):
+    for fd in sorted(fds):
         os.closerange(first, fd)
         first = fd + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))

@@ -82,10 +82,10 @@ class Replay:
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
                 key = dso.name, dso.build_id
-                found = before.get(key)
-                if found is not None:
-                    symbolizer.know_files(number, found)
-                self._found[key] = found or symbolizer.files(number)
+                files = before.get(key)
+                if files is not None:
+                    symbolizer.know_files(number, files)
+                self._found[key] = files or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:
         """Drop processes that ended before any future sample, unless others have inherited their mappings."""
@@ -95,13 +95,13 @@ class Replay:
         halves = np.frombuffer(bodies, NATIVE_ENDIAN + "u4")
         pid, second = (halves.take((rows["start"] >> 2) + half, mode="clip") for half in (0, 1))
         ended = set(pid[(rows["type"] == RecordType.EXIT) & (rows["key"] < before)].tolist())
-        kept = {one for one in set(pid.tolist()) if one not in ended or os.path.exists(f"/proc/{one}")}
+        living = {one for one in set(pid.tolist()) if one not in ended or os.path.exists(f"/proc/{one}")}
         forks = rows["type"] == RecordType.FORK
         parents = dict(zip(pid[forks].tolist(), second[forks].tolist(), strict=True))
-        for one in list(kept):
-            while (one := parents.get(one, one)) not in kept:
-                kept.add(one)
-        chosen = np.isin(pid, np.array(sorted(kept), np.uint32))
+        for one in list(living):
+            while (one := parents.get(one, one)) not in living:
+                living.add(one)
+        chosen = np.isin(pid, np.array(sorted(living), np.uint32))
         self._records = _compact(RawRecords(rows[chosen], bodies))
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
 

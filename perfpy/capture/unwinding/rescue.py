@@ -39,13 +39,13 @@ class Rescue:
             self._pieces.popleft()
         self._file, self._end = file, end
 
-    def finish(self, rest: Iterable[Parts]) -> None:
+    def finish(self, remaining: Iterable[Parts]) -> None:
         """Write the missing pieces and the rest, after the recorder's end. Raises PerfError, OSError, ValueError."""
         writer = FileWriter.resumed(self._path)
         try:
             if os.fstat(writer.fd).st_ino == self._file and writer.size > self._end and self._pieces:
                 self._pieces.popleft()  # it was marked, but not reported
-            for parts in chain(self._pieces, rest):
+            for parts in chain(self._pieces, remaining):
                 writer.write(*parts, FINISHED_ROUND)
                 writer.mark()
             writer.finish(self.features)

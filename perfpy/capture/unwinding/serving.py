@@ -114,7 +114,7 @@ class _Service:
         elif kind == messages.PIECE:
             yield from self._done(self._known().take(chunk_of(self._stores.bytes_of(extents))))
         elif self._rescue and kind == messages.FEATURES:
-            self._rescue.features = messages.unpacked_features(self._stores.bytes_of(extents).tobytes())
+            self._rescue.features = messages.decode_features(self._stores.bytes_of(extents).tobytes())
         elif self._rescue and kind == messages.WRITTEN:
             ((file, _, end),) = extents
             self._rescue.written(file, end)
@@ -147,13 +147,13 @@ class _Service:
 
 def events_of(data: NDArray[np.uint8]) -> list[FileEvent]:
     """Return the events of HEADER_ATTR records."""
-    found = []
+    events = []
     chunk = chunk_of(data)
     for row in range(len(chunk)):
         record = user_records.decode(RecordType.HEADER_ATTR, 0, chunk.record(row)[8:], NATIVE_ENDIAN)
         assert isinstance(record, user_records.HeaderAttr)
-        found.append(FileEvent(record.attr, record.ids, "", row))
-    return found
+        events.append(FileEvent(record.attr, record.ids, "", row))
+    return events
 
 
 def chunk_of(data: NDArray[np.uint8]) -> Chunk:

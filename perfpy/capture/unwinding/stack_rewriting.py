@@ -44,15 +44,15 @@ def parts_of(attr: EventAttr, chunk: Chunk) -> SampleParts:
     end = start + (chunk.sizes >> 3).astype(np.int64)
     cursor = Cursor(chunk.data[: len(chunk.data) & ~7], NATIVE_ENDIAN, start, end)
     cursor.skip(SampleLayout(attr, NATIVE_ENDIAN).fixed_words)
-    found: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    ranges_of: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
     nothing = Columns(len(start))
     for names, step in variable_decoders(attr, NATIVE_ENDIAN):
         before = cursor.position
         step(cursor, nothing, False)
-        found[names[0]] = before, cursor.position
-    (chain, after_chain), (registers, _), (_, after_stack) = (found[name] for name in ("callchain", "user_regs", "user_stack"))
-    whole = np.ones(len(start), bool) if cursor.damaged is None else ~cursor.damaged
-    return SampleParts(start, chain, after_chain, registers, after_stack, end, whole)
+        ranges_of[names[0]] = before, cursor.position
+    (chain, after_chain), (registers, _), (_, after_stack) = (ranges_of[name] for name in ("callchain", "user_regs", "user_stack"))
+    is_whole = np.ones(len(start), bool) if cursor.damaged is None else ~cursor.damaged
+    return SampleParts(start, chain, after_chain, registers, after_stack, end, is_whole)
 
 
 class Rewriting:
@@ -103,8 +103,8 @@ class Rewriting:
         chain_end = records + lengths[0] + counted
         for target, begin, length in zip((records, chain_end, chain_end + lengths[1]), self._begins, lengths, strict=True):
             out[slices_index(target, length)[0]] = self._words[slices_index(begin, length)[0]]
-        mine = kept[rows]
-        chains, counts = chains.take(np.flatnonzero(mine)), (records + lengths[0])[rows[mine]]
+        is_kept = kept[rows]
+        chains, counts = chains.take(np.flatnonzero(is_kept)), (records + lengths[0])[rows[is_kept]]
         out[counts] = chains.lengths.astype(np.uint64)
         out[slices_index(counts + 1, chains.lengths)[0]] = chains.values
         out.view(np.uint16)[(records[kept] << 2) + _SIZE] = (sizes[kept] << 3).astype(np.uint16)

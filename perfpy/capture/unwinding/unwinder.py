@@ -146,9 +146,9 @@ class PieceUnwinder:
     def _look(self, held: _Held) -> None:
         """Read runtimes' data about samples at once: the processes may end before the samples are unwound."""
         for number in self._unwound_events if self._java else ():
-            mine = np.flatnonzero(held.events == number)
-            if self._java and len(mine):
-                columns = self._table.layouts[number].decode(held.chunk.data, held.samples.starts[mine], LOOKED_AT, late=True)
+            indexes = np.flatnonzero(held.events == number)
+            if self._java and len(indexes):
+                columns = self._table.layouts[number].decode(held.chunk.data, held.samples.starts[indexes], LOOKED_AT, late=True)
                 self._java.look(columns, self._attrs[number])
 
     def _see(self, chunk: Chunk) -> _Held:
@@ -160,9 +160,9 @@ class PieceUnwinder:
         times = np.zeros(len(chunk), np.uint64)
         times[rows] = table.sample_times(samples, events)
         of_kernel = side_band.types < RecordType.HEADER_ATTR
-        known = side_band.rows(np.flatnonzero(of_kernel))
-        other_events[of_kernel] = table.of_side_band(known)
-        times[others[of_kernel]] = table.side_band_times(known, other_events[of_kernel])
+        kernel_records = side_band.rows(np.flatnonzero(of_kernel))
+        other_events[of_kernel] = table.of_side_band(kernel_records)
+        times[others[of_kernel]] = table.side_band_times(kernel_records, other_events[of_kernel])
         keys = self._replay.keys(times)
         self._replay.add(chunk, keys, times, other_events)
         return _Held(chunk, rows, samples, events, keys[rows], times, other_events)
@@ -171,16 +171,16 @@ class PieceUnwinder:
         rewriting = Rewriting(held.chunk)
         switches: Ragged | None = None
         for number in self._unwound_events:
-            mine = np.flatnonzero(held.events == number)
-            if len(mine):
-                samples = held.samples.rows(mine)
-                chains, leaves = self._chains(number, samples, held.keys[mine])
+            indexes = np.flatnonzero(held.events == number)
+            if len(indexes):
+                samples = held.samples.rows(indexes)
+                chains, leaves = self._chains(number, samples, held.keys[indexes])
                 if self._plan and number == self._plan.switches:
                     switches = chains
                 else:
-                    rewriting.replace(held.rows[mine], parts_of(self._attrs[number], samples), chains)
+                    rewriting.replace(held.rows[indexes], parts_of(self._attrs[number], samples), chains)
                     if leaves is not None and (word := self._table.layouts[number].word_of("ip")) is not None:
-                        rewriting.put(held.rows[mine], word, leaves)
+                        rewriting.put(held.rows[indexes], word, leaves)
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
@@ -201,12 +201,12 @@ class PieceUnwinder:
             return b""
         others = held.chunk.others
         side_band = held.chunk.rows(others)
-        rewriting.kept[held.rows[self._waits.left_out(held.events)]] = False
+        rewriting.kept[held.rows[self._waits.are_hidden(held.events)]] = False
         rewriting.kept[others[self._waits.switches_of(side_band, held.other_events)]] = False
         timed = held.times[held.times > 0]
         newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
-        known = held.times[others]
-        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, known, switches, newest, oldest)
+        side_times = held.times[others]
+        return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, side_times, switches, newest, oldest)
 
     def _is_own(self, held: _Held) -> NDArray[np.bool_]:
         pids = self._column(held, "pid")
@@ -221,8 +221,8 @@ class PieceUnwinder:
         callchains = self._callchains(int(keys.min()))
         fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
         columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
-        found: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
-        chains = recordable(found, columns["ip"], columns["cpumode"] == MISC_USER)
+        extended: Ragged = callchains.extended(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gathered()
+        chains = recordable(extended, columns["ip"], columns["cpumode"] == MISC_USER)
         leaves: NDArray[np.uint64] | None = None
         if self._java:
             chains, leaves = self._java.named(columns, chains, columns["ip"], keys)
@@ -247,8 +247,8 @@ class PieceUnwinder:
         return self._current[1]
 
     def hits(self) -> bytes:
-        """Return the files that samples hit, in the format of DsoHits.told()."""
-        return self._hits.told()
+        """Return the files that samples hit, in the format of DsoHits.to_bytes()."""
+        return self._hits.to_bytes()
 
     def _note_truncated(self) -> None:
         for new in self._current[1].truncated if self._current else ():
@@ -288,9 +288,9 @@ def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.boo
     rows = np.flatnonzero(is_user & ((lengths == 0) | (last == np.uint64(CONTEXT_USER))))
     if not len(rows):
         return chains
-    more = np.zeros(len(chains), np.int64)
-    more[rows] = 1 + (lengths[rows] == 0)
-    offsets = np.concatenate([[0], np.cumsum(lengths + more)]).astype(np.int64)
+    added = np.zeros(len(chains), np.int64)
+    added[rows] = 1 + (lengths[rows] == 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths + added)]).astype(np.int64)
     values = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
     values[slices_index(offsets[:-1], lengths)[0]] = chains.values
     values[offsets[1:][rows] - 1] = ip[rows]
@@ -299,5 +299,5 @@ def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.boo
 
 def _bytes_of(chunk: Chunk, rows: NDArray[np.intp]) -> bytes:
     words = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
-    some = chunk.rows(rows)
-    return words[slices_index(some.starts >> 3, some.sizes.astype(np.int64) >> 3)[0]].tobytes()
+    chosen = chunk.rows(rows)
+    return words[slices_index(chosen.starts >> 3, chosen.sizes.astype(np.int64) >> 3)[0]].tobytes()

@@ -77,9 +77,9 @@ class AnnotateRun:
 
         functions = functions_named(self._recording, name, self._symbols(), self._filter()._replace(symbols=None))
         if len(functions) > 1:
-            more = f" and {len(functions) - _NAMED} more" if len(functions) > _NAMED else ""
+            others = f" and {len(functions) - _NAMED} more" if len(functions) > _NAMED else ""
             named = ", ".join(map(repr, functions[:_NAMED]))
-            cause = f"{len(functions)} functions are called {name}: {named}{more}"
+            cause = f"{len(functions)} functions are called {name}: {named}{others}"
             raise PerfError(f"{self._recording.path}: {cause}; name one with its parameters")
         self._function = functions[0] if functions else name
         return bool(functions)
@@ -162,8 +162,8 @@ class AnnotateRun:
         if not self._options.skip_missing and not self._options.quiet:
             sys.stdout.flush()
             for reason, functions in annotation.without_code.items():
-                more = f" and {len(functions) - 1} more" if len(functions) > 1 else ""
-                print(one_line(f"perfpy: annotate: no code for {functions[0]}{more}: {reason}"), file=sys.stderr)
+                others = f" and {len(functions) - 1} more" if len(functions) > 1 else ""
+                print(one_line(f"perfpy: annotate: no code for {functions[0]}{others}: {reason}"), file=sys.stderr)
 
     @property
     def _percent_limit(self) -> float:

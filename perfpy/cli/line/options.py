@@ -176,7 +176,7 @@ class CommandOptions:
     def in_order(self, *names: str) -> list[Occurrence]:
         """Return the occurrences of these options, in the order of the line. Raises KeyError for an unknown field."""
         parameters = {self._options[name].name for name in names}
-        return [given for given in self._given if given.name in parameters]
+        return [occurrence for occurrence in self._given if occurrence.name in parameters]
 
     _given: tuple[Occurrence, ...]
 

@@ -172,7 +172,7 @@ class Parser:
 
     def _negate(self, option: Option) -> None:
         """Apply `--no-X`: drop earlier occurrences, and set the kind's `negated` value or the default."""
-        self.given = [given for given in self.given if given.name != option.name]
+        self.given = [occurrence for occurrence in self.given if occurrence.name != option.name]
         self.given.append(Occurrence(option.name, None))
         if option.kind.negated is not None:
             self.values[option.name] = option.kind.negated

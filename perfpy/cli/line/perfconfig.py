@@ -159,14 +159,14 @@ def _bad(name: str, number: int) -> UsageError:
 
 def _section(line: str, name: str, number: int) -> tuple[str, str]:
     """Split a `[...]` line into its section and the text after it."""
-    head, closed, rest = line[1:].partition("]")
+    head, closed, following = line[1:].partition("]")
     words = head.split(None, 1)
     if not closed or not words:
         raise _bad(name, number)
     section = words[0].lower()
     if len(words) == 2:
         section += "." + words[1].strip().strip('"')
-    return section, rest.strip()
+    return section, following.strip()
 
 
 def _value(text: str, name: str, number: int) -> str:

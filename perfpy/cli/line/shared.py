@@ -62,11 +62,11 @@ def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[
     """Return the -e texts, and each --filter with the number of -e options before it."""
     events: list[str] = []
     filters: list[tuple[int, str]] = []
-    for given in options.in_order("event", "filter"):
-        if given.name == "event":
-            events.append(given.value)
+    for occurrence in options.in_order("event", "filter"):
+        if occurrence.name == "event":
+            events.append(occurrence.value)
         elif not events:
-            raise UsageError(f"--filter {given.value}: no event before it; put -e with a tracepoint first")
+            raise UsageError(f"--filter {occurrence.value}: no event before it; put -e with a tracepoint first")
         else:
-            filters.append((len(events), given.value))
+            filters.append((len(events), occurrence.value))
     return events, filters

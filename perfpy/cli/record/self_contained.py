@@ -37,14 +37,14 @@ _OF_CODE: Final = b"tTwW"  # types of code symbols
 _TYPE_AT: Final = 17
 
 
-def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
+def keep_files(path: str, content: str, tell: Callable[[str], None]) -> None:
     """Add the files to the recording, and report it. On failure the recording is unchanged, and a warning is printed."""
     try:
         with Recording(path) as recording:
             before = recording.data.kept_files
             stored = {name: data for name in before if (data := before.get(name))} if before else {}
             free, files = _MOST, dict[str, bytes]()
-            for name, data in _files(_hit(recording), whole=what == BINARIES):
+            for name, data in _files(_hit(recording), whole=content == BINARIES):
                 free -= len(data)
                 if free >= 0:
                     files[name] = data
@@ -54,7 +54,7 @@ def keep_files(path: str, what: str, tell: Callable[[str], None]) -> None:
         tell(f"warning: --self-contained: {error}; the recording is unchanged")
         return
     size = len(section) / (1 << 20)
-    tell(f"[ perf record: --self-contained stored the {what} of {len(files)} files ({size:.3f} MB) ]")
+    tell(f"[ perf record: --self-contained stored the {content} of {len(files)} files ({size:.3f} MB) ]")
     if free < 0:
         tell("warning: --self-contained: only the first 1 GB of files is stored")
 

@@ -41,7 +41,7 @@ def report_many(options: ReportCommandOptions) -> int:
     from perfpy.fleet.recordings import Recordings, find_recordings
 
     _refuse_single_recording_options(options)
-    names = find_recordings(str(given.value) for given in options.in_order("input"))
+    names = find_recordings(str(occurrence.value) for occurrence in options.in_order("input"))
     with progress_line("reading recordings") as progress:
         recordings = Recordings(
             names,
@@ -90,12 +90,12 @@ class ManyRecordingOptions:
         """Return the options for tables."""
         request = self._request(recording)
         options = request.report_options(plain=self._plain)
-        wanted = (
+        columns = (
             options.wanted
             if options.wanted.fields
             else options.wanted._replace(sort=options.wanted.sort or DEFAULT_ORDER[options.wanted.mode])
         )
-        return options._replace(rows=options.rows._replace(group=None), wanted=wanted), request.symbol_options(plain=self._plain)
+        return options._replace(rows=options.rows._replace(group=None), wanted=columns), request.symbol_options(plain=self._plain)
 
     def stack_options(self, recording: Recording) -> tuple[StackOptions, SymbolOptions]:
         """Return the options for whole stacks."""
@@ -151,9 +151,9 @@ def _export(recordings: Recordings, options: ReportCommandOptions) -> None:
         if not paths:
             continue
         each = ManyRecordingOptions(options, plain=False, sites=sites)
-        wanted, symbols = recordings.read_first(each.stack_options)
+        stack_options, symbols = recordings.read_first(each.stack_options)
         stacks = recordings.stacks(
-            symbols, sample_filter=wanted.sample_filter, latency=wanted.latency, sites=sites, asked=each.stack_options
+            symbols, sample_filter=stack_options.sample_filter, latency=stack_options.latency, sites=sites, asked=each.stack_options
         )
         for name, path in paths.items() if stacks else ():
             if name == "folded":

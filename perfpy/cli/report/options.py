@@ -247,5 +247,5 @@ class ReportCommandOptions(
     @property
     def gives_row_limit_last(self) -> bool:
         """Whether --percent-limit comes after --call-graph, whose value may have a limit, too."""
-        given = self.in_order("call_graph", "percent_limit")
-        return bool(given) and given[-1].name == "percent_limit"
+        occurrences = self.in_order("call_graph", "percent_limit")
+        return bool(occurrences) and occurrences[-1].name == "percent_limit"

@@ -96,12 +96,12 @@ class ReportRequest:
     def _wanted(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> Wanted:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         options = self._options
-        wanted = texts.wanted(options, sample_filter, children=children, config=self._config, mode=self._mode())
+        columns = texts.wanted(options, sample_filter, children=children, config=self._config, mode=self._mode())
         says_why = says_why_it_waited(self._recording.events)
-        if options.with_off_cpu and says_why and wanted.sort is None and wanted.fields is None:
-            wanted = wanted._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
+        if options.with_off_cpu and says_why and columns.sort is None and columns.fields is None:
+            columns = columns._replace(sort=f"state,{DEFAULT_ORDER[Mode.NORMAL]}")
         timed = options.with_off_cpu or (not plain and has_off_cpu(self._recording.events))
-        return wanted._replace(metrics=(*wanted.metrics, "seconds")) if timed else wanted
+        return columns._replace(metrics=(*columns.metrics, "seconds")) if timed else columns
 
     def sample_filter(self) -> SampleFilter:
         """Return the filters."""

@@ -45,12 +45,12 @@ class ScriptTraceOptions(CommandOptions):
     @property
     def trace_fields(self) -> list[str]:
         """The changes to the default fields, in the order of the options; empty without these options. Raises UsageError."""
-        given = [one.name for one in self.in_order(*_TRACE_FIELDS)]
+        names = [occurrence.name for occurrence in self.in_order(*_TRACE_FIELDS)]
         if self.insn_trace not in (None, "", "raw"):
             raise UsageError(
                 f"--insn-trace={self.insn_trace}: expected raw (the default); -F +disasm prints the instruction of each sample"
             )
-        return [_TRACE_FIELDS[name] for name in dict.fromkeys(given) if getattr(self, name) is not None]
+        return [_TRACE_FIELDS[name] for name in dict.fromkeys(names) if getattr(self, name) is not None]
 
 
 class ScriptLineOptions(CommandOptions):

@@ -55,11 +55,11 @@ class StatReportOptions(_FormOptions, PartOptions):
 
 def require_options_of_report(parser: Parser) -> None:
     """Raise UsageError if an option before the word `report` is about counting."""
-    taken = {declared.name for declared in StatReportOptions.declared()} | {"usage", "show_help"}
-    for given in parser.given:
-        if given.name not in taken:
-            spelt = next(declared for declared in StatCommandOptions.declared() if declared.name == given.name).spellings
-            fail(f"stat report does not count; drop {', '.join(spelt)}")
+    accepted = {declared.name for declared in StatReportOptions.declared()} | {"usage", "show_help"}
+    for occurrence in parser.given:
+        if occurrence.name not in accepted:
+            spellings = next(declared for declared in StatCommandOptions.declared() if declared.name == occurrence.name).spellings
+            fail(f"stat report does not count; drop {', '.join(spellings)}")
 
 
 def run(options: StatReportOptions) -> None:

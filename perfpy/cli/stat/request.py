@@ -110,7 +110,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
     target = _target(options, per_thread=mode is Aggregation.THREAD)
     events, metrics = _events(options, target)
-    target = planning.widened(target, events)
+    target = planning.widen_target(target, events)
     events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
     return Plan(
         events,

@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, HardwareId, PerfType
-from perfpy.capture.opening import Opener, OpenEvent, to_open
+from perfpy.capture.opening import Opener, OpenEvent, events_to_open
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeKernel
@@ -158,7 +158,7 @@ def test_members_join_their_leaders_counter_and_flags_are_added():
     """A member is opened with the descriptor of the leader on the same CPU and thread."""
     kernel = FakeKernel()
     leader = Event("a", EventAttr(type=PerfType.SOFTWARE))
-    first, second = to_open([leader, Event("b", EventAttr(type=PerfType.SOFTWARE), leader)])
+    first, second = events_to_open([leader, Event("b", EventAttr(type=PerfType.SOFTWARE), leader)])
     both = opener(kernel)
     both.open(first, TASKS)
     both.open(second, TASKS, flags=FLAG_PID_CGROUP)

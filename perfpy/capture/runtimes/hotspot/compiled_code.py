@@ -72,37 +72,37 @@ class CodeBlob(NamedTuple):
         row = bisect.bisect_left(self.pcs, address - self.start)
         if row < len(self.pcs) and self.offsets[row]:
             for excess in (1, 0):
-                found = self._decoded(self.offsets[row], excess)
-                if found and found[-1].method == self.method:
-                    return found
+                scopes = self._decoded(self.offsets[row], excess)
+                if scopes and scopes[-1].method == self.method:
+                    return scopes
         return [Scope(self.method, -1)]
 
     def _decoded(self, offset: int, excess: int) -> list[Scope]:
-        found: list[Scope] = []
-        while offset and len(found) < _DEEPEST:
+        scopes: list[Scope] = []
+        while offset and len(scopes) < _DEEPEST:
             values = numbers(self.scopes, offset, 3, excess)
             if len(values) < 3 or not 0 < values[1] <= len(self.methods):
                 return []
-            found.append(Scope(self.methods[values[1] - 1], values[2] - 1))
+            scopes.append(Scope(self.methods[values[1] - 1], values[2] - 1))
             offset = values[0]
-        return found
+        return scopes
 
 
 def numbers(data: bytes, index: int, count: int, excess: int) -> list[int]:
     """Decode consecutive numbers. excess is 1 if no byte of them is 0 (since 20)."""
-    found: list[int] = []
+    values: list[int] = []
     for _ in range(count):
         value = 0
         for group in range(_MOST_BYTES):
             if index >= len(data) or data[index] < excess:
-                return found
+                return values
             byte = data[index] - excess
             value += byte << (_GROUP_BITS * group)
             index += 1
             if byte < _LOW - (1 if excess else 0):
                 break
-        found.append(value & 0xFFFFFFFF)
-    return found
+        values.append(value & 0xFFFFFFFF)
+    return values
 
 
 class _Heap(NamedTuple):
@@ -136,12 +136,12 @@ class CompiledCode:
         low, high = vm.field(("VirtualSpace", "_low_boundary")).offset, vm.field(("VirtualSpace", "_high_boundary")).offset
         mapped, segments = vm.field(("CodeHeap", "_memory")).offset, vm.field(("CodeHeap", "_segmap")).offset
         shift = vm.field(("CodeHeap", "_log2_segment_size")).offset
-        found = []
+        heaps = []
         for number in range(min(count, _MOST_HEAPS)):
             heap = memory.number(rows + 8 * number)
             first, end = memory.number(heap + mapped + low), memory.number(heap + mapped + high)
-            found.append(_Heap(first, end, memory.number(heap + segments + low), memory.number(heap + shift, 4) & 31))
-        return [heap for heap in found if heap.low < heap.high]
+            heaps.append(_Heap(first, end, memory.number(heap + segments + low), memory.number(heap + shift, 4) & 31))
+        return [heap for heap in heaps if heap.low < heap.high]
 
     def find(self, address: int) -> CodeBlob | None:
         """Return the blob that contains an address; None if there is none."""
@@ -153,14 +153,14 @@ class CompiledCode:
         if address in self._nowhere:
             return None
         try:
-            found = self._read(address)
+            new_blob = self._read(address)
         except (OSError, ValueError, struct.error):
-            found = None
-        if found is None or not found.start <= address < found.end:
+            new_blob = None
+        if new_blob is None or not new_blob.start <= address < new_blob.end:
             self._nowhere.add(address)
             return None
-        self._know(found)
-        return found
+        self._know(new_blob)
+        return new_blob
 
     def forget_changed(self) -> None:
         """Drop blobs whose code was replaced, so that they are read again."""
@@ -276,8 +276,8 @@ class _BlobLayout:
     def _debug_information(self, memory: ProcessMemory, address: int, data: bytes) -> tuple[bytes, bytes]:
         """Return the descriptions of addresses, and the scopes."""
         if self._beside and self._scopes and self._beside_size:
-            base, whole = self._beside.of(data), self._beside_size.of(data)
-            first, middle, end = self._pcs.of(data), self._scopes.of(data), whole
+            base, size = self._beside.of(data), self._beside_size.of(data)
+            first, middle, end = self._pcs.of(data), self._scopes.of(data), size
             return _between(memory, base, first, middle), _between(memory, base, middle, end)
         assert self._scopes_begin is not None
         assert self._pcs_end is not None

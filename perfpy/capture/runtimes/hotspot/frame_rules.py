@@ -36,9 +36,9 @@ def rules_at(blob: CodeBlob, address: int, memory: ProcessMemory) -> FrameRules 
     if not 0 < blob.frame_size <= _LARGEST or blob.complete < 0:
         return None
     if address < blob.start + blob.complete:
-        done = memory.some(blob.start, address - blob.start)
-        if not any(made in done for made in _MAKE):  # after it, before the frame is complete, come barriers of garbage collectors
-            return _PUSHED if _PUSH in done else _BEFORE
+        executed = memory.some(blob.start, address - blob.start)
+        if not any(opcode in executed for opcode in _MAKE):  # after it, before the frame is complete, come barriers of garbage collectors
+            return _PUSHED if _PUSH in executed else _BEFORE
     code = memory.some(address, 7)
     if code.startswith(_POP):
         return _PUSHED

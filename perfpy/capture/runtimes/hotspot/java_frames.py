@@ -146,21 +146,21 @@ class JavaFrames:
         refused = sorted(self._refused - self._known.keys())
         if not refused:
             return []
-        named = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
-        told = f"warning: --jit: cannot read the memory of Java process {named} (check kernel.yama.ptrace_scope)"
-        return [f"{told}; interpreted and inlined methods have no names"]
+        pids = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
+        problem = f"warning: --jit: cannot read the memory of Java process {pids} (check kernel.yama.ptrace_scope)"
+        return [f"{problem}; interpreted and inlined methods have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""
-        found = np.zeros(len(rows), bool)
+        hides = np.zeros(len(rows), bool)
         for number in np.flatnonzero(np.isin(chunk.types[rows], _MAPS)).tolist() if self._known else ():
             record = chunk.record(int(rows[number]))
             kind, misc, _ = HEADER[NATIVE_ENDIAN].unpack_from(record)
             if misc & MISC_MMAP_DATA:
                 mapping = records.decode(kind, misc, record[8:], NO_ID, NATIVE_ENDIAN)
                 assert isinstance(mapping, (records.Mmap, records.Mmap2))
-                found[number] = mapping.pid in self._known and is_memory(mapping.filename)
-        return found
+                hides[number] = mapping.pid in self._known and is_memory(mapping.filename)
+        return hides
 
     def _memory_around(self, pid: int, first: int, last: int) -> tuple[int, int]:
         """Return the mapping that contains an address; its pages if the process has ended."""
@@ -205,11 +205,11 @@ def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
 
 def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the sampled addresses; one that was first in its callchain is replaced like the callchain."""
-    found = ip.copy()
+    leaves = ip.copy()
     for row, values in changed.items():
         for before, after in zip(chains[row].tolist(), values, strict=False):
             if before < CONTEXT_MAX:
                 if before == int(ip[row]):
-                    found[row] = after
+                    leaves[row] = after
                 break
-    return found
+    return leaves

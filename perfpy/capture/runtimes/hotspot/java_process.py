@@ -87,23 +87,23 @@ class JavaProcess:
 
     def named(self, chain: Sequence[int], stack: NDArray[np.uint64]) -> list[int]:
         """Return a callchain with a frame for each method. chain is innermost first, callers one byte before the return address."""
-        found: list[int] = []
+        addresses: list[int] = []
         row = 0
         for number, value in enumerate(chain):
             address = value + 1 if number else value
             blob = self._code.find(value) if self.low <= value < self.high and address not in self._answers else None
             if address in self._answers:
-                found += self._answers[address] or [value]
+                addresses += self._answers[address] or [value]
             elif blob is None:
-                found.append(value)
+                addresses.append(value)
             elif blob.method:
-                found += self._compiled(blob, address) or [value]
+                addresses += self._compiled(blob, address) or [value]
             elif blob.is_interpreter and number + 1 < len(chain):
                 address, row = self._interpreted(stack, row, chain[number + 1] + 1)
-                found.append(address or value)
+                addresses.append(address or value)
             else:
-                found.append(value)
-        return found
+                addresses.append(value)
+        return addresses
 
     def rules(self, addresses: Sequence[int]) -> list[FrameRules | None]:
         """Return the unwind rules for addresses in its code; None for unknown ones."""
@@ -112,10 +112,10 @@ class JavaProcess:
 
     def new_methods(self) -> list[JavaMethod]:
         """Return the methods found since the last call."""
-        found = [method for method in self._met.values() if method.begin not in self._told]
+        methods = [method for method in self._met.values() if method.begin not in self._told]
         self._told.update(self._met)
         self._met = {}
-        return found
+        return methods
 
     def _compiled(self, blob: CodeBlob, address: int) -> list[int]:
         """Return the bytecodes at an address, innermost first."""
@@ -168,20 +168,20 @@ def _exported(pid: int, library: tuple[int, str]) -> dict[str, int]:
         entries, strings = file.symbols(section), bytes(file.strings(section))
     except elf.BadElfError as error:
         raise LookupError(str(error)) from None
-    found = {}
+    addresses = {}
     for begin in _name_offsets(strings):
         end = strings.find(b"\0", begin)
         rows = np.flatnonzero(entries["name"] == begin)
         if len(rows):
-            found[strings[begin:end].decode()] = base + int(entries["value"][rows[0]])
-    return found
+            addresses[strings[begin:end].decode()] = base + int(entries["value"][rows[0]])
+    return addresses
 
 
 def _name_offsets(strings: bytes) -> list[int]:
     """Return the offsets of these variables' names in a string table."""
     prefix, index = b"\0" + VARIABLES.encode(), 0
-    found: list[int] = []
-    while (index := strings.find(prefix, index)) >= 0 and len(found) < 64:
-        found.append(index + 1)
+    offsets: list[int] = []
+    while (index := strings.find(prefix, index)) >= 0 and len(offsets) < 64:
+        offsets.append(index + 1)
         index += 1
-    return found
+    return offsets

@@ -109,7 +109,7 @@ def _class(name: str) -> str:
 
 def _types(descriptor: str) -> list[str]:
     """Return the types of a descriptor (JVM specification, 4.3.2)."""
-    found, index = [], 0
+    types, index = [], 0
     while index < len(descriptor):
         first = index
         while index < len(descriptor) and descriptor[index] == "[":
@@ -118,9 +118,9 @@ def _types(descriptor: str) -> list[str]:
         if descriptor[index : index + 1] == "L":
             end = descriptor.find(";", index)
             end = len(descriptor) if end < 0 else end
-            found.append(_class(descriptor[index + 1 : end]) + arrays)
+            types.append(_class(descriptor[index + 1 : end]) + arrays)
         else:
             end = index
-            found.append(_PRIMITIVE.get(descriptor[index : index + 1], "?") + arrays)
+            types.append(_PRIMITIVE.get(descriptor[index : index + 1], "?") + arrays)
         index = end + 1
-    return found
+    return types

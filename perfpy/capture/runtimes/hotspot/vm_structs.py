@@ -61,17 +61,17 @@ class VmStructs:
         for entry, offsets in self._entries("Structs", "Struct", ("TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address")):
             type_name, field, kind, static, offset, address = offsets
             is_static = _INT.unpack_from(entry, static)[0]
-            found = _WORD.unpack_from(entry, address if is_static else offset)[0]
-            self._fields[self._text(entry, type_name), self._text(entry, field)] = StructField.of_type(found, self._text(entry, kind))
+            value = _WORD.unpack_from(entry, address if is_static else offset)[0]
+            self._fields[self._text(entry, type_name), self._text(entry, field)] = StructField.of_type(value, self._text(entry, kind))
         for entry, (type_name, size) in self._entries("Types", "Type", ("TypeName", "Size")):
             self._sizes[self._text(entry, type_name)] = _WORD.unpack_from(entry, size)[0]
 
     def field(self, *names: tuple[str, str]) -> StructField:
         """Return the first field (struct, name) that this version has. Raises LookupError if it has none of them."""
-        found = self.has(*names)
-        if found is None:
+        field = self.has(*names)
+        if field is None:
             raise LookupError("::".join(names[0]))
-        return found
+        return field
 
     def has(self, *names: tuple[str, str]) -> StructField | None:
         """Return the same; None if this version has none of them."""

@@ -10,7 +10,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
 from perfpy.capture.counting.counters import Counting, CountingOptions, Differences
-from perfpy.capture.opening import to_open
+from perfpy.capture.opening import events_to_open
 from perfpy.counts.aggregation import COUNTED, CounterCell
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
@@ -209,7 +209,7 @@ def test_filters_are_set_on_every_counter() -> None:
 
 def test_differences_between_rounds() -> None:
     """Each round has what came since the last; snapshots stay whole."""
-    event, snapshot = to_open([software("cs", SoftwareId.CONTEXT_SWITCHES), software("temp", SoftwareId.DUMMY, snapshot=True)])
+    event, snapshot = events_to_open([software("cs", SoftwareId.CONTEXT_SWITCHES), software("temp", SoftwareId.DUMMY, snapshot=True)])
     differences = Differences()
     differences.since_last({event: [CounterCell(0, 0, 5, 10, 10)], snapshot: [CounterCell(0, 0, 50, 10, 10)]})
     second = differences.since_last({event: [CounterCell(0, 0, 8, 30, 20)], snapshot: [CounterCell(0, 0, 49, 30, 30)]})

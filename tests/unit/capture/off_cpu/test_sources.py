@@ -11,7 +11,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.off_cpu import sources
-from perfpy.capture.off_cpu.sources import RawField, WaitPlan, with_waits
+from perfpy.capture.off_cpu.sources import RawField, WaitPlan, add_wait_events
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.record_options import RecordOptions, SideBandOptions, TargetOptions
 from perfpy.capture.targets import Target
@@ -52,7 +52,7 @@ def asked(
     monkeypatch.setattr(sources, "Tracefs", traces)
     told: list[str] = []
     clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))
-    events, plan = with_waits([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
+    events, plan = add_wait_events([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), told.append)
     assert events[0] is clock
     return events[1:], plan, told
 

@@ -10,7 +10,7 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USE
 from perfpy.abi.samples import SampleLayout
 from perfpy.abi.waits import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.capture.off_cpu.sources import TIME_ATTR
-from perfpy.capture.off_cpu.wait_samples import added_up, records
+from perfpy.capture.off_cpu.wait_samples import records, sum_short_waits
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.scheduling.intervals import INTERVAL, Intervals
 
@@ -64,24 +64,24 @@ def test_a_chain_longer_than_a_record_is_truncated():
 
 
 def test_short_waits_that_are_alike_are_one_and_long_ones_stay():
-    found = added_up(waits((10, 100, 0), (20, 200, 0), (30, 300, 1), (40, 1000, 0), (50, 50, 0)), 1000)
+    found = sum_short_waits(waits((10, 100, 0), (20, 200, 0), (30, 300, 1), (40, 1000, 0), (50, 50, 0)), 1000)
     assert sorted((int(r["end"]), int(r["duration"]), int(r["stack"])) for r in found.rows) == [(30, 300, 1), (40, 1000, 0), (50, 350, 0)]
 
 
 def test_equal_chains_are_alike_wherever_they_stand():
-    found = added_up(waits((10, 100, 0), (20, 200, 1), stacks=[BOTH, list(BOTH)]), 1000)
+    found = sum_short_waits(waits((10, 100, 0), (20, 200, 1), stacks=[BOTH, list(BOTH)]), 1000)
     assert [int(r["duration"]) for r in found.rows] == [300]
 
 
 def test_chains_that_differ_in_order_alone_are_two():
-    assert len(added_up(waits((10, 100, 0), (20, 200, 1), stacks=[[CONTEXT_USER, 1, 2], [CONTEXT_USER, 2, 1]]), 1000).rows) == 2
+    assert len(sum_short_waits(waits((10, 100, 0), (20, 200, 1), stacks=[[CONTEXT_USER, 1, 2], [CONTEXT_USER, 2, 1]]), 1000).rows) == 2
 
 
 def test_other_wakers_and_states_are_kept_apart():
     three = waits((10, 100, 0), (20, 200, 0), (30, 300, 0))
     three.rows["waker"][1], three.rows["state"][2] = 5, ord("D")
-    assert len(added_up(three, 1000).rows) == 3
+    assert len(sum_short_waits(three, 1000).rows) == 3
 
 
 def test_no_waits_are_no_records():
-    assert records(added_up(waits(), 1000), 42) == b""
+    assert records(sum_short_waits(waits(), 1000), 42) == b""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from perfpy.abi import records
+from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.records import Mmap2
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import NO_ID
 from perfpy.capture.dso_hits import DsoHits
-from perfpy.capture.output.data_file import looks_at_chains, scan_part
+from perfpy.capture.output.data_file import looks_at_chains, scan_part, truncate_attr
 from perfpy.capture.output.output import OutputPart
 from perfpy.capture.record_options import RecordOptions, SamplingOptions
 from perfpy.perfdata.container.compression import Packer
@@ -70,3 +72,14 @@ def test_callchains_are_checked_whether_or_not_a_person_reads_the_hint():
     assert not looks_at_chains(RecordOptions(quiet=True, notes=True), [chains])
     assert not looks_at_chains(RecordOptions(sampling=SamplingOptions(unwind=True)), [chains])
     assert not looks_at_chains(RecordOptions(), [chains, usual_attr()])
+
+
+@pytest.mark.parametrize(
+    ("release", "config3", "size"), [("6.18.1", 0, 136), ("6.3.0-1-x", 0, 136), ("6.1.0-56-arm64", 0, 128), ("6.1.0", 1, 136)]
+)
+def test_a_perf_as_old_as_the_kernel_reads_the_attrs(monkeypatch, release, config3, size):
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release=release))
+    attr = EventAttr(type=1, config3=config3)
+    assert truncate_attr(attr).size == size
+    assert len(truncate_attr(attr).pack("<")) == size
+    assert truncate_attr(attr) == attr

@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.capture.option_values import Callchain
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions
-from perfpy.capture.runtimes.choices import chosen
+from perfpy.capture.runtimes.choices import complete_options
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
 
@@ -23,7 +23,7 @@ def x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def choice(command: str, options: RecordOptions | None = None) -> RecordOptions:
-    return chosen(options or RecordOptions(), runtime_of(command, {}), command)
+    return complete_options(options or RecordOptions(), runtime_of(command, {}), command)
 
 
 def python(folder: Path, functions: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.runtimes.environment import CommandEnvironment, environment_for, joined, told
+from perfpy.capture.runtimes.environment import CommandEnvironment, describe_variables, environment_for, join_values
 from perfpy.capture.runtimes.programs import runtime_of
 from perfpy.capture.runtimes.table import PYTHON, RUNTIMES, Variable
 from perfpy.capture.workload import Workload
@@ -68,7 +68,7 @@ def test_what_is_set_already_is_not_set_again():
     ],
 )
 def test_values_stand_beside_each_other(variable: Variable, users: str, value: str):
-    assert joined(variable, users) == value
+    assert join_values(variable, users) == value
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,10 @@ def test_links_are_followed(tmp_path: Path):
 
 def test_the_line_has_the_commands_own_variables_in_full():
     environment = CommandEnvironment({"PYTHONPERFSUPPORT": "1", "NODE_OPTIONS": "--theirs --a b"}, PYTHON)
-    assert told(environment, {}) == "PYTHONPERFSUPPORT=1 and for its children NODE_OPTIONS"
-    assert told(environment._replace(runtime=None), {"NODE_OPTIONS": "--theirs"}) == "PYTHONPERFSUPPORT=1 NODE_OPTIONS+='--a b'"
+    assert describe_variables(environment, {}) == "PYTHONPERFSUPPORT=1 and for its children NODE_OPTIONS"
+    assert (
+        describe_variables(environment._replace(runtime=None), {"NODE_OPTIONS": "--theirs"}) == "PYTHONPERFSUPPORT=1 NODE_OPTIONS+='--a b'"
+    )
 
 
 def test_runtimes_that_have_no_variable_say_what_to_do():

@@ -11,7 +11,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER, RecordType
 from perfpy.abi.sample_id import SampleId
-from perfpy.capture.runtimes.keeping import Kept, keep_names
+from perfpy.capture.runtimes.keeping import Kept, store_names
 from perfpy.perfdata.container.feature_values import Compression
 from perfpy.perfdata.container.features import Feature, encode_feature
 from perfpy.perfdata.container.kept_files import KEPT_FILES
@@ -86,7 +86,7 @@ def test_a_perf_map_is_kept_and_read_when_the_file_has_gone(tmp_path: Path, perf
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     before = Path(path).read_bytes()
-    kept = keep_names(path, LONG_AGO)
+    kept = store_names(path, LONG_AGO)
     assert kept == Kept(1, 0, (), frozenset({PID}))
     perf_map.unlink()
     assert names(path) == ["py::f:/a.py"] * 2
@@ -96,7 +96,7 @@ def test_a_perf_map_is_kept_and_read_when_the_file_has_gone(tmp_path: Path, perf
 def test_what_a_recording_keeps_comes_before_what_a_machine_has(tmp_path: Path, perf_map: Path):
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
-    keep_names(path, LONG_AGO)
+    store_names(path, LONG_AGO)
     perf_map.write_bytes(MAP.replace(b"py::f", b"another's"))
     assert names(path) == ["py::f:/a.py"] * 2
 
@@ -104,7 +104,7 @@ def test_what_a_recording_keeps_comes_before_what_a_machine_has(tmp_path: Path, 
 def test_nothing_is_written_where_there_is_nothing_to_keep(tmp_path: Path, perf_map: Path):
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     before = Path(path).read_bytes()
-    assert keep_names(path, LONG_AGO).maps == 0
+    assert store_names(path, LONG_AGO).maps == 0
     assert Path(path).read_bytes() == before
 
 
@@ -113,25 +113,25 @@ def test_a_map_from_before_its_process_is_another_ones(tmp_path: Path, perf_map:
     """A mapping of time 0 was there when the recording began, and so may be a map from before."""
     perf_map.write_bytes(MAP)
     os.utime(perf_map, (NOW - 1000, NOW - 1000))
-    assert keep_names(recording_of(tmp_path, mapping("//anon", CODE, first)), began).maps == maps
+    assert store_names(recording_of(tmp_path, mapping("//anon", CODE, first)), began).maps == maps
 
 
 def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
     monkeypatch.setattr(live_process, "began", lambda pid: NOW * 2)
-    assert keep_names(recording_of(tmp_path, mapping("//anon", CODE, 0)), LONG_AGO).maps == 0
+    assert store_names(recording_of(tmp_path, mapping("//anon", CODE, 0)), LONG_AGO).maps == 0
 
 
 def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
     monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid() + 1})
-    kept = keep_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
+    kept = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
     assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
 
 
 def test_jitted_code_is_mapped_from_when_it_was_made(tmp_path: Path, dump: Path):
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10), mapping("//anon", CODE, 5), mapping("//anon", CODE, 30))
-    kept = keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    kept = store_names(path, LONG_AGO, str(tmp_path / "cache"))
     dump.unlink()
     assert (kept.maps, kept.functions, kept.failures) == (0, 1, ())
     assert names(path) == ["-", "JS:*fib"]
@@ -147,7 +147,7 @@ def test_jitted_code_is_mapped_from_when_it_was_made(tmp_path: Path, dump: Path)
 
 def test_images_are_read_from_the_recording(tmp_path: Path, dump: Path):
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
-    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    store_names(path, LONG_AGO, str(tmp_path / "cache"))
     for image in (tmp_path / "cache" / "jit").rglob("*.so"):
         image.unlink()
     assert names(path) == ["-", "JS:*fib"]
@@ -156,7 +156,7 @@ def test_images_are_read_from_the_recording(tmp_path: Path, dump: Path):
 def test_no_image_is_written_where_no_copies_are_wanted(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
-    keep_names(path, LONG_AGO, None)
+    store_names(path, LONG_AGO, None)
     assert names(path) == ["-", "JS:*fib"]
     assert not (tmp_path / "home").exists()
 
@@ -165,7 +165,7 @@ def test_no_image_is_written_where_no_copies_are_wanted(tmp_path: Path, dump: Pa
 def test_records_stand_in_the_round_of_their_time(tmp_path: Path, dump: Path, rounds: bool):
     times = (10, 15, 18, 25, 35, 45)
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 8), times=times, rounds=rounds)
-    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    store_names(path, LONG_AGO, str(tmp_path / "cache"))
     assert names(path) == ["-", "-", "-", "JS:*fib", "JS:*fib", "JS:*fib"]
     with Recording(path) as recording:
         types = [kind for stream in recording.data.records.chunks() for ordered in stream for kind in ordered.chunk.types.tolist()]
@@ -176,7 +176,7 @@ def test_records_stand_in_the_round_of_their_time(tmp_path: Path, dump: Path, ro
 
 def test_a_compressed_recording_stays_compressed(tmp_path: Path, dump: Path):
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 8), times=tuple(range(10, 3010)), packed=True)
-    keep_names(path, LONG_AGO, str(tmp_path / "cache"))
+    store_names(path, LONG_AGO, str(tmp_path / "cache"))
     assert names(path) == ["-"] * 10 + ["JS:*fib"] * 2990
     with Recording(path) as recording:
         assert recording.data.record_index.type_counts[RecordType.COMPRESSED]
@@ -193,7 +193,7 @@ def test_a_recording_that_cannot_be_rewritten_stays_as_it_was(
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10))
     before = Path(path).read_bytes()
     monkeypatch.setattr(os, name, full)
-    kept = keep_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    kept = store_names(path, LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
     assert kept.functions == 0
     assert "No space left on device" in kept.failures[0]
     assert "the recording is unchanged" in kept.failures[0]
@@ -209,7 +209,7 @@ def test_the_perf_maps_are_kept_all_the_same(tmp_path: Path, dump: Path, perf_ma
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping(str(dump), 0x1000, 10), mapping("//anon", CODE, 10))
     monkeypatch.setattr(os, "replace", refused)
-    assert keep_names(path, LONG_AGO, str(tmp_path / "cache")).maps == 1
+    assert store_names(path, LONG_AGO, str(tmp_path / "cache")).maps == 1
     assert names(path) == ["py::f:/a.py"] * 2
 
 
@@ -227,7 +227,7 @@ def test_a_section_that_cannot_be_added_leaves_the_recording_as_it_was(tmp_path:
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     before = Path(path).read_bytes()
     monkeypatch.setattr(os, "write", half)
-    kept = keep_names(path, LONG_AGO)
+    kept = store_names(path, LONG_AGO)
     assert (kept.maps, len(sizes)) == (0, 2)
     assert "No space left on device" in kept.failures[0]
     assert Path(path).read_bytes() == before
@@ -236,31 +236,31 @@ def test_a_section_that_cannot_be_added_leaves_the_recording_as_it_was(tmp_path:
 def test_dumps_are_removed_when_their_code_is_in_the_recording(tmp_path: Path, dump: Path):
     state = dump.stat()
     mapped = mapping(str(dump), 0x1000, 10)._replace(maj=os.major(state.st_dev), min=os.minor(state.st_dev), ino=state.st_ino)
-    keep_names(recording_of(tmp_path, mapped._replace(ino=1)), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    store_names(recording_of(tmp_path, mapped._replace(ino=1)), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
     assert dump.exists()  # not the file that was mapped
-    keep_names(recording_of(tmp_path, mapped), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
+    store_names(recording_of(tmp_path, mapped), LONG_AGO, str(tmp_path / "cache"), remove_dumps=True)
     assert not dump.exists()
 
 
 def test_a_dump_that_is_none_is_told(tmp_path: Path, dump: Path):
     dump.write_bytes(b"x" * 100)
-    kept = keep_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
+    kept = store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache"))
     assert kept.failures == (f"{dump}: not a jitdump file",)
 
 
 def test_functions_of_other_processes_are_left_out(tmp_path: Path, dump: Path):
     dump.write_bytes(header() + load("theirs", CODE, b"\x90" * 16, 3, time=20, pid=PID + 1))
-    assert keep_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache")).functions == 0
+    assert store_names(recording_of(tmp_path, mapping(str(dump), 0x1000, 10)), LONG_AGO, str(tmp_path / "cache")).functions == 0
 
 
 def test_lines_that_were_found_out_are_kept_and_stand_in_the_map_for_others(tmp_path: Path, perf_map: Path):
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     more = f"{CODE + 0x100:x} 10 void App.main()\n".encode()
-    assert keep_names(path, LONG_AGO, told={PID: more}).maps == 1
+    assert store_names(path, LONG_AGO, told={PID: more}).maps == 1
     assert perf_map.read_bytes() == MAP + more
     perf_map.unlink()
     assert "py::f:/a.py" in names(path)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
-    assert keep_names(path, LONG_AGO, told={PID: more}).maps == 1  # a process that was killed has written none
+    assert store_names(path, LONG_AGO, told={PID: more}).maps == 1  # a process that was killed has written none
     assert not perf_map.exists()

@@ -72,7 +72,7 @@ def test_a_pipe_keeps_no_names():
 def test_the_end_says_what_was_kept_and_what_not(monkeypatch: pytest.MonkeyPatch):
     Path("perf.data").write_bytes(b"x")
     names, lines = begun(RecordOptions(), "sh")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(1, 2, ("a map: not ours",), frozenset()))
     names.end(["perf.data"])
     assert lines[1:] == ["warning: --jit: a map: not ours", "[ perf record: --jit stored 1 perf map, 2 functions of jitdumps ]"]
 
@@ -83,7 +83,7 @@ def test_a_recording_that_cannot_be_read_again_is_a_warning(monkeypatch: pytest.
 
     Path("perf.data").write_bytes(b"x")
     names, lines = begun(RecordOptions(), "sh")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", damaged)
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", damaged)
     names.end(["perf.data"])
     assert lines[1:] == ["warning: --jit: damaged"]
 
@@ -95,7 +95,7 @@ def test_dumps_stay_for_the_recordings_that_come_after(monkeypatch: pytest.Monke
         removed.append((path, remove_dumps))
         return Kept()
 
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", keep)
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", keep)
     for name in ("one", "two"):
         Path(name).write_bytes(b"x")
     names, _ = begun(RecordOptions(), "sh")
@@ -110,7 +110,7 @@ def test_stacks_that_were_not_unwound_get_their_names_too(monkeypatch: pytest.Mo
         kept.append(path)
         return Kept()
 
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", keep)
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", keep)
     names, _ = begun(RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192))), "sh")
     for name in ("new", "new.stacks", "old", "old.stacks"):
         Path(name).write_bytes(b"x")
@@ -127,7 +127,7 @@ def test_logs_of_recorded_processes_are_removed_and_no_others(monkeypatch: pytes
     for name in ("isolate-0x2-77-v8.log", "isolate-0x2-78-v8.log", "isolate-0x2-77-v8.log.mine"):
         Path(name).write_bytes(b"new")
     Path("isolate-0x3-77-v8.log").symlink_to("perf.data")
-    monkeypatch.setattr("perfpy.capture.runtimes.keeping.keep_names", lambda *_, **__: Kept(pids=frozenset({77})))
+    monkeypatch.setattr("perfpy.capture.runtimes.keeping.store_names", lambda *_, **__: Kept(pids=frozenset({77})))
     names.end(["perf.data"])
     left = sorted(path.name for path in Path().iterdir())
     assert left == [

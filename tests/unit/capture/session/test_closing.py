@@ -41,7 +41,7 @@ def test_a_good_recording_is_called_so_and_how_exact_it_is():
 
 def test_few_samples_come_with_a_remedy():
     (line,) = lines(100, options=PEOPLE._replace(sampling=PEOPLE.sampling._replace(freq=99)))
-    assert "only 100 samples" in line
+    assert "100 samples are few" in line
     assert "5.9 points" in line
     assert "raise -F (99 Hz)" in line
 

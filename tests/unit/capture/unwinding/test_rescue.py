@@ -141,4 +141,4 @@ def test_the_open_piece_can_be_found_by_another_process(tmp_path):
 
 def test_features_come_through():
     features = {1: b"", 24: b"abc", 7: bytes(9)}
-    assert messages.unpacked_features(messages.packed_features(features)) == features
+    assert messages.decode_features(messages.encode_features(features)) == features

@@ -100,5 +100,5 @@ def test_a_folder_that_takes_no_files_is_named(tmp_path):
 def test_a_full_disk_says_what_helps(spool):
     os.close(spool.disk)
     spool.disk = os.open("/dev/full", os.O_RDWR)
-    with pytest.raises(OutputFailedError, match="lower -F"):
+    with pytest.raises(OutputFailedError, match="a lower frequency"):
         spool.write([bytes(100)])

@@ -137,7 +137,7 @@ def test_hits_are_those_of_the_finished_records():
     one.learn(chunk_of(array(mapped(0))))
     one.take(chunk_of(array(sample(2) + sample(9))))
     one.rest()
-    hits = DsoHits.from_told(one.hits())
+    hits = DsoHits.from_bytes(one.hits())
     assert (hits.samples, hits.first_time, hits.last_time) == (2, 2, 9)
     assert [(os.path.basename(dso.name), dso.hit) for dso in hits.dsos.values()][1:] == [("anon", True)]
 

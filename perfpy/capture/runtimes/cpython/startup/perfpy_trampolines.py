@@ -94,10 +94,10 @@ def install() -> None:
     from perfpy_machine_code import MACHINES
 
     del sys.modules["perfpy_machine_code"]
-    made = MACHINES.get(os.uname().machine)
+    machine_code = MACHINES.get(os.uname().machine)
     interpreter = Interpreter(ctypes)
     frame_code, code_extra, eval_frame, frame_of_object = offsets
-    if made is None or not interpreter.main or interpreter.evaluator(eval_frame) != interpreter.evaluate:
+    if machine_code is None or not interpreter.main or interpreter.evaluator(eval_frame) != interpreter.evaluate:
         return  # a subinterpreter, or another evaluator is installed
     if not _frame_is_known(interpreter, frame_code, frame_of_object):
         return
@@ -105,7 +105,7 @@ def install() -> None:
     name_index = interpreter.call("_PyEval_RequestCodeExtraIndex", interpreter.address("Py_DecRef"))
     if not index < name_index < 256 or not _extra_is_known(interpreter, code_extra, index):
         return
-    in_thread, without_thread, state_size, digits = made
+    in_thread, without_thread, state_size, digits = machine_code
     code = _executable(interpreter, bytes.fromhex(digits), state_size)
     entries = 2 * without_thread + 15 & ~15  # both functions come first, with equal lengths
     map_state = _start_map(f"{code:x} {entries:x} {EVALUATOR}\n")
@@ -131,8 +131,8 @@ def _extra_is_known(interpreter: Interpreter, code_extra: int, index: int) -> bo
     if interpreter.word(code + code_extra) or interpreter.call("_PyCode_SetExtra", code, index, mark):
         return False
     extra = interpreter.word(code + code_extra)
-    known = extra != 0 and extra % 8 == 0 and interpreter.word(extra) > index and interpreter.word(extra + 8 + 8 * index) == mark
-    return interpreter.call("_PyCode_SetExtra", code, index, 0) == 0 and known
+    is_set = extra != 0 and extra % 8 == 0 and interpreter.word(extra) > index and interpreter.word(extra + 8 + 8 * index) == mark
+    return interpreter.call("_PyCode_SetExtra", code, index, 0) == 0 and is_set
 
 
 def _executable(interpreter: Interpreter, code: bytes, state_size: int) -> int:

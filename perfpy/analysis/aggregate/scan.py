@@ -91,6 +91,7 @@ class SampleScan:
         max_stack: limit of frames of a callchain.
         callers_first: count them from the outermost frame.
         jobs: number of processes (0: one per CPU).
+        by_python: rows are Python functions or lines.
     """
 
     data: SampleSource
@@ -104,6 +105,7 @@ class SampleScan:
     max_stack: int = 127
     callers_first: bool = False
     jobs: int = 1
+    by_python: bool = False
 
     def profile(self) -> Profile:
         """Fold all samples."""
@@ -174,7 +176,9 @@ class SampleScan:
     @cached_property
     def _folds(self) -> bool:
         """Whether samples count for the functions run by interpreters."""
-        return self.symbolizer.folds_interpreters and self.mode is not Mode.BRANCH and self.data.has(SampleType.CALLCHAIN)
+        return (
+            (self.symbolizer.folds_interpreters or self.by_python) and self.mode is not Mode.BRANCH and self.data.has(SampleType.CALLCHAIN)
+        )
 
     @cached_property
     def unwinding(self) -> UserCallchains | None:

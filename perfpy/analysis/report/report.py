@@ -211,6 +211,7 @@ def planned_scan(
     scan = SampleScan(
         data, timeline, symbolizer, plan.folding, options.wanted.mode, more, grain, progress, max_stack, plan.callers_first, jobs
     )
+    scan.by_python = layout.has("pyfunc") or layout.has("pyline")
     return scan, _machine_names(data, layout, namespaces)
 
 

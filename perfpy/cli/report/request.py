@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import SampleType
@@ -126,13 +125,9 @@ class ReportRequest:
         return symbols._replace(fold_interpreters=self.folds_interpreters(screen=screen))
 
     def folds_interpreters(self, *, screen: bool) -> bool:
-        """Whether samples count for the functions that interpreters ran: where options, with sort keys of Python, on screens by default."""
-        options = self._options
-        if options.fold_interpreters is not None:
-            return options.fold_interpreters
-        by_python = any(key in ("pyfunc", "pyline") for key in re.split(r"[,+\s]+", f"{options.sort or ''},{options.fields or ''}"))
-        if by_python or not screen:
-            return by_python
+        """Whether samples count for the functions that interpreters ran: as the option says, by default on screens of Python recordings."""
+        if self._options.fold_interpreters is not None or not screen:
+            return bool(self._options.fold_interpreters)
         from perfpy.symbols.interpreters import has_python_image  # not needed for plain reports
 
         return has_python_image(self._recording.data.kept_files)

@@ -71,6 +71,16 @@ def test_rows_by_function(options: tuple[str, ...], recording: Path, capsys: pyt
     assert found == {f"spin {tmp_path}/app.py": (60.0,), f"main {tmp_path}/app.py": (20.0,), "[no Python function]": (20.0,)}
 
 
+def test_the_api_has_the_same_rows(recording: Path, tmp_path: Path):
+    with Recording(str(recording)) as opened:
+        found = {row.texts["pyfunc"]: row.percent for row in opened.report(by=["pyfunc"]).top(9)}
+        assert found[f"spin {tmp_path}/app.py"] == 60.0
+        usual = {row.texts["symbol"]: row.percent for row in opened.report(by=["symbol"]).top(9)}
+        assert usual.get(f"[.] py::spin:{tmp_path}/app.py", 0) == 0
+        folded_rows = {row.texts["symbol"]: row.percent for row in opened.report(by=["symbol"], symbols=FOLDED).top(9)}
+        assert folded_rows[f"[.] py::spin:{tmp_path}/app.py"] == 60.0
+
+
 def test_rows_by_line(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     found = rows(recording, capsys, "--no-children", "-s", "pyline")
     source = f"{tmp_path}/app.py"

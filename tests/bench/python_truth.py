@@ -272,7 +272,7 @@ def _tree() -> str:
             lines.append("    return k")
 
     add("", _TREE_DEPTH)
-    lines += [f"while going(): f(random.randrange({_TREE_WIDTH**_TREE_DEPTH * 100}))"]
+    lines += [f"while time.time() < END: f(random.randrange({_TREE_WIDTH**_TREE_DEPTH * 100}))"]
     return "\n".join(lines)
 
 

@@ -6,13 +6,15 @@ sure that is.
 
 What a loop says is of the moment of the sample, and exact: it names the innermost Python frame of the loop and its instruction. Frames
 that were read later are believed as callers only where they fit: the frame that the loop names is among them with the same code; or
-one ends exactly where the loop's frame begins, then it called that, but its own line may have changed and is left open; or the
-loop's frame was seen with the same code at another moment, with always the same caller (seen_callers). Where nothing fits, the
-loop keeps the one frame that it names. A loop that says nothing has the frames that were there both before and after the sample.
+one ends exactly where the loop's frame begins, and has called that function at other moments: then its own line may have changed
+and is left open; or the loop's frame was seen with the same code at another moment, with always the same caller (seen_callers).
+Where nothing fits, the loop keeps the one frame that it names. A loop that says nothing has the frames that were there both before
+and after the sample.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.capture.python_frames.seen_callers import NOBODY
@@ -63,6 +65,8 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting(segment, before, fits=fits)
+        if sure == OPEN_LINES and seen and not all((caller, called) in seen.calls for (called, _), (caller, _) in pairwise(frames)):
+            frames, sure = frames[:1], PARTIAL  # a frame of another call is where the caller's was
         if sure == PARTIAL and loop and seen:
             frames, sure = _by_seen_callers(loop, segment, seen)
         elif sure == OPEN_LINES and loop and seen:

@@ -60,6 +60,7 @@ class _Process:
         self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
         self.ranges = CodeRanges()
         self.callers: dict[int, SeenCallers] = {}
+        self.calls: set[tuple[int, int]] = set()
         self.is_mapped = False
         self.placed: dict[int, PlacedFunction | None] = {}
 
@@ -196,7 +197,7 @@ class PythonFrames:
         if tid not in process.callers:
             if len(process.callers) >= _MOST_THREADS:
                 process.callers.clear()
-            process.callers[tid] = SeenCallers()
+            process.callers[tid] = SeenCallers(process.calls)
         return process.callers[tid]
 
     def _chain(self, batch: _Batch, row: int, loops: _Loops) -> list[int] | None:

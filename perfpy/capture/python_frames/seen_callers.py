@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.answers import ReadFrame
 
 _MOST_FRAMES: Final = 1 << 14  # of a thread and batch
+_MOST_CALLS: Final = 1 << 18  # of a process
 _MOST_CALLERS: Final = 16  # of a frame
 _SURE: Final = 0.95  # share of a caller that is believed
 
@@ -34,9 +35,15 @@ _OF_ENTRIES: Final = Caller(0, NOBODY, None)
 
 
 class SeenCallers:
-    """The callers of one thread's frames. before: the frames of the chain before the last one."""
+    """The callers of one thread's frames.
 
-    def __init__(self) -> None:
+    Attributes:
+        before: the frames (address, code) of the chain before the last one, with their offsets.
+        calls: (code of a caller, code of what it called), of all threads of the process.
+    """
+
+    def __init__(self, calls: set[tuple[int, int]] | None = None) -> None:
+        self.calls = set() if calls is None else calls
         self._new: dict[tuple[int, int], Counter[Caller]] = {}
         self._old: dict[tuple[int, int], Counter[Caller]] = {}
         self._batch = 0
@@ -52,6 +59,8 @@ class SeenCallers:
             if is_entry:
                 self._note((address, code), _OF_ENTRIES)
             elif row + 1 < len(chain):
+                if len(self.calls) < _MOST_CALLS:
+                    self.calls.add((chain[row + 1][1], code))
                 self._note((address, code), Caller(*chain[row + 1][:3]))
 
     def _note(self, key: tuple[int, int], caller: Caller) -> None:

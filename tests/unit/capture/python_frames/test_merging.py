@@ -149,6 +149,15 @@ def test_lines_of_callers_that_have_gone_on_are_those_of_other_moments():
     assert merge([said], later, CODES, seen=seen(before, ONE_LOOP), is_cut=False) == ([[(2, 20), (1, None), (0, 10)]], OPEN_LINES)
 
 
+def test_frames_that_never_call_a_function_are_not_its_callers():
+    """Another function's frame of the same size may be where the caller's was."""
+    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen=seen(ONE_LOOP), is_cut=False)
+    assert merged == ([[(3, 44)]], PARTIAL)
+    calls = [frame(7, 3), frame(6, 2), frame(0, 0, is_entry=True)]
+    merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen=seen(ONE_LOOP, calls), is_cut=False)
+    assert merged == ([[(3, 44), (2, None), (1, 10), (0, 10)]], OPEN_LINES)
+
+
 def test_of_several_callers_none_is_believed():
     other = [frame(2, 2), frame(1, 3), frame(0, 0, is_entry=True)]
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen=seen(ONE_LOOP, other), is_cut=False)

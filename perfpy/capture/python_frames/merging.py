@@ -65,7 +65,7 @@ def merge(
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting(segment, before, fits=fits)
-        if sure == OPEN_LINES and seen and not all((caller, called) in seen.calls for (called, _), (caller, _) in pairwise(frames)):
+        if sure == OPEN_LINES and seen and not all(seen.calls.has(caller, called) for (called, _), (caller, _) in pairwise(frames)):
             frames, sure = frames[:1], PARTIAL  # a frame of another call is where the caller's was
         if sure == PARTIAL and loop and seen:
             frames, sure = _by_seen_callers(loop, segment, seen)

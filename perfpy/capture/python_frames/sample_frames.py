@@ -26,7 +26,7 @@ from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.image_file import write_image
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.capture.python_frames.registers import FROM_PERF, STACK_POINTER, StackCopy, frame_states
-from perfpy.capture.python_frames.seen_callers import SeenCallers
+from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
 from perfpy.capture.runtimes.hotspot.java_frames import stack_words
 from perfpy.symbols.providers.mapped_dump import new_folder
 from perfpy.untrusted import paths
@@ -60,7 +60,7 @@ class _Process:
         self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
         self.ranges = CodeRanges()
         self.callers: dict[int, SeenCallers] = {}
-        self.calls: set[tuple[int, int]] = set()
+        self.calls = KnownCalls()
         self.is_mapped = False
         self.placed: dict[int, PlacedFunction | None] = {}
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.answers import ReadFrame
 
 _MOST_FRAMES: Final = 1 << 14  # of a thread and batch
-_MOST_CALLS: Final = 1 << 18  # of a process
+_MOST_CALLS: Final = 256  # callers of a function
+_ERRORS: Final = 0.02  # share of the calls of a function that may be wrong
 _MOST_CALLERS: Final = 16  # of a frame
 _SURE: Final = 0.95  # share of a caller that is believed
 
@@ -34,16 +35,38 @@ NOBODY: Final = -1
 _OF_ENTRIES: Final = Caller(0, NOBODY, None)
 
 
+class KnownCalls:
+    """Which functions of a process call which, by how often they were seen to."""
+
+    def __init__(self) -> None:
+        self._callers: dict[int, Counter[int]] = {}
+
+    def add(self, caller: int, called: int) -> None:
+        """Take a call, by the numbers of code objects."""
+        callers = self._callers.get(called)
+        if callers is None:
+            if len(self._callers) >= _MOST_FRAMES:
+                return
+            callers = self._callers[called] = Counter()
+        if caller in callers or len(callers) < _MOST_CALLS:
+            callers[caller] += 1
+
+    def has(self, caller: int, called: int) -> bool:
+        """Whether a function calls another one; what was seen once in a while is an error of the reading."""
+        callers = self._callers.get(called)
+        return callers is not None and callers[caller] > _ERRORS * callers.total()
+
+
 class SeenCallers:
     """The callers of one thread's frames.
 
     Attributes:
         before: the frames (address, code) of the chain before the last one, with their offsets.
-        calls: (code of a caller, code of what it called), of all threads of the process.
+        calls: of all threads of the process.
     """
 
-    def __init__(self, calls: set[tuple[int, int]] | None = None) -> None:
-        self.calls = set() if calls is None else calls
+    def __init__(self, calls: KnownCalls | None = None) -> None:
+        self.calls = KnownCalls() if calls is None else calls
         self._new: dict[tuple[int, int], Counter[Caller]] = {}
         self._old: dict[tuple[int, int], Counter[Caller]] = {}
         self._batch = 0
@@ -59,8 +82,7 @@ class SeenCallers:
             if is_entry:
                 self._note((address, code), _OF_ENTRIES)
             elif row + 1 < len(chain):
-                if len(self.calls) < _MOST_CALLS:
-                    self.calls.add((chain[row + 1][1], code))
+                self.calls.add(chain[row + 1][1], code)
                 self._note((address, code), Caller(*chain[row + 1][:3]))
 
     def _note(self, key: tuple[int, int], caller: Caller) -> None:

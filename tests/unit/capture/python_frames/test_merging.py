@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.evaluation import Evaluated
 from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN, merge, of_old_versions
-from perfpy.capture.python_frames.seen_callers import SeenCallers
+from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
 STACK = 0x7F00_0000_0000
@@ -156,6 +156,16 @@ def test_frames_that_never_call_a_function_are_not_its_callers():
     calls = [frame(7, 3), frame(6, 2), frame(0, 0, is_entry=True)]
     merged = merge([loop(3, 3, 44)], ONE_LOOP, CODES, seen=seen(ONE_LOOP, calls), is_cut=False)
     assert merged == ([[(3, 44), (2, None), (1, 10), (0, 10)]], OPEN_LINES)
+
+
+def test_calls_that_were_seen_once_in_a_while_are_errors():
+    calls = KnownCalls()
+    for _ in range(99):
+        calls.add(1, 2)
+    calls.add(3, 2)
+    assert calls.has(1, 2)
+    assert not calls.has(3, 2)
+    assert not calls.has(2, 1)
 
 
 def test_of_several_callers_none_is_believed():

@@ -1,4 +1,4 @@
-"""--for-each-cgroup: which cgroups a list of patterns means."""
+"""--for-each-cgroup: the cgroups that match a list of patterns."""
 
 from __future__ import annotations
 

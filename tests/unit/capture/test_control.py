@@ -1,4 +1,4 @@
-"""--control, line by line: what is done, what is said, what is answered; as perf 6.12 has it."""
+"""--control, line by line: actions, messages and acknowledgements, as in perf 6.12."""
 
 from __future__ import annotations
 

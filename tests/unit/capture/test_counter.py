@@ -1,4 +1,4 @@
-"""A Counter does to its descriptor what its methods say."""
+"""A Counter's methods call the kernel with its descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A CounterGroup opens, reads and explains its members together."""
+"""A CounterGroup opens and reads its members together, and explains refusals."""
 
 from __future__ import annotations
 

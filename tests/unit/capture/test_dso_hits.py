@@ -1,4 +1,4 @@
-"""Which files samples fell into, without order and without forgetting."""
+"""The files that samples hit, in any order and with old mappings."""
 
 from __future__ import annotations
 

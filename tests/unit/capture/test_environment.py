@@ -1,4 +1,4 @@
-"""The machine, built in a folder, as the header's features."""
+"""The header's features describe a machine built in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a tracepoint are read from the bytes of one sample, as the format lays them out; missing bytes are no failure."""
+"""Fields of a tracepoint are decoded from one sample's bytes by the format; missing bytes are no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried after a refusal, whoever opens the event."""
+"""Attempts after a refusal, for every command that opens events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASKS = [((0, 0), 7, 0), ((0, 1), 8, 0)]  # two threads on one CPU
 
 
 class Strict:
-    """Nothing is forgiven, everything may be replaced."""
+    """Tolerates no refusal; any event may be replaced."""
 
     def member_refused(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
         return None
@@ -37,7 +37,7 @@ class Strict:
 
 
 class Lenient(Strict):
-    """Goes on without what cannot be counted, and without tasks that are gone."""
+    """Goes on without events that cannot be counted, and without ended tasks."""
 
     def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         return True

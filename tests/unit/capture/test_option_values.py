@@ -1,4 +1,4 @@
-"""The texts of record's options."""
+"""Texts of record's options are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Option texts become tasks and CPUs; cgroups and topology are looked up in given trees."""
+"""Option texts are resolved to tasks and CPUs, in a simulated /proc and cgroup tree."""
 
 from __future__ import annotations
 

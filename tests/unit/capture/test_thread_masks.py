@@ -1,4 +1,4 @@
-"""--threads: its words and lists as masks."""
+"""--threads: words and lists are converted to masks."""
 
 from __future__ import annotations
 

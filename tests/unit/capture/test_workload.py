@@ -1,4 +1,4 @@
-"""The program to measure is held, started, and its end told as it was."""
+"""The command is held and started, and its end is reported."""
 
 from __future__ import annotations
 

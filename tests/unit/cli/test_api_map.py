@@ -1,4 +1,4 @@
-"""`perfpy help api`: every public name is on the map."""
+"""`perfpy help api` lists every public name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perfpy archive`: what a recording needs goes into a file, and comes out of it elsewhere; what else is in it stays out."""
+"""`perfpy archive` packs the files that a recording needs and unpacks them elsewhere; other contents are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perfpy config`: what is set is read back, by perf's rules; a file that cannot be understood, or is another's, stays as it is."""
+"""`perfpy config`: settings are read back by perf's rules; files that are invalid or belong to others stay unchanged."""
 
 from __future__ import annotations
 

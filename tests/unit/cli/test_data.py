@@ -1,4 +1,4 @@
-"""`perfpy data convert`: JSON of any recording, and what is refused."""
+"""`perfpy data convert`: JSON of any recording, and refused options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In perf's place: called by its name, asked what it was built with, with options before the command."""
+"""perfpy in place of perf: called by its name, queried for its build options, with options before the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perfpy inject`: into files and pipes, with build-ids of what samples and callchains hit, and without any change."""
+"""`perfpy inject` into files and pipes: with build-ids of hit files, and unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chained(tmp_path: Path) -> Path:
 
 
 def listed(path: Path) -> dict[str, str]:
-    """What the table of build-ids has."""
+    """Return the build-id table."""
     with PerfData(str(path)) as data:
         return {entry.filename: entry.build_id.hex() for entry in data.features.get("build_id", ()) if entry.filename in IDS}
 

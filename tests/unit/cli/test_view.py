@@ -1,4 +1,4 @@
-"""`perfpy view`: the page is in a file, whose path is told; a browser is started where there is a screen."""
+"""`perfpy view` writes the page to a file and prints its path; a browser starts if there is a display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders.perfdata import simple_recording
 
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a recording, which is the current one and that of temporary files."""
+    """The current and temporary folder, with a recording."""
     (tmp_path / "perf.data").write_bytes(simple_recording(5).file())
     (tmp_path / "later.data").write_bytes(simple_recording(3).file())
     monkeypatch.chdir(tmp_path)
@@ -26,7 +26,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the browser was asked to show."""
+    """The URLs that the browser was asked to open."""
     urls: list[str] = []
 
     def show(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""perfpy.counted: sums over a function's calls."""
+"""perfpy.counted adds up the counts of a function's calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events become counters as perf would open them, and counters become cells."""
+"""Events are opened as counters as perf opens them, and counters are read as cells."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_an_event_that_the_machine_lacks_is_marked_with_the_reason() -> None:
 
 
 def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
-    """Runs of a repeat do not try again what failed, and the event itself knows nothing of it."""
+    """A later run of a repeat does not retry what failed, and the event itself is unchanged."""
     kernel = FakeKernel(refuse={"cycles": errno.ENOENT})
     cycles = Event("cycles", EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES))
     told: list[str] = []
@@ -94,7 +94,7 @@ def test_what_was_found_out_holds_when_it_is_opened_again() -> None:
 
 
 def test_a_user_who_may_not_look_into_the_kernel_counts_user_space_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event that is counted says so; the one that was asked for stays as it is, and it is told once."""
+    """The counted event has the fallback's name, the requested one is unchanged, and one warning is given."""
 
     class Strict(FakeKernel):
         def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:

@@ -41,7 +41,7 @@ class Seen(Hooks):
 
 
 def growing(counter: FakeCounter) -> None:
-    """Each read finds 10 more."""
+    """Each read returns 10 more."""
     counter.value += 10
     counter.enabled += 100
     counter.running += 100
@@ -77,7 +77,7 @@ def test_repeats_show_the_mean_and_its_error() -> None:
 
 
 def test_intervals_show_differences_and_the_summary_all() -> None:
-    """-I with --summary: what came in each interval, at last everything."""
+    """-I with --summary: the counts of each interval, then the totals."""
     kernel, seen = FakeKernel(counts=growing), Seen()
     asked = plan(SYSTEM, ())._replace(interval=5, interval_count=2, summary=True)
     Measurement(asked, seen, kernel=kernel).run()

@@ -1,4 +1,4 @@
-"""A stretch of code that is counted: which counters it opens, and what it makes of them."""
+"""The counters that perfpy.count opens for a block, and the counts it returns."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def test_a_block_that_is_entered_again_asks_for_the_same() -> None:
             asked.append(region._counting.events[0].attr)
     first, again = ([counter.attr for counter in kernel.counters][start : start + 2] for start in (0, 4))
     assert [attr.pack("<") for attr in first] == [attr.pack("<") for attr in again]
-    assert asked[0] is asked[1] is asked[2]  # and makes no attrs anew
+    assert asked[0] is asked[1] is asked[2]  # and creates no new attrs

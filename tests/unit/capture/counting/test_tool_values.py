@@ -1,4 +1,4 @@
-"""Events that are no counters: machine_values about the machine, as sysfs has them."""
+"""Values of events without a counter: facts about the machine, from sysfs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> str:
-    """Two packages of a die each, two cores a die, two threads a core; one CPU more could be plugged in."""
+    """Two packages of one die, two cores per die, two threads per core; one more CPU is possible."""
     texts = {"possible": "0-8", "online": "0-7", "smt/active": "1"}
     for cpu in range(8):
         core, package = cpu // 2 * 2, cpu // 4 * 4

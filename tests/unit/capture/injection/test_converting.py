@@ -1,4 +1,4 @@
-"""Copies of stacks become callchains: the new recording says what the old one said."""
+"""--convert-callchain replaces stack copies by callchains; reports of both recordings are equal."""
 
 from __future__ import annotations
 

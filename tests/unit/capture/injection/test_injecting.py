@@ -1,4 +1,4 @@
-"""Recordings written anew with jitted code and build-ids."""
+"""inject adds JIT-compiled code and build-ids to recordings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PID, CODE = 77, 0x7F0000001000
 
 
 def dump(path: Path) -> None:
-    """A jitdump with a function that was made at time 20, and moved at 40."""
+    """A jitdump with a function compiled at time 20 and moved at 40."""
     header = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, PID, 5, 0)
     load = struct.pack("<IIQQQQ", PID, PID, CODE, CODE, 16, 3) + b"JS:*fib\0" + b"\x90" * 16
     move = struct.pack("<IIQQQQQ", PID, PID, 0, CODE, CODE + 0x1000, 16, 3)
@@ -127,7 +127,7 @@ def test_hit_files_are_those_with_samples(recording: Recording):
 
 
 def mapped(recording: Recording) -> list[tuple[str, bytes]]:
-    """(name, build-id) of each mapping."""
+    """Return (name, build-id) of each mapping."""
     found = (side.record for side in recording.side_band() if isinstance(side.record, records.Mmap | records.Mmap2))
     return [(record.filename, getattr(record, "build_id", b"")) for record in found]
 

@@ -1,4 +1,4 @@
-"""The build-id table of a recording, and the cache that keeps the files."""
+"""The build-id table of a recording, and the cached files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""record -g says when the callchains of programs without frame pointers end after one frame, and only then."""
+"""record -g prints a hint if callchains of programs without frame pointers end after one frame, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""record --kcore: what of the kernel's memory is copied, and that a report elsewhere finds it."""
+"""record --kcore copies the kernel's code, and a report elsewhere finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/proc, built in a folder, becomes records in perf's order."""
+"""Records are synthesized in perf's order from a /proc built in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storms of switches: sampled as often as allowed, and said once."""
+"""Frequent switches are sampled up to the limit, with one warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAN = WaitPlan(0, 1, 2, None, None, 0, without_kernel=False)
 
 
 class Counters:
-    """Switches at a steady rate, while they are on."""
+    """Switches at a steady rate while the events are enabled."""
 
     def __init__(self) -> None:
         self.events = ["time", "switches", "wakings"]
@@ -52,7 +52,7 @@ def test_what_is_below_the_limit_is_left_alone(monkeypatch):
 @pytest.mark.parametrize("rate", [2000, 50_000])
 def test_a_storm_is_sampled_as_often_as_allowed(monkeypatch, rate):
     counters, told = run(rate, 1000, monkeypatch)
-    between_looks = rate * 0.06  # they are sampled before anybody sees how many there are
+    between_looks = rate * 0.06  # sampled before the first check
     assert 700 <= counters.seen / 10 <= max(1350, between_looks)
     assert len(told) == 1
     assert "--off-cpu-limit" in told[0]

@@ -1,4 +1,4 @@
-"""What is opened to follow waits, and what the file has of it."""
+"""The events opened for waits, and those that are in the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMAT = (
 
 
 class Traces:
-    """A tracefs that root reads."""
+    """A tracefs readable by root."""
 
     def event_id(self, _system: str, event: str) -> int:
         return {"sched_switch": 318, "sched_waking": 320}[event]
@@ -40,7 +40,7 @@ class Traces:
 
 
 class NoTraces(Traces):
-    """One that may not be read."""
+    """An unreadable tracefs."""
 
     def event_id(self, _system: str, event: str) -> int:
         raise KernelRefusedError("tracefs", EACCES, cause="no", remedy="no")

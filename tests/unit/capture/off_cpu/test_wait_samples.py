@@ -1,4 +1,4 @@
-"""Intervals become samples that say the same."""
+"""Intervals become equivalent samples."""
 
 from __future__ import annotations
 

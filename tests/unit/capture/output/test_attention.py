@@ -1,4 +1,4 @@
-"""What a recording attends to while its rings never let it rest."""
+"""Inputs are handled while the ring buffers never become empty."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kernel():
 
 @pytest.fixture
 def attend(signals, kernel):
-    """A function that makes an Attention of two events and a dummy, begun; `.told` has its lines."""
+    """Return a function that begins an Attention of two events and a dummy; `.told` has its lines."""
     ends = os.pipe()
 
     def make(delay=0, control: Control | None = None) -> Attention:
@@ -68,7 +68,7 @@ def test_a_signal_is_seen_though_there_is_no_time_to_wait(attend, number):
 
 
 def test_without_a_signal_the_kernel_is_asked_once_in_a_moment(attend, monkeypatch):
-    """The clock stands for how long the passes over the rings took."""
+    """The clock advances by the time of the passes over the ring buffers."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     attention = attend(delay=((10, 50), (70, 90)))
@@ -92,7 +92,7 @@ def test_one_delay_has_no_end(attend, kernel):
     attention.look(wait=True)
     attention.look(wait=True) if not attention.told else None
     assert (attention.told, attention.stopping) == (["Events enabled"], False)
-    assert counting(kernel) == ["a", "b"]  # what carries the side band was never off
+    assert counting(kernel) == ["a", "b"]  # side-band was never disabled
 
 
 def test_control_switches_events_by_name(attend, kernel, tmp_path):
@@ -114,7 +114,7 @@ def test_a_control_that_nobody_holds_any_more_is_not_asked_for_ever(attend):
     os.close(writing)
     with Control(f"fd:{reading}") as control:
         attention = attend(delay=100_000, control=control)
-        attention.look(wait=True)  # told of the end of it
+        attention.look(wait=True)  # reports the end of the target
         attention._timetable = type(attention._timetable)(300, time.monotonic())
         attention.look(wait=True)
         assert attention.told == ["Events enabled"], "it waited for the clock this time"

@@ -1,4 +1,4 @@
-"""What is found out when a file is complete: also of compressed files, and of records with a mark that is wrong."""
+"""The end of a file: scans of plain and compressed records, marks of mappings without build-ids, and truncated attrs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emptying rings that are filled again while they are emptied."""
+"""Ring buffers that fill up while they are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = 1
 
 
 class Kernel:
-    """Rings into which it writes samples; each write of ours to the output makes it write more."""
+    """Ring buffers that record every write to the output."""
 
     def __init__(self, rings: int = 2, *, feeds: int = PAGE, tid: int = OTHER) -> None:
         self._memory = [bytearray(2 * PAGE) for _ in range(rings)]
@@ -66,12 +66,12 @@ def event(
 
 
 def drain_of(kernel: Any, **options: Any) -> Drain:
-    """Its rings are emptied into itself: it stands for the counters and for the output."""
+    """Counters and output in one: its ring buffers are written to itself."""
     return Drain(kernel, kernel, **options)
 
 
 def test_the_last_pass_writes_what_the_rings_held_then():
-    """Each write fills all rings again; what comes so late is not of this recording."""
+    """Each write fills all ring buffers again; records that arrive during the last pass are not read."""
     kernel = Kernel(feeds=PAGE // 2)
     kernel.fill(PAGE // 2)
     assert drain_of(kernel).rest() == PAGE
@@ -85,7 +85,7 @@ def test_a_pass_reads_no_ring_twice():
 
 
 def test_a_pass_ends_between_two_rings_where_it_is_to_stop():
-    """It is no round then: the ring that was not read may hold what is older."""
+    """An interrupted pass is no round: the unread ring buffer may contain older records."""
     kernel = Kernel(feeds=0)
     kernel.fill(SIZE)
     drain = drain_of(kernel, stop=lambda: kernel.written > 0)

@@ -1,4 +1,4 @@
-"""The output's files: the old one is kept, names get times, and what failed leaves no trace."""
+"""Output files: the old one is renamed, names get times, and failures leave no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of record --unwind, with processes that unwind, fail, die or are not waited for."""
+"""The output of record --unwind, with processes that unwind, fail, end or are not waited for."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def bytes_of(stores: tuple[int, int, int], extents: list[Extent]) -> bytes:
 
 
 def echo(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
-    """Hands every piece back as it is, in small letters."""
+    """Returns every piece unchanged but in lower case."""
     for kind, extents in served(requests):
         if kind == messages.KNOWN:
             os.write(answers, messages.answer(messages.READY))
@@ -85,7 +85,7 @@ def is_late(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
 
 
 def dies_at_once(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
-    """Ends where the first piece comes."""
+    """Ends at the first piece."""
     for kind, _ in served(requests):
         if kind == messages.KNOWN:
             os.write(answers, messages.answer(messages.READY))

@@ -1,4 +1,4 @@
-"""--affinity: where rings are read."""
+"""--affinity: the CPUs on which ring buffers are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def counters(*cpus: int) -> SampleCounters:
-    """One ring a CPU."""
+    """One ring buffer for each CPU."""
     opened = [SimpleNamespace(ring=ring, target=CounterTarget(cpu, -1)) for ring, cpu in enumerate(cpus)]
     return cast("SampleCounters", SimpleNamespace(cpus=cpus, opened=opened))
 

@@ -1,4 +1,4 @@
-"""An event whose data hardware writes into memory by itself: its attr, its place, its records."""
+"""An event with AUX data: its attr, its position among the events, its records."""
 
 from __future__ import annotations
 

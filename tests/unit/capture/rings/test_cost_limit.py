@@ -1,4 +1,4 @@
-"""--max-cpu: samples become rarer until recording costs what it may; where that does not help the events have a rest."""
+"""--max-cpu lowers the rate of samples until recording costs no more; if that does not help, events pause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DUMMY = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.DUMMY, sample_period
 
 
 class Recording:
-    """A recording of some events for ten seconds, on a clock of its own. cost: CPU time a second, of the rate that samples still have."""
+    """Record events for ten seconds, on a simulated clock. cost is the CPU time per second as a function of the rate that is left."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, attr: EventAttr, cost: Callable[[float], float], **limits: Any) -> None:
         self.kernel = FakeKernel()
@@ -48,12 +48,12 @@ class Recording:
                 limit.ring(self.now)
 
     def periods(self) -> list[int]:
-        """What was asked of the first counter, one after the other."""
+        """The periods set on the first counter, in order."""
         first = self.kernel.named("sampled")[0].fd
         return [int(call[2]) for call in self.kernel.calls if call[0] == "set_period" and call[1] == first]  # type: ignore[call-overload]
 
     def rate(self, attr: EventAttr) -> float:
-        """The part of the samples that are still taken."""
+        """The share of samples that are still taken."""
         if not self.periods():
             return 1.0
         last = self.periods()[-1]

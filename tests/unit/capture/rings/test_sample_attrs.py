@@ -1,4 +1,4 @@
-"""The rules by which record's options become attrs; the values are what perf 6.12 asks of the kernel."""
+"""The attrs for record's options equal those of perf 6.12."""
 
 from __future__ import annotations
 

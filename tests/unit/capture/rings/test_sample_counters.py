@@ -1,4 +1,4 @@
-"""Where the counters of a recording are opened, and what becomes of a refusal."""
+"""The targets on which counters of a recording are opened, and refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def event(name: str, config: int = SoftwareId.CPU_CLOCK, kind: int = PerfType.SO
 def opened(
     kernel: FakeKernel, *events: Event, cpus: tuple[int, ...] = (0, 1), tids: tuple[int, ...] = (7,), **options: Any
 ) -> tuple[list[OpenEvent], list[str]]:
-    """The events, open; what was told."""
+    """Open the events; return the counters and the messages."""
     told: list[str] = []
     counters = SampleCounters(kernel, events, cpus, tids, tell=told.append, **options)
     counters.open()

@@ -1,4 +1,4 @@
-"""What --jit chooses."""
+"""The options that --jit chooses."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_elsewhere_compilers_keep_frame_pointers(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_unwound_at_once_has_perf_maps_and_stacks():
-    """A jitdump is read when a recording ends: too late for code of no file to be unwound."""
+    """Jitdumps are read at the end of a recording, too late to unwind their code."""
     asked = RecordOptions(sampling=SamplingOptions(unwind=True, callchain=Callchain("dwarf", 8192)), jit=True)
     names = RuntimeNames(asked, ["node"], lambda _line: None)
     assert "PYTHONPERFSUPPORT" in names.variables

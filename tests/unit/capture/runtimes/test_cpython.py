@@ -1,4 +1,4 @@
-"""CPython 3.8 to 3.11 with perfpy's evaluator: names in the perf map, and nothing else that the program could notice."""
+"""CPython 3.8 to 3.11 with perfpy's evaluator: names in the perf map, and no other visible effect on the program."""
 
 from __future__ import annotations
 

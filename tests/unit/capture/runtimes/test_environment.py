@@ -1,4 +1,4 @@
-"""What a command is started with so that runtimes tell names."""
+"""The environment in which runtimes publish names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a JVM for its perf map, with a thread in the place of the JVM."""
+"""A perf map is requested from a JVM, which a thread simulates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PID = 77
 
 
 class Jvm:
-    """Answers one request at a socket, which it opens when it is told to."""
+    """Answers one request at a socket, which it opens on request."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / f".java_pid{PID}")

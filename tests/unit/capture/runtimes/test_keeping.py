@@ -1,4 +1,4 @@
-"""Names put into a finished recording."""
+"""Names are stored in a finished recording."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mapping(name: str, address: int, time: int, size: int = 0x1000) -> records.M
 def recording_of(
     folder: Path, *mappings: records.Mmap2, times: tuple[int, ...] = (15, 35), rounds: bool = False, packed: bool = False
 ) -> str:
-    """A recording as record --jit leaves it before the names are put in: with an empty section for them."""
+    """A recording of record --jit before its names are stored: with an empty section for them."""
     builder = PerfDataBuilder(attrs=[usual_attr(use_clockid=1, clockid=1)])
     builder.features[Feature.HOSTNAME] = encode_feature(Feature.HOSTNAME, "here")
     builder.features[KEPT_FILES] = b""
@@ -67,7 +67,7 @@ def names(path: str) -> list[str]:
 
 @pytest.fixture
 def perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the process's perf map is, in the place of /tmp."""
+    """The path of the process's perf map, instead of /tmp."""
     path = tmp_path / "perf-77.map"
     monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
     monkeypatch.setattr(live_process, "began", lambda pid: None)
@@ -76,7 +76,7 @@ def perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def dump(tmp_path: Path, perf_map: Path) -> Path:
-    """A jitdump with a function that was made at time 20."""
+    """A jitdump with a function compiled at time 20."""
     path = tmp_path / "jit-77.dump"
     path.write_bytes(header() + load("JS:*fib", CODE, b"\x90" * 16, 3, time=20))
     return path

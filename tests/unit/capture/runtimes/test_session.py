@@ -1,4 +1,4 @@
-"""record --jit from start to end, with nothing recorded."""
+"""record --jit from start to end, without a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded where nobody says what."""
+"""The default target of a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two processes say to each other comes through whole, however it is cut."""
+"""Messages between the two processes are complete, wherever the pipe splits them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file whose recorder was killed is completed: each piece is in it once, whenever the recorder ended."""
+"""The file of a killed recorder is completed: each piece is in it once, whenever the recorder ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be unwound: memory first, then the disk, given back in order."""
+"""Pieces wait in memory first, then on disk, and are returned in order."""
 
 from __future__ import annotations
 

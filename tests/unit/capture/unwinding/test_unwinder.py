@@ -1,4 +1,4 @@
-"""Pieces of rings become the same records with callchains, whatever order the rings were read in."""
+"""Pieces of ring buffers become the same records with callchains, in whatever order the buffers were read."""
 
 from __future__ import annotations
 

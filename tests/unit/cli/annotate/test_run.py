@@ -1,4 +1,4 @@
-"""`perfpy annotate`'s text, option by option: that of perf 7.3."""
+"""The text of `perfpy annotate`, option by option, as in perf 7.3."""
 
 from __future__ import annotations
 

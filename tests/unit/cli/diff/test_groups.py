@@ -1,4 +1,4 @@
-"""perfpy diff of two groups: patterns and folders are groups, what changed beyond the spread of hosts is marked, limits hold."""
+"""perfpy diff of two groups: patterns and folders are groups, changes beyond the spread of hosts are marked, limits hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = (40, 44, 38, 41, 43, 39)
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Six hosts before and after, of which the threads "c" cost more."""
+    """Six hosts before and after, where the threads "c" cost more after."""
     monkeypatch.chdir(tmp_path)
     for name, part in (("before", 20), ("after", 35)):
         group(tmp_path / name, {f"host{number}": {"a": a, "b": 80 - a, "c": part} for number, a in enumerate(PARTS)})
@@ -66,7 +66,7 @@ def test_a_group_may_have_several_names(folders, capsys):
 
 
 def test_symbols_are_looked_for_as_who_asks_says(folders, monkeypatch):
-    """Also where the recordings are read in a process that has other settings, or none."""
+    """Recordings may be read in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folders / "cache"))
     sent = pickle.dumps(GroupRecordingOptions(DiffCommandOptions()))

@@ -1,4 +1,4 @@
-"""Where filters leave nothing, or a file stands where a name does, one line says why and what to type instead."""
+"""If filters leave nothing, or a file name is taken for another word, one line gives the reason and a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(capfd: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    """What a command line says on standard error."""
+    """Return the text of a command line on standard error."""
     assert run(arguments) == status
     return capfd.readouterr().err
 

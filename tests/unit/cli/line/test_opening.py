@@ -1,4 +1,4 @@
-"""What opening a recording does to the process."""
+"""Effects of opening a recording on the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that is longer than the screen goes through a pager, nothing else does."""
+"""Text longer than the screen goes through a pager, and no other text."""
 
 from __future__ import annotations
 

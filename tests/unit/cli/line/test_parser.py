@@ -1,4 +1,4 @@
-"""Command lines are read as perf reads them."""
+"""Command lines are parsed as perf does."""
 
 from __future__ import annotations
 

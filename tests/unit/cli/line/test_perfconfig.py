@@ -1,4 +1,4 @@
-"""perf's configuration files: the format, which files count, and how bad ones are told."""
+"""perf's configuration files: the format, the files that are read, and messages about bad ones."""
 
 import os
 import re

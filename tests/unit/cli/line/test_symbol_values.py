@@ -1,4 +1,4 @@
-"""What commands make of the options that say where symbols are."""
+"""Options about symbols become SymbolOptions."""
 
 from __future__ import annotations
 

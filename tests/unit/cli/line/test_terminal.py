@@ -1,4 +1,4 @@
-"""One place decides between plain text and a view, and whether there is colour."""
+"""One module chooses between plain text and a view, and decides about colour."""
 
 from __future__ import annotations
 

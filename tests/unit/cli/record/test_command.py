@@ -1,4 +1,4 @@
-"""What record makes of its command line."""
+"""record converts its command line to options."""
 
 from __future__ import annotations
 

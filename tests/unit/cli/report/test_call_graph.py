@@ -1,4 +1,4 @@
-"""What the configuration says of reports."""
+"""Configured defaults of callchains in reports."""
 
 import pytest
 

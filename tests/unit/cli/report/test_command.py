@@ -1,4 +1,4 @@
-"""What a command line of `perfpy report` says, before a recording is read."""
+"""Errors of `perfpy report`'s command line before a recording is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perfpy report --folded`, `--event`: stacks of one event at a time, as the format of folded lines has no units."""
+"""`perfpy report --folded`, `--event`: stacks of one event at a time, because folded lines have no units."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.builders.own_corpus import RECORDINGS
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Two recordings and a file that is none, in the current folder."""
+    """Two recordings and a file that is no recording, in the current folder."""
     for name in ("chains", "lost"):
         (tmp_path / f"{name}.data").write_bytes(lzma.decompress((RECORDINGS / f"{name}.data.xz").read_bytes()))
     monkeypatch.chdir(tmp_path)
@@ -174,7 +174,7 @@ def test_rows_of_memory_accesses_and_branches(folder, capsys, name, option):
 
 
 def test_symbols_are_looked_for_as_who_asks_says(folder, monkeypatch):
-    """Servers and the cache, where the recording is read in a process that has other settings, or none."""
+    """Symbol servers and the cache are used in a process that has other settings, or none."""
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("PERF_BUILDID_DIR", str(folder / "cache"))
     sent = pickle.dumps(ManyRecordingOptions(ReportCommandOptions(), plain=True))

@@ -1,4 +1,4 @@
-"""`perfpy report` as a person has it: on a terminal of some size; what `--tui` needs is said where it is missing."""
+"""`perfpy report` on a terminal of some size; the message for a missing requirement of `--tui`."""
 
 from __future__ import annotations
 

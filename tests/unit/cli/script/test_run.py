@@ -1,4 +1,4 @@
-"""What the script command asks of a recording before it prints."""
+"""Checks of the script command before it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that run already: which Python is in them, what it is asked, and what is said where it cannot be asked."""
+"""Running processes: the Python in them, the request, and the messages if it is impossible."""
 
 from __future__ import annotations
 

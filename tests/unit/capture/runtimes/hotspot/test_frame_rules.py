@@ -1,4 +1,4 @@
-"""Callers of frames of HotSpot's code, without frame pointers."""
+"""Callers of frames in HotSpot's code without frame pointers."""
 
 from __future__ import annotations
 

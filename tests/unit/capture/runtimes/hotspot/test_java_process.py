@@ -1,4 +1,4 @@
-"""What is read of a JVM's memory: methods that are interpreted, and those that were inlined."""
+"""Interpreted and inlined methods are read from a JVM's memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_numbers_of_scopes():
     assert numbers(bytes((0, 191, 192, 0, 255, 1)), 0, 4, 0) == [0, 191, 192, 255 + 64]
     assert numbers(bytes((1, 191, 192, 1, 255, 2)), 0, 4, 1) == [0, 190, 191, 254 + 64]
     assert numbers(bytes((1, 1, 0)), 0, 3, 1) == [0, 0]  # no byte is 0 there
-    assert numbers(b"\xff", 0, 1, 0) == []  # cut
+    assert numbers(b"\xff", 0, 1, 0) == []  # truncated
 
 
 def test_what_was_inlined_has_frames(jvm: Jvm):
@@ -82,7 +82,7 @@ def test_interpreted_methods_have_frames(jvm: Jvm):
     first, second, native = (jvm.method("App", name, "()I", size) for name, size in (("first", 50), ("second", 60), ("native", 0)))
     interpreter = jvm.blob("Interpreter")
     words = [
-        *[interpreter + 21] * 2,  # what is left of a call before: no frame
+        *[interpreter + 21] * 2,  # left over from an earlier call, no frame
         *frame(jvm, native, 0, 0, interpreter + 21),
         *frame(jvm, first, jvm.code_of(first) + 7, 0, interpreter + 21),
         *frame(jvm, second, jvm.code_of(second) + 9, 0, interpreter + 21),

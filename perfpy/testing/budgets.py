@@ -7,6 +7,7 @@ counted here, and nothing is known of pytest.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.counts.comparison import HIGHER, LOWER, compare_amounts
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 #: runs where a baseline is to be compared with: fewer could not tell
 RUNS_TO_COMPARE: Final = 5
 TOLERANCE: Final = 0.05
+_FAULTS: Final = re.compile(r"(?:^|[/=])(?:page-|minor-|major-)?faults\b|page_fault")
 #: what a test whose runs become the baseline may cost
 NEW_BASELINE: Final = "the new baseline"
 
@@ -58,6 +60,10 @@ def budget(event: str, *, at_most: float | None = None, repeat: int | None = Non
             raise UsageError(f"perf_budget('{event}'): {name} is a number, in the unit in which the event is printed; not {value!r}")
     if repeat < 1 or tolerance < 0 or (at_most is not None and at_most < 0):
         raise UsageError(f"perf_budget('{event}'): at_most and tolerance are 0 or more, and repeat is at least 1")
+    if at_most is None and isinstance(event, str) and _FAULTS.search(event):
+        raise UsageError(
+            f"perf_budget('{event}'): no baseline for page faults, because later runs reuse the memory of the first; set at_most"
+        )
     return Budget(event, at_most, repeat, tolerance)
 
 

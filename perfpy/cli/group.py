@@ -11,12 +11,9 @@ from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.help_text import as_click
 from perfpy.cli.line.pager import page
 from perfpy.cli.line.program_name import program
+from perfpy.cli.missing_commands import ALTERNATIVES, refusal
 from perfpy.cli.topics import TOPICS
 from perfpy.errors import UsageError
-
-PERF_COMMANDS = frozenset(
-    "annotate archive bench c2c daemon data ftrace iostat kallsyms kmem kvm kwork lock mem probe sched test timechart top trace".split()
-)
 
 
 class LazyGroup(click.Group):
@@ -51,8 +48,8 @@ def unknown_command(name: str) -> str:
     """Return the message for a word that is no command."""
     if name.startswith("-"):
         return f"unknown option {name}; perfpy --help lists the options"
-    if name in PERF_COMMANDS:
-        return f"perfpy does not have perf's command '{name}'; perfpy --help lists its commands"
+    if name in ALTERNATIVES:
+        return refusal(name)
     import difflib  # only needed for mistyped commands
 
     close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.6)

@@ -236,6 +236,26 @@ def test_a_sandwich_has_callers_and_callees(page: Browser) -> None:
     assert page.run("document.querySelector('#callers-box').hidden")
 
 
+def test_a_search_in_a_sandwich_marks_the_function_itself_and_no_other(page: Browser) -> None:
+    main = next(number for number, row in enumerate(functions(page, 2), 1) if row == ["main"])
+    page.click(f"#functions tbody tr:nth-child({main}) button")
+    pixel = (
+        "((view, x, row) => { const c = document.querySelector(view), ratio = c.width / c.clientWidth, row_height = 18 * ratio,"
+        " y = (row < 0 ? c.height : 0) + row * row_height + 3 * ratio;"
+        " return [...c.getContext('2d').getImageData(Math.round(x * c.width), Math.round(y), 1, 1).data]; })"
+    )
+
+    def is_marked(view: str, at: float, row: int) -> bool:
+        red, green, blue, _ = page.run(f"{pixel}('{view}', {at}, {row})")
+        return red - green > 40 and blue - green > 40
+
+    page.type("#search", "^main$")
+    assert (is_marked("#graph", 0.9, 0), is_marked("#graph", 0.25, 1), is_marked("#graph", 0.75, 1)) == (True, False, False)
+    assert (is_marked("#callers", 0.9, -1), is_marked("#callers", 0.25, -2)) == (True, False)
+    page.type("#search", "^query$")
+    assert (is_marked("#graph", 0.9, 0), is_marked("#graph", 0.25, 1), is_marked("#graph", 0.75, 1)) == (False, False, True)
+
+
 def test_a_function_in_the_graph_is_made_a_sandwich_by_a_key(page: Browser) -> None:
     page.focus("#graph")
     for key in ("ArrowUp", "ArrowUp", "ArrowUp", "s"):

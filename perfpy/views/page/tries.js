@@ -91,10 +91,16 @@ function outermost(tree, name) {
   return found;
 }
 
+/* The root of a tree is this function: it has its colour, and a search finds it. */
+function rooted(tree, name) {
+  tree.name[0] = name;
+  return tree;
+}
+
 /* Who calls a function: the nearest callers first. Totals are the function's. */
 export function callers(tree, names, name) {
   const start = outermost(tree, name);
-  return upwards(tree, names, start, tree.sum.map(column => start.map(i => column[i])), false);
+  return rooted(upwards(tree, names, start, tree.sum.map(column => start.map(i => column[i])), false), name);
 }
 
 /* What a function calls. */
@@ -108,5 +114,5 @@ export function callees(tree, names, name) {
       tree.own.forEach((column, k) => { trie.own[k][node[i]] += column[i]; });
     }
   }
-  return trie.finished(tree.kind);
+  return rooted(trie.finished(tree.kind), name);
 }

@@ -1,0 +1,36 @@
+"""Commands of perf that perfpy does not have, and what does their work.
+
+What enters: a command's name. What leaves: the message that refuses it, on one line, with lines to type.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: command -> the lines to type instead; () if nothing takes its place
+ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
+    "bench": (),
+    "c2c": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode -s symbol_daddr,dcacheline"),
+    "daemon": ("perfpy record -a --switch-output=1m --switch-max-files=60",),
+    "ftrace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
+    "iostat": ("perfpy record -a -e 'block:*' -- sleep 1", "perfpy script"),
+    "kallsyms": (),
+    "kmem": ("perfpy record -a -g -e 'kmem:*' -- sleep 1", "perfpy report"),
+    "kvm": ("perfpy record -a -e 'kvm:*' -- sleep 1", "perfpy script"),
+    "kwork": ("perfpy record -a -e 'irq:*,workqueue:*' -- sleep 1", "perfpy script"),
+    "lock": ("perfpy record -a -g -e 'lock:*' -- sleep 1", "perfpy report"),
+    "mem": ("perfpy record -d -W -e EVENT -- COMMAND", "perfpy report --mem-mode"),
+    "probe": (),
+    "sched": ("perfpy record --off-cpu -- COMMAND", "perfpy report --with-off-cpu"),
+    "test": (),
+    "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
+    "top": ("perfpy record -a -g -- sleep 10", "perfpy report"),
+    "trace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
+}
+
+
+def refusal(name: str) -> str:
+    """Return the message for a command that only perf has."""
+    lines = ALTERNATIVES[name]
+    remedy = f"use {' && '.join(lines)}" if lines else "perfpy help compatibility tells why"
+    return f"perfpy does not have perf's command '{name}'; {remedy}"

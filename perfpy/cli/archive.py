@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, option, words
 from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
+from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _unpack(name: str, cache: BuildIdCache) -> int:
         print(one_line(f"Warning: {name}: {note}: skipped"), file=sys.stderr)
     if len(refused) > _MOST_WARNINGS:
         print(one_line(f"Warning: {name}: {len(refused) - _MOST_WARNINGS} more files: skipped"), file=sys.stderr)
-    print(f"unpacked {count} files into {cache.folder}")
+    print(f"unpacked {count} {plural(count, 'file')} into {cache.folder}")
     return 0
 
 

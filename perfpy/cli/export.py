@@ -9,6 +9,7 @@ from perfpy.cli.line.kinds import Flag, Listed, Value
 from perfpy.cli.line.options import PerfCommand, fail, option, words
 from perfpy.cli.line.shared import QuietOptions, SymbolFileOptions
 from perfpy.errors import OutputFailedError, PerfError
+from perfpy.plurals import plural
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
@@ -44,10 +45,8 @@ def run(options: ExportCommandOptions) -> int:
             continue
         if not options.quiet:
             size = exported.bytes / 1024 / 1024
-            print(
-                one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({exported.samples} samples, {size:.3f} MB) ]"),
-                file=sys.stderr,
-            )
+            samples = f"{exported.samples} {plural(exported.samples, 'sample')}"
+            print(one_line(f"[ perfpy export: wrote {name} as {exported.recording} ({samples}, {size:.3f} MB) ]"), file=sys.stderr)
     return _FAILED if failed else 0
 
 

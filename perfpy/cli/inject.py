@@ -14,6 +14,7 @@ from perfpy.cli.line.kinds import Counted, Flag, Value
 from perfpy.cli.line.options import PerfCommand, fail, option
 from perfpy.cli.line.shared import InputOptions
 from perfpy.errors import OutputFailedError, PerfError
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +93,8 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
         print_notes(note(converter.truncated), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
-        print(f"{injector.functions} functions of {len(injector.dumps)} jitdump files{folder}", file=sys.stderr)
+        functions, dumps = injector.functions, len(injector.dumps)
+        print(f"{functions} {plural(functions, 'function')} of {dumps} {plural(dumps, 'jitdump file')}{folder}", file=sys.stderr)
 
 
 def _converter(recording: Recording, options: InjectCommandOptions) -> CallchainConverter | None:

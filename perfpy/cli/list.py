@@ -9,6 +9,7 @@ import sys
 from perfpy.cli.line.kinds import Flag, Value
 from perfpy.cli.line.options import CommandOptions, PerfCommand, option, words
 from perfpy.cli.line.shared import StdioOptions
+from perfpy.plurals import plural
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _update(source: str) -> int:
     from perfpy.events.table_making import update
 
     path, events, metrics = update(this_identity(), source)
-    print(f"installed {events} events and {metrics} metrics of {this_identity()} in {path}")
+    print(f"installed {events} {plural(events, 'event')} and {metrics} {plural(metrics, 'metric')} of {this_identity()} in {path}")
     return 0
 
 

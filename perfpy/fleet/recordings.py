@@ -25,6 +25,7 @@ from perfpy.fleet.portable import RecordingProblem
 from perfpy.fleet.remote import find_urls, is_url, local_name, public_name
 from perfpy.perfdata.recording_folder import main_file
 from perfpy.perfdata.tables_folder import recordings_in
+from perfpy.plurals import plural
 from perfpy.recording import TracepointSamples
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.shared_files import SharedFiles
@@ -195,7 +196,8 @@ class Recordings:
     @property
     def title(self) -> str:
         """The number of recordings that could be read, as text."""
-        return f"{len(self) - len(self.failed)} recordings"
+        read = len(self) - len(self.failed)
+        return f"{read} {plural(read, 'recording')}"
 
     def report(
         self,

@@ -60,7 +60,7 @@ def budget(event: str, *, at_most: float | None = None, repeat: int | None = Non
             raise UsageError(f"perf_budget('{event}'): {name} is a number, in the unit in which the event is printed; not {value!r}")
     if repeat < 1 or tolerance < 0 or (at_most is not None and at_most < 0):
         raise UsageError(f"perf_budget('{event}'): at_most and tolerance are 0 or more, and repeat is at least 1")
-    if at_most is None and isinstance(event, str) and _FAULTS.search(event):
+    if at_most is None and _FAULTS.search(event):
         raise UsageError(
             f"perf_budget('{event}'): no baseline for page faults, because later runs reuse the memory of the first; set at_most"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +41,8 @@ def note(counts: Iterable[TruncatedStacks]) -> list[str]:
 
 def _line(count: TruncatedStacks) -> str:
     if count.machine:
-        return f"{count.stacks} callchains lack their user part: perfpy cannot unwind stacks of {count.machine}"
+        lack = plural(count.stacks, "callchain lacks its", "callchains lack their")
+        return f"{count.stacks} {lack} user part: perfpy cannot unwind stacks of {count.machine}"
     share = count.truncated / max(count.stacks, 1)
     remedy = f"record with --call-graph dwarf,{larger(count.size, share)}" if count.size < _LARGEST else "larger copies are not possible"
     return (

@@ -247,7 +247,7 @@ def test_a_search_in_a_sandwich_marks_the_function_itself_and_no_other(page: Bro
 
     def is_marked(view: str, at: float, row: int) -> bool:
         red, green, blue, _ = page.run(f"{pixel}('{view}', {at}, {row})")
-        return red - green > 40 and blue - green > 40
+        return bool(red - green > 40 and blue - green > 40)
 
     page.type("#search", "^main$")
     assert (is_marked("#graph", 0.9, 0), is_marked("#graph", 0.25, 1), is_marked("#graph", 0.75, 1)) == (True, False, False)

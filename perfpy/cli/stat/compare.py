@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.counting.measurement import Hooks
 from perfpy.cli.line.limits import report_exceeded
 from perfpy.cli.line.options import fail
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,8 @@ def compare_programs(options: StatCommandOptions) -> int:
         comparisons = [compare_runs(first, other, least_change=least) for other in others]
         show(comparisons, output)
     if contest.failed:
-        print(f"Warning: {len(contest.failed)} runs failed, the first with status {contest.failed[0].status}", file=sys.stderr)
+        failed = len(contest.failed)
+        print(f"Warning: {failed} {plural(failed, 'run')} failed, the first with status {contest.failed[0].status}", file=sys.stderr)
         return contest.failed[0].status
     return report_exceeded(_slower(comparisons, options.fail_if_slower))
 

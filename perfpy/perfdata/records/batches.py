@@ -15,6 +15,7 @@ from perfpy.abi.columns import Columns, rows_where
 from perfpy.abi.startup import NamedTuple
 from perfpy.perfdata.records.delivery_order import delivery_order
 from perfpy.perfdata.records.record_index import NO_KEY
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -157,10 +158,12 @@ def decode_chunk(
     batch = StoredBatch(columns, samples.events, samples.keys, samples.times, chunk.offsets)
     if rows is not None:
         batch = StoredBatch(columns, batch.event[rows], batch.key[rows], batch.time[rows], batch.offset[rows])
-        warn(f"offset {int(chunk.offsets[0]):#x} and after: skipped {len(chunk) - len(rows)} samples of unknown events")
+        skipped = len(chunk) - len(rows)
+        warn(f"offset {int(chunk.offsets[0]):#x} and after: skipped {skipped} {plural(skipped, 'sample')} of unknown events")
     if columns.damaged is not None and columns.damaged.any():
         bad = int(batch.offset[columns.damaged.argmax()])
-        warn(f"offset {bad:#x}: {int(columns.damaged.sum())} samples shorter than their event's layout, skipped")
+        short = int(columns.damaged.sum())
+        warn(f"offset {bad:#x}: skipped {short} {plural(short, 'sample')} shorter than the event's layout")
         batch = batch.take(~columns.damaged)
     batch.columns.damaged = None
     return batch

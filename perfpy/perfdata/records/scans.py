@@ -21,6 +21,7 @@ from perfpy.perfdata.records.delivery_spans import Span, spans_of
 from perfpy.perfdata.records.event_table import EventTable
 from perfpy.perfdata.records.record_index import RecordIndex, RecordIndexer
 from perfpy.perfdata.records.side_band import SideBand, records_of_types
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -134,7 +135,7 @@ class RecordScans:
         index = indexer.index(stream.unpacked for stream in self.streams)
         for kind, count in sorted(index.type_counts.items()):
             if kind >= _FIRST_FOREIGN_TYPE:
-                self._warn(f"skipped {count} records of unknown type {kind}")
+                self._warn(f"skipped {count} {plural(count, 'record')} of unknown type {kind}")
         traces = index.type_counts[RecordType.AUXTRACE]
         if traces and not self._are_decoded(index.raw.of_types([RecordType.AUXTRACE_INFO])):
             self._warn(f"hardware traces in {traces} AUXTRACE records are not decoded or shown")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class CodePage:
         self.function = function
         self.lines: Sequence[AsmLine] = [line for line in _without_heading(function.lines) if source or line.is_code]
         first = function.hot.hits[0]
-        self.title = f"{function.name}  {function.dso.short_name}  {function.hot.percent:.2f}%  {first.total_samples:,} samples"
+        samples = f"{first.total_samples:,} {plural(first.total_samples, 'sample')}"
+        self.title = f"{function.name}  {function.dso.short_name}  {function.hot.percent:.2f}%  {samples}"
 
     @cached_property
     def _shares(self) -> list[float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.plurals import plural
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import visible
 from perfpy.views.report.share_colour import coloured
@@ -39,7 +40,7 @@ class SourceStyle(NamedTuple):
 
 def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
     """Yield all lines of one event."""
-    yield f"{shares.event}: {shares.samples:,} samples"
+    yield f"{shares.event}: {shares.samples:,} {plural(shares.samples, 'sample')}"
     for file in shares.files:
         lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
         if lines:

@@ -11,6 +11,7 @@ import numpy as np
 from rich.text import Text
 
 from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import RECURSIVE
@@ -139,7 +140,8 @@ class BrowsedReport:
     def title(self, rows: Sequence[int]) -> str:
         """Return the event, the number of samples, and the filters."""
         histogram = self.histogram
-        text = f"{visible(event_title(histogram, skip_empty=True))}: {histogram.leader.samples:,} samples"
+        samples = histogram.leader.samples
+        text = f"{visible(event_title(histogram, skip_empty=True))}: {samples:,} {plural(samples, 'sample')}"
         if len(self._tables) > 1:
             text += f"  ({self._index + 1} of {len(self._tables)} events)"
         if self.filters:

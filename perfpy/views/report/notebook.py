@@ -9,6 +9,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ _CELL: Final = "padding:0 .6em;white-space:pre"
 def report_text(report: Report) -> str:
     """Return the title and the first rows as text."""
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
-    lines = [f"<Report of {report.samples} samples: {_count(sum(len(table.shown()) for table in tables))}>"]
+    lines = [f"<Report of {report.samples} {plural(report.samples, 'sample')}: {_count(sum(len(table.shown()) for table in tables))}>"]
     for table in tables:
-        lines.append(f"{_title(table)}: {table.leader.samples} samples")
+        lines.append(f"{_title(table)}: {table.leader.samples} {plural(table.leader.samples, 'sample')}")
         for percents, names in _cells(table):
             lines.append("  ".join([*(f"{percent:6.2f}%" for percent in percents), *names]).rstrip())
         lines += _rest(table)
@@ -49,7 +50,7 @@ def _html(table: Histogram) -> str:
         for percents, names in _cells(table)
     )
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    caption = f"{_title(table)}: {table.leader.samples} samples"
+    caption = f"{_title(table)}: {table.leader.samples} {plural(table.leader.samples, 'sample')}"
     rest = "".join(f"<p>{escape(line)}</p>" for line in _rest(table))
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{rest}"
 
@@ -82,4 +83,4 @@ def _rest(table: Histogram) -> list[str]:
 
 
 def _count(rows: int) -> str:
-    return f"{rows} row" if rows == 1 else f"{rows} rows"
+    return f"{rows} {plural(rows, 'row')}"

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.analysis.report.quality import quality_notes
+from perfpy.plurals import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
 from perfpy.views.report.call_lines import call_lines
@@ -121,7 +122,7 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
     shown = fitted(path, console.width)
     beside = fitted(command, max(console.width - cell_len(shown) - 2, 0))
     console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
-    environment = "  ".join([f"{report.samples:,} samples", *map(visible, recording.environment)])
+    environment = "  ".join([f"{report.samples:,} {plural(report.samples, 'sample')}", *map(visible, recording.environment)])
     console.print(Text(fitted(environment, console.width)), style="dim")
     notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]
     for line in notes:
@@ -140,7 +141,7 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
     shown = above_limit[: limits.rows_beside(parts)]
     columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
-    title = f"  {samples:,} samples"
+    title = f"  {samples:,} {plural(samples, 'sample')}"
     name = fitted(visible(event_title(histogram, skip_empty=True)), console.width)
     for before, common in zip(["; here: ", *[", "] * len(columns.common)], columns.common, strict=False):
         title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.counts.comparison import FEW_EVENTS, HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR
 from perfpy.counts.significance import runs_to_see
 from perfpy.counts.spread import quantile
+from perfpy.plurals import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,9 +40,9 @@ def render_text(comparisons: Sequence[Comparison], *, pictures: bool = False) ->
         pictures: draw both distributions below each counter
     """
     first = comparisons[0]
-    yield f"\n A: {first.a_name}  ({first.counts[0].a.runs} runs)\n"
+    yield f"\n A: {first.a_name}  ({first.counts[0].a.runs} {plural(first.counts[0].a.runs, 'run')})\n"
     for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
-        yield f" {letter}: {comparison.b_name}  ({comparison.counts[0].b.runs} runs)\n"
+        yield f" {letter}: {comparison.b_name}  ({comparison.counts[0].b.runs} {plural(comparison.counts[0].b.runs, 'run')})\n"
     for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
         yield from _table(comparison, letter, pictures=pictures)
     yield from _legend(first)

@@ -297,7 +297,7 @@ def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
     page.press("Enter")
     for _ in range(4):
         page.press("ArrowDown")
-    assert page.text("#heat-about") == "80.000 ms to 100.000 ms: 1 samples"  # 90 ms after the first sample of all
+    assert page.text("#heat-about") == "80.000 ms to 100.000 ms: 1 sample"  # 90 ms after the first sample of all
     for _ in range(5):
         page.press("ArrowDown")
     page.press("Enter")

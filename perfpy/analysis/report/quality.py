@@ -72,8 +72,8 @@ def filtered_rows_notes(report: Report) -> Iterator[str]:
     for histogram in report.histograms:
         for event in histogram.events:
             if event.kept_samples != event.shown_samples:
-                passes = plural(event.kept_samples, "sample passes", "samples pass")
+                words = plural(event.kept_samples, "sample passes", "samples pass")
                 yield (
-                    f"{event.event.name}: {event.kept_samples:,} {passes} the filters, the rows have {event.shown_samples:,}: "
+                    f"{event.event.name}: {event.kept_samples:,} {words} the filters, the rows have {event.shown_samples:,}: "
                     f"plain text filters rows by their first sample, as perf does; --json filters samples"
                 )

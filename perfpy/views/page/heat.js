@@ -58,7 +58,8 @@ export class HeatMap {
 
   say(cell) {
     const each = this.heat.ticks / this.heat.rows * this.tick, [from, to] = [cell, cell + 1].map(edge => duration(edge * each));
-    this.told.say(`${from} to ${to}: ${whole(this.heat.cells[cell])} samples`);
+    const count = this.heat.cells[cell];
+    this.told.say(`${from} to ${to}: ${whole(count)} ${count === 1 ? "sample" : "samples"}`);
   }
 
   draw() {

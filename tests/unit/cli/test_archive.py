@@ -97,7 +97,7 @@ def test_nothing_leaves_the_cache(name: str, recorded: Path, capsys: pytest.Capt
     before = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")}
     assert cli.run(["archive", "--unpack", str(recorded)]) == 0
     told = capsys.readouterr()
-    assert told.out.startswith("unpacked 1 files into ")
+    assert told.out.startswith("unpacked 1 file into ")
     assert "skipped" in told.err
     new = {path.relative_to(recorded.parent) for path in recorded.parent.rglob("*")} - before
     assert {path.parts[0] for path in new} == {"here"}

@@ -172,4 +172,4 @@ def test_what_cannot_be_is_said_in_a_line(identity: str, change: dict[str, str |
 def test_the_command_says_what_it_took(perfmon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PERF_CPUID", IDENTITY)
     assert cli.run(["list", "--update-events", str(perfmon)]) == 0
-    assert capsys.readouterr().out.startswith("3 events and 1 metrics of GenuineIntel-6-55-4 are in ")
+    assert capsys.readouterr().out.startswith("installed 3 events and 1 metric of GenuineIntel-6-55-4 in ")

@@ -6,6 +6,7 @@ which another process writes, because threads that write tables do not live on i
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from tests.fuzz.recordings import damaged_recording
 if TYPE_CHECKING:
     import random
 
+_MTIME = 1_750_000_000  # seconds since 1970
 _TABLES = ("plain <", "everything <", "golden python")
 _FOOTER = 6000  # bytes at the end of a Parquet file that describe the others
 
@@ -46,6 +48,7 @@ def _exported(files: list[bytes]) -> dict[str, bytes]:
         for number, data in enumerate(files):
             paths.append(f"{number}.data")
             Path(folder, paths[-1]).write_bytes(data)
+            os.utime(Path(folder, paths[-1]), (_MTIME, _MTIME))  # times of samples without a clock are reckoned from it
         command = [sys.executable, "-m", "perfpy", "export", "-q", "--parquet", "tables", *paths]
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
         tables = Path(folder, "tables")

@@ -68,18 +68,18 @@ WRONG: list[tuple[Callable[[perfpy.Recording], Any], type[Exception], str]] = [
     (lambda r: r.where(comm=7), TypeError, "comm takes a text"),  # type: ignore[arg-type]
     (lambda r: r.where(time=3), TypeError, "time takes a start and an end"),  # type: ignore[arg-type]
     (lambda r: r.where(time=("soon", None)), ValueError, "a time is seconds from the first sample"),
-    (lambda r: r.where(event="cycles"), PerfError, "there are cpu-clock:u"),
+    (lambda r: r.where(event="cycles"), PerfError, "its events: cpu-clock:u"),
     (lambda r: r.report(by="colour"), PerfError, "colour"),
     (lambda r: r.report()["cycles"], KeyError, "no event 'cycles' in this report"),
     (lambda r: r.report()[99], IndexError, ""),
     (lambda r: r.tracepoint("sched:sched_switch"), PerfError, "no tracepoint 'sched:sched_switch'"),
     (lambda r: r.flamegraph("/nowhere/at/all.html"), PerfError, "/nowhere/at/all.html"),
     (lambda _: perfpy.open("/nowhere/perf.data"), PerfError, "record one first"),
-    (lambda _: perfpy.stat("true"), PerfError, "a program is a list of its arguments"),
+    (lambda _: perfpy.stat("true"), PerfError, "a command must be a list of arguments"),
     (lambda _: perfpy.stat(["true"], events="no-such-event"), PerfError, "no-such-event"),
     (lambda _: perfpy.stat(["true"], repeat=0), PerfError, "repeat"),
     (lambda _: perfpy.record(["true"], frequency=-1), PerfError, "frequency"),
-    (lambda _: perfpy.compare(["true"], []), PerfError, "two commands are compared"),
+    (lambda _: perfpy.compare(["true"], []), PerfError, "compare needs two commands"),
     (lambda _: perfpy.count("task-clock:u,("), PerfError, "column"),
 ]
 

@@ -167,7 +167,7 @@ def test_wrong_uses_are_told() -> None:
         perfpy.watch("page-faults:u")
     with pytest.raises(UsageError, match="can be counted"):
         perfpy.watch("duration_time", pid=os.getpid())
-    with pytest.raises(UsageError, match="more than 0"):
+    with pytest.raises(UsageError, match="greater than 0"):
         perfpy.watch("page-faults:u", pid=os.getpid(), duration=0)
     with pytest.raises(UnknownEventError):
         perfpy.watch("page-fault", pid=os.getpid())

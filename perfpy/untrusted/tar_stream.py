@@ -9,9 +9,7 @@ they have a limit, and so has the number of members. Format: POSIX.1-2017, pax.
 from __future__ import annotations
 
 import tarfile
-from typing import TYPE_CHECKING, Final
-
-from perfpy.abi.startup import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

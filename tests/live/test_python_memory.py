@@ -76,13 +76,13 @@ def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
     with subprocess.Popen([python, "lines.py"], cwd=tmp_path, env=environment) as process:
         try:
             time.sleep(0.3)
-            record("-p", str(process.pid), "--", "sleep", "2", folder=tmp_path)
+            record("-p", str(process.pid), "--", "sleep", "3", folder=tmp_path)
             assert process.poll() is None
         finally:
             process.kill()
     text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
     lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
     count = {line: 100 * lines.count(line) / len(lines) for line in set(lines)}
-    assert len(lines) > 200
+    assert len(lines) > 100  # of 3,000 on an idle machine
     assert {line: count.get(line, 0) for line in "789"} == pytest.approx({"7": 60, "8": 30, "9": 10}, abs=2 * TOLERANCE)
     assert re.search(r"^ *[\d.]+% +[\d.]+% .*py::spin:", perfpy(*REPORT, "-s", "sym", folder=tmp_path), re.MULTILINE)

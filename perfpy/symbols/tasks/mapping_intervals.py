@@ -11,21 +11,22 @@ region) ends nothing.
 
 from __future__ import annotations
 
-import bisect
 from array import array
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.startup import NamedTuple
 from perfpy.symbols.tasks.fork_lines import FOREVER, find_lines
+from perfpy.symbols.tasks.living_pieces import LivingPieces
 from perfpy.symbols.tasks.mapping_index import AddressSpaces, MappingColumns, PieceColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.tasks.fork_lines import ForkLines
+    from perfpy.symbols.tasks.living_pieces import Piece
 
 _LAST_ADDRESS: Final = (1 << 64) - 1
 
@@ -42,18 +43,13 @@ class Mapping(NamedTuple):
     dso: int
 
 
-#: a range that lives, of one file at one offset: start, end, and the rows of its parts in the columns (a region grows part by part)
-_Piece: TypeAlias = "tuple[int, int, list[int]]"
-
-
 class _Space:
-    """The living pieces of one address space, by start address."""
+    """The living pieces of one address space, and the ranks at which any went away."""
 
-    __slots__ = ("conflicts", "pieces", "starts")
+    __slots__ = ("conflicts", "pieces")
 
     def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.pieces: list[_Piece] = []
+        self.pieces = LivingPieces()
         self.conflicts: list[int] = []
 
 
@@ -111,19 +107,16 @@ class SpaceBuilder:
     def remove(self, space: int, address: int, rank: int) -> None:
         """Unmap the mapping that holds an address, from `rank` on."""
         living = self._replayed[space]
-        index = bisect.bisect_right(living.starts, address) - 1
-        if index >= 0 and address < living.pieces[index][1]:
-            self._end_piece(living, living.pieces[index][2], rank)
-            del living.pieces[index], living.starts[index]
+        for _, _, rows in living.pieces.take(address, address + 1):
+            self._end_piece(living, rows, rank)
 
     def holder(self, space: int, address: int) -> Mapping | None:
         """The mapping that now holds an address."""
-        living = self._replayed[space]
-        index = bisect.bisect_right(living.starts, address) - 1
-        if index >= 0 and address < living.pieces[index][1]:
-            first = self._rows[_ROW * living.pieces[index][2][0] + 3] * _INSERTED
-            return Mapping(*self._inserted[first : first + len(Mapping._fields)])
-        return None
+        piece = self._replayed[space].pieces.find(address)
+        if piece is None:
+            return None
+        first = self._rows[_ROW * piece[2][0] + 3] * _INSERTED
+        return Mapping(*self._inserted[first : first + len(Mapping._fields)])
 
     def build(self) -> AddressSpaces:
         """The index over everything inserted so far."""
@@ -177,17 +170,11 @@ class SpaceBuilder:
         offset = number * _INSERTED
         start, end, rank = self._inserted[offset], self._inserted[offset + 1], self._inserted[offset + 5]
         living = self._replayed[space]
-        first = bisect.bisect_right(living.starts, start) - 1
-        if first < 0 or living.pieces[first][1] <= start:
-            first += 1
-        last = bisect.bisect_left(living.starts, end, lo=first)
-        if first == last:
-            living.pieces.insert(first, (start, end, [self._add(space, start, end, number, rank)]))
-            living.starts.insert(first, start)
+        overlapped = living.pieces.take(start, end)
+        if overlapped:
+            living.pieces.put(self._overlay(space, living, overlapped, number, rank))
         else:
-            replacement = self._overlay(space, living, living.pieces[first:last], number, rank)
-            living.pieces[first:last] = replacement
-            living.starts[first:last] = [piece[0] for piece in replacement]
+            living.pieces.put([(start, end, [self._add(space, start, end, number, rank)])])
 
     def _add(self, space: int, start: int, end: int, mapping: int, born: int) -> int:
         self._rows.extend((space, start, end, mapping, born))
@@ -201,9 +188,9 @@ class SpaceBuilder:
         if not conflicts or conflicts[-1] != rank:
             conflicts.append(rank)
 
-    def _overlay(self, space: int, living: _Space, overlapped: list[_Piece], number: int, rank: int) -> list[_Piece]:
+    def _overlay(self, space: int, living: _Space, overlapped: list[Piece], number: int, rank: int) -> list[Piece]:
         """Put a mapping over living pieces: equal ones live on as parts of it, others end and keep only what sticks out."""
-        result: list[_Piece] = []
+        result: list[Piece] = []
         rows: list[int] = []
         inserted = self._inserted
         new_start, new_end, bias, dso = inserted[number * _INSERTED : number * _INSERTED + 4]

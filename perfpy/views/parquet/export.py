@@ -167,8 +167,8 @@ class _Export:
         tables.add_named("events", "event", ("event", "name"), events, self._key)
         tables.write_chains(self._chains.column(), self._key)
         header, data = self._recording.header, self._recording.data
-        started = (data.record_index.first or 0) + self._clock
-        ended = (data.record_index.last or 0) + self._clock
+        started = _wrapped((data.record_index.first or 0) + self._clock)
+        ended = _wrapped((data.record_index.last or 0) + self._clock)
         about = {
             "recording": self._key, "host": self._host, "path": text_of(self._recording.path), "command": text_of(self._recording.title),
             "started": started, "ended": ended, "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
@@ -207,8 +207,13 @@ def _wall_clock(recording: Recorded) -> int:
     """Return the offset of the recording's times to the wall clock: from its header, or so that it ends at the file's modification time."""
     clock = recording.header.get("clock_data")
     if clock is not None:
-        return int(clock.wall_clock_ns - clock.clockid_ns)
-    return int(recording.data.modified * 1e9) - (recording.data.record_index.last or 0)
+        return _wrapped(int(clock.wall_clock_ns - clock.clockid_ns))
+    return _wrapped(int(recording.data.modified * 1e9) - (recording.data.record_index.last or 0))
+
+
+def _wrapped(nanoseconds: int) -> int:
+    """Return a time modulo 2^64, as signed columns hold it: damaged recordings have times that no clock shows."""
+    return (nanoseconds + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _folder_name(host: str) -> str:

@@ -195,3 +195,14 @@ def test_damaged_symbols_are_a_line(damage: bytes | None, tmp_path: Path, capfd:
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2
     assert all("symbols/" in line and "not a table exported by perfpy" in line for line in lines)
+
+
+@pytest.mark.parametrize("time", [1, (1 << 63) + 5, (1 << 64) - 1])
+def test_times_that_no_clock_shows_are_exported(time: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    for moment in (1, time):
+        built.sample(ip=1, pid=7, tid=7, time=moment, period=1)
+    path = tmp_path / "late.data"
+    path.write_bytes(built.file())
+    assert cli.run(["export", "--parquet", str(tmp_path / "tables"), "-i", str(path)]) == 0
+    assert printed(["script", "-i", str(tmp_path / "tables")], capfd) == printed(["script", "-i", str(path)], capfd)

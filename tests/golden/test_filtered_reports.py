@@ -50,7 +50,7 @@ LINES = (
 
 
 class Case(NamedTuple):
-    """A recording, and the lines that are asked of it: the filters, and what report alone is asked."""
+    """A recording, and its lines: the filters, and the options of report."""
 
     path: Path
     symbols: list[str]
@@ -78,7 +78,7 @@ def case(request: pytest.FixtureRequest, own: Path, monkeypatch: pytest.MonkeyPa
 
 @cache
 def lines_for(path: Path, symbols: tuple[str, ...]) -> list[tuple[list[str], list[str]]]:
-    """The lines with names and numbers that the recording has; its most frequent ones, and others."""
+    """Return the lines with names and numbers of the recording; its most frequent ones, and others."""
     options = SymbolOptions(symfs=symbols[1], kallsyms=symbols[3] if symbols[3:] else "", cache=False)
     found: dict[str, str] = {}
     with perfpy.open(path) as recording:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 LARGEST = 3 << 20  # bytes of the folder
 CASES = [*corpus.answered()]
 DAMAGED = [row for row in corpus.rows() if row.name.startswith("damaged-")]
-#: paths of whoever recorded, and names of machines
+#: paths of the recording machine, and names of machines
 PRIVATE = re.compile(rb"/(?:home|root|work|Users|mnt|host)/|\blocalhost\b")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recordings unpacked, with the files that they name."""
+    """Return the unpacked recordings, with the files that they name."""
     path = tmp_path_factory.mktemp("corpus")
     corpus.unpack(path)
     return path
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Printed]:
-    """Runs a command where nothing of this machine shows: no PMUs, no tracepoints, no processes."""
+    """Return a function that runs a command without access to this machine: no PMUs, no tracepoints, no processes."""
     monkeypatch.chdir(folder)
     for name, value in corpus.surroundings(folder).items():
         monkeypatch.setenv(name, value)
@@ -66,7 +66,7 @@ def test_the_text_is_perfs(row: corpus.Row, kind: str, printed: Printed) -> None
 
 
 @pytest.mark.parametrize("row", DAMAGED, ids=lambda row: row.name)
-def test_what_is_damaged_is_told_in_one_line(row: corpus.Row, printed: Printed) -> None:
+def test_damage_is_reported_in_one_line(row: corpus.Row, printed: Printed) -> None:
     for kind in ("script", "report", "header", "dump"):
         status, out, err = printed(row, kind)
         assert status in (0, 255)
@@ -75,7 +75,7 @@ def test_what_is_damaged_is_told_in_one_line(row: corpus.Row, printed: Printed) 
         assert b"internal error" not in err
 
 
-def test_a_reason_is_given_only_where_perf_answers_something_else() -> None:
+def test_a_reason_is_given_only_for_other_answers_of_perf() -> None:
     differing = [(row, kind) for row in corpus.rows() for kind in row.unlike]
     needless = [f"{row.name} {kind}" for row, kind in differing if corpus.answer(row, kind) == corpus.answer(row, kind, ours=True)]
     assert not needless

@@ -1,4 +1,4 @@
-"""Header, evlist and --stats of recordings made elsewhere equal what the real perf printed of them."""
+"""Tests that header, evlist and --stats of recordings made elsewhere equal what perf printed of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UNLIKE_PERF = {
 
 
 class AnsweringMachine(FileNames):
-    """Names as on the machine where perf was asked: its PMUs; its tracepoints are those of its own recordings."""
+    """The names of the machine where perf ran: its PMUs; its tracepoints are those of its own recordings."""
 
     def pmu(self, type_number: int) -> str:
         return PMUS.get(type_number, "")

@@ -1,4 +1,4 @@
-"""report --stdio of recordings made elsewhere equals what the real perf printed of them."""
+"""Tests that report --stdio of recordings made elsewhere equals what perf printed of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNLIKE_PERF = {
 
 @pytest.fixture(scope="module")
 def files_of_recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> SymbolOptions:
-    """The files that recorded/ was made with."""
+    """Return the files of the programs in recorded/."""
     folder = tmp_path_factory.mktemp("files")
     with tarfile.open(corpus / "symfs.tar.xz") as archive:
         archive.extractall(folder, filter="data")
@@ -55,7 +55,7 @@ def files_of_recordings(corpus: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def perf_maps() -> Iterator[list[Path]]:
-    """Maps of JIT compilers, placed where they are looked for; removed at the end."""
+    """Yield a list for maps of JIT compilers, placed in their usual location and removed at the end."""
     placed: list[Path] = []
     yield placed
     for path in placed:
@@ -80,7 +80,7 @@ def report(path: Path, symbols: SymbolOptions) -> bytes:
 
 
 def unlike(folder: Path, symbols: SymbolOptions, placed: list[Path]) -> tuple[int, list[str]]:
-    """How many recordings of a folder were compared, and which differ."""
+    """Return how many recordings of a folder were compared, and which differ."""
     compared, different = 0, []
     for answer in sorted(folder.glob("*.report.gz")):
         name = answer.name.removesuffix(".report.gz")

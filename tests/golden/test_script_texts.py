@@ -1,4 +1,4 @@
-"""`perfpy script` and `report -D` print what the real perf 6.12 printed of the same recordings."""
+"""Tests that `perfpy script` and `report -D` print what perf 6.12 printed of the same recordings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def script_text(path: Path, shown: frozenset[str]) -> bytes:
 
 
 def with_breaks(output: bytes) -> bytes:
-    """What perf prints: it ends the line where a name has a line feed, of which we show that it is there."""
+    """Return what perf prints: it ends the line at a line feed in a name, which perfpy shows escaped."""
     return output.replace(b"^J", b"\n")
 
 
@@ -52,7 +52,7 @@ def lines(output: bytes) -> list[bytes]:
 
 
 def dump_lines(output: bytes) -> list[bytes]:
-    """A dump's lines without the name of the file, the hint at the top and the statistics at the end."""
+    """Return a dump's lines without the name of the file, the hint at the top and the statistics at the end."""
     records = output.partition(b"\nAggregated stats:")[0]
     records = re.sub(rb"(?m)^(0x[0-9a-f]+|0)@\S+", rb"\1@FILE", records)
     return [line for line in lines(records.rstrip()) if not line.startswith(b"# To display") and line != b"#"]
@@ -78,7 +78,7 @@ def is_unlike(name: str) -> bool:
 
 
 def answered(corpus: Path, kind: str) -> list[Path]:
-    """Small recordings of other machines, which are read without symbols, that perf has an answer for."""
+    """Return small recordings of other machines, read without symbols, for which perf's answer is stored."""
     found = []
     for answer in sorted([*corpus.glob(f"public/*.{kind}.gz"), *corpus.glob(f"qemu/*.{kind}.gz")]):
         recording = answer.with_name(answer.name.removesuffix(f".{kind}.gz"))

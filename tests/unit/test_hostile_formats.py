@@ -139,7 +139,7 @@ def test_texts_that_are_long_together_are_left_out_at_last() -> None:
     texts, warnings = printed('"' + "x" * 40000 + '%d", REC->a', rows=2000)
     assert texts[0].endswith("x7")
     assert texts[-1] == "[TOO LONG]"
-    assert warnings == ["tracepoint sys:evil: very long texts; some are left out"]
+    assert warnings == ["tracepoint sys:evil: very long texts; some are skipped"]
 
 
 def test_depth_is_told_apart_from_what_cannot_be_parsed() -> None:

@@ -1,4 +1,4 @@
-"""perf reads what perfpy records, perfpy reads what perf records, and both say the same of it."""
+"""Tests that perf reads perfpy's recordings and perfpy reads perf's, with the same results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide
 
 PERFPY = [sys.executable, "-m", "perfpy"]
 CPU = min(os.sched_getaffinity(0))
-#: enough to be hit at 99 Hz, too, and on the one CPU that is recorded alone
+#: enough work for samples at 99 Hz, and on a single recorded CPU
 WORK = f"import os; os.system('true'); os.sched_setaffinity(0, [{CPU}]); print(sum(i * i for i in range(2_000_000)))"
 WAYS = {
     "plain": [],
@@ -44,7 +44,7 @@ OURS = ["--comms", "measured,swapper"]
 
 
 def shown(way: str) -> list[str]:
-    """What to show of a recording."""
+    """Return the options that select what to show of a recording."""
     return OURS if {"-a", "-C"} & set(WAYS[way]) else []
 
 
@@ -56,7 +56,7 @@ def text_of(*command: str, path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory, perf):
-    """A function (recorder, way) -> the recording, made once."""
+    """Return a function (recorder, way) -> the recording, made once."""
     folder = tmp_path_factory.mktemp("recordings")
     measured = folder / "measured"
     measured.symlink_to(os.path.realpath(sys.executable))
@@ -122,7 +122,7 @@ class ProgramsRun(NamedTuple):
     ids: set[str]
 
     def described(self, header: str) -> Iterator[str]:
-        """The lines of these programs in a header's text."""
+        """Yield the lines about these programs in a header's text."""
         ours = False
         for line in header.splitlines():
             if found := re.match(r"# bpf_prog_info (\d+):", line):
@@ -133,7 +133,7 @@ class ProgramsRun(NamedTuple):
 
 @pytest.fixture(scope="module")
 def programs_run(tmp_path_factory, perf) -> ProgramsRun:
-    """Of two BPF programs; the second one's functions have names of their own."""
+    """Record two BPF programs; the functions of the second one have names."""
     try:
         programs = [bpf_programs.load("plain"), bpf_programs.load("named", ["the_first_of_its_functions", "the_second"])]
     except OSError as error:
@@ -161,7 +161,7 @@ def programs_run(tmp_path_factory, perf) -> ProgramsRun:
 
 
 def test_perf_reads_the_code_of_bpf_programs(programs_run, perf):
-    """What perf would disassemble has to be in the file: where there is nothing, it crashes."""
+    """perf crashes unless the file contains the code to disassemble."""
     path = programs_run.recordings["perfpy"]
     texts = [text_of(*command, "script", path=path) for command in (PERFPY, [perf])]
     ours, theirs = ([line for line in text.splitlines() if "_plain" in line] for text in texts)

@@ -1,4 +1,4 @@
-"""`perfpy script` prints the instructions between branches as perf does, also of branch stacks that make no sense."""
+"""Tests that `perfpy script` prints the instructions between branches like perf, even for invalid branch stacks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def text_of(program: list[str], path: Path, *options: str) -> bytes:
 
 
 def broken(samples: list[tuple[int, list[tuple[int, int, int]]]]) -> list[tuple[int, list[tuple[int, int, int]]]]:
-    """With addresses that are off, the kernel's, or none."""
+    """Return samples with addresses that are wrong, the kernel's, or 0."""
     chance = random.Random(5)
 
     def off(address: int) -> int:
@@ -72,14 +72,14 @@ def test_instructions_between_branches_are_perfs(perf: str, program: Path, tmp_p
     assert text_of([sys.executable, "-m", "perfpy"], path, "-F", fields) == expected
 
 
-def test_as_many_blocks_as_are_asked_for(perf: str, program: Path, tmp_path: Path) -> None:
+def test_the_number_of_blocks_is_limited(perf: str, program: Path, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer"), chains=True))
     options = ("-F", "ip,sym,brstackinsn", "--max-blocks", "3")
     assert text_of([sys.executable, "-m", "perfpy"], path, *options) == text_of([perf], path, *options)
 
 
-def test_stacks_that_make_no_sense(perf: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_branch_stacks(perf: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sensible = branch_walk.walk
     monkeypatch.setattr(branch_walk, "walk", lambda *asked: broken(sensible(*asked)))
     path = tmp_path / "perf.data"
@@ -89,7 +89,7 @@ def test_stacks_that_make_no_sense(perf: str, program: Path, tmp_path: Path, mon
     assert text_of([sys.executable, "-m", "perfpy"], path, "-F", "ip,sym,brstackinsn") == expected
 
 
-def test_words_of_a_disassembler(program: Path, tmp_path: Path) -> None:
+def test_text_of_a_disassembler(program: Path, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(branch_walk.recording(program, start_of(program, "outer")))
     lines = text_of([sys.executable, "-m", "perfpy"], path, "-F", "ip,disasm,brstackdisasm").decode().splitlines()

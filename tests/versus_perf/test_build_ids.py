@@ -1,4 +1,4 @@
-"""buildid-cache and buildid-list beside perf's, on one cache."""
+"""Tests of buildid-cache and buildid-list against perf's, on one cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = [os.path.realpath(found) for name in ("ls", "sleep", "cat") if (found
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder, in which caches are."""
+    """Make a home folder, in which caches are."""
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 
@@ -37,7 +37,7 @@ def listed(tool: tuple[str, ...]) -> list[str]:
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("writer", [PERF, PERFPY], ids=["perf", "perfpy"])
 @pytest.mark.parametrize("remover", [PERF, PERFPY], ids=["perf", "perfpy"])
-def test_what_one_adds_the_other_lists_and_removes(writer: tuple[str, ...], remover: tuple[str, ...]):
+def test_files_added_by_one_are_listed_and_removed_by_the_other(writer: tuple[str, ...], remover: tuple[str, ...]):
     output(*writer, "buildid-cache", "-a", ",".join(PROGRAMS))
     assert listed(PERF) == listed(PERFPY)
     assert len(listed(PERFPY)) == len(PROGRAMS)
@@ -81,7 +81,7 @@ def test_a_recording_keeps_the_same_files_and_says_where_its_symbols_were(tmp_pa
 @pytest.mark.live
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("option", ["-b", "--buildid-all", "-B", "--mmap2-buildid-all"])
-def test_perf_reads_what_inject_wrote_as_it_reads_what_its_own_wrote(tmp_path: Path, option: str):
+def test_perf_reads_both_outputs_of_inject_alike(tmp_path: Path, option: str):
     recorded = str(tmp_path / "perf.data")
     output("perf", "record", "-q", "-B", "-F", "5000", "-o", recorded, "--", sys.executable, "-c", "sorted(range(10**6))")
     texts = []
@@ -96,8 +96,8 @@ def test_perf_reads_what_inject_wrote_as_it_reads_what_its_own_wrote(tmp_path: P
 
 @pytest.mark.live
 @pytest.mark.usefixtures("home")
-def test_a_table_that_is_made_anew_and_what_of_it_the_cache_lacks_are_the_same(tmp_path: Path):
-    """perf's own table has the vdso, hit or not; so has the new one."""
+def test_a_rebuilt_table_and_its_files_missing_from_the_cache_are_the_same(tmp_path: Path):
+    """perf's own table has the vdso even without samples; so has the new one."""
     recorded = str(tmp_path / "perf.data")
     output("perf", "record", "-q", "-F", "5000", "-o", recorded, "--", sys.executable, "-c", "sorted(range(10**6))")
     output("perf", "buildid-cache", "-P")

@@ -1,4 +1,4 @@
-"""What perfpy records with any of these lines every perf reads, and prints as perfpy prints it."""
+"""Tests that every perf reads perfpy's recordings with each of these lines, and prints them like perfpy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.versus_perf, pytest.mark.system_wide]
 
 CPU = min(os.sched_getaffinity(0))
-#: some options each, by what they are about
+#: some options each, by topic
 LINES = {
     "how often": ["-F 99", "-F 4999", "-c 100000", "-F max -m 64", "-n"],
     "whom": ["-i", "--per-thread", f"-C {CPU} -F 99", "-a -F 49", "--all-user", "--all-kernel"],
@@ -54,7 +54,7 @@ TROUBLE = re.compile(r"(?i)unordered|corrupt|bad |incompatible|failed|out of ord
 
 
 def read(command: list[str], path: Path) -> str:
-    """What perf prints of a recording, without complaints."""
+    """Return what perf prints of a recording, without complaints."""
     done = subprocess.run([*command, "-i", str(path)], capture_output=True, text=True, errors="surrogateescape", timeout=60, check=False)
     assert done.returncode == 0, (command, done.stderr)
     assert not TROUBLE.search(done.stderr), (command, done.stderr)
@@ -62,14 +62,14 @@ def read(command: list[str], path: Path) -> str:
 
 
 def ours(command: list[str], path: Path, capfd: pytest.CaptureFixture[str]) -> str:
-    """What perfpy prints of it."""
+    """Return what perfpy prints of it."""
     capfd.readouterr()
     assert run([*command, "-i", str(path)]) == 0
     return capfd.readouterr().out
 
 
 def lines_of(reading: str, text: str) -> object:
-    """What has to be the same; the tip at the end of perf's report is another one every time."""
+    """Return the lines to compare; the tip at the end of perf's report varies."""
     lines = [line for line in text.splitlines() if not line.startswith("# (")]
     return comparable(lines) if reading == "report" else lines
 

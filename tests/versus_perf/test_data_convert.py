@@ -1,4 +1,4 @@
-"""`data convert --to-json` writes what perf writes, of recordings of several machines."""
+"""Tests that `data convert --to-json` writes what perf writes, for recordings of several machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perfpy diff prints what perf diff prints, and knows noise from change."""
+"""Tests that perfpy diff prints what perf diff prints, and distinguishes noise from change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> list[Path
 
 
 def recorded(perf: str, path: Path, loops: int, texts: int) -> Path:
-    """A recording of a program that does sums, then texts."""
+    """Record a program that computes sums, then texts."""
     record = [perf, "record", "-q", "-N", "-e", "cpu-clock,page-faults", "-F", "1999", "-o", str(path), "--"]
     script = WORK.format(loops=loops, texts=texts)
     subprocess.run([*record, *at_fixed_addresses(), sys.executable, "-c", script], check=True, capture_output=True, timeout=120)
@@ -97,7 +97,7 @@ def test_recordings_made_elsewhere_give_perfs_text(corpus: Path, perf: str) -> N
         assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
 
 
-def test_a_recording_beside_itself_has_no_mark(recordings: list[Path]) -> None:
+def test_a_recording_compared_with_itself_has_no_mark(recordings: list[Path]) -> None:
     assert "*" not in answer(*PERFPY, "diff", "--noise", "-q", recordings[0], recordings[0])
 
 
@@ -127,7 +127,7 @@ def test_noise_adds_a_column_and_nothing_else(recordings: list[Path]) -> None:
         ("--stream", "--stream"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(options: str, said: str, recordings: list[Path]) -> None:
+def test_incomparable_recordings_are_refused(options: str, said: str, recordings: list[Path]) -> None:
     done = subprocess.run([*PERFPY, "diff", *options.split(), *recordings[:2]], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (129, "")
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""What an event text asks of the kernel, and the names that come back: ours against perf's, by strace."""
+"""Tests of the kernel requests and names of events, ours against perf's, by strace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALL = re.compile(r"perf_event_open\(\{(.*)\}, (-?\d+), (-?\d+), (-?\d+), ([A-Z
 
 PERFPY = [sys.executable, "-m", "perfpy"]
 
-# perf and we agree on each; one call of either tool opens a whole list
+# perf and perfpy agree on each; one call of either tool opens a whole list
 EVENTS = [
     "cycles,cycles:u,cpu-cycles:k,instructions:h,ref-cycles:uk",
     "r1a8,r4064:u,cpu/r1a8/,cpu/cycles/,cpu/L1-dcache-loads/u,4:0x6530160:p",
@@ -48,7 +48,7 @@ def strace() -> str:
     return path
 
 
-# terms and modifiers that only sampling heeds
+# terms and modifiers that affect only sampling
 SAMPLED = [
     "cpu-clock/period=5000,time=0/,cs/freq=7,call-graph=fp,max-stack=9/",
     "cpu-clock/call-graph=dwarf,stack-size=1024/u,cs/no-inherit,nr=3/",
@@ -59,7 +59,7 @@ SAMPLED = [
 
 
 def calls(command: list[str], strace: str, folder: Path) -> tuple[collections.Counter[str], str]:
-    """The measurement's calls as texts without what differs from run to run; what the command said."""
+    """Return the measurement's calls as texts without what varies between runs, and the command's output."""
     log = folder / "strace.log"
     tracer = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
     run = subprocess.run([*tracer, *command], capture_output=True, text=True, check=False, timeout=60, cwd=folder)
@@ -89,7 +89,7 @@ def test_counting_asks_the_kernel_for_the_same(events: str, perf: str, strace: s
 @pytest.mark.live
 @pytest.mark.system_wide
 @pytest.mark.parametrize("line", ["-e dummy -C 0", "-e dummy -a -g", "-e dummy,cpu-clock -C 0", "-e cpu-clock,dummy -C 0", "-e dummy -D 1"])
-def test_who_carries_the_side_band(line: str, perf: str, strace: str, tmp_path: Path) -> None:
+def test_the_event_that_carries_the_side_band(line: str, perf: str, strace: str, tmp_path: Path) -> None:
     arguments = ["record", "-o", "p.data", *line.split(), "--", "true"]
     theirs, _ = calls([perf, *arguments], strace, tmp_path)
     ours, _ = calls([*PERFPY, *arguments], strace, tmp_path)

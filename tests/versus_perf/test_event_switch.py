@@ -1,4 +1,4 @@
-"""--switch-on and --switch-off of script and report keep the samples that perf keeps."""
+"""Tests that --switch-on and --switch-off of script and report keep the samples that perf keeps."""
 
 from __future__ import annotations
 

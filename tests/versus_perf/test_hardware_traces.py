@@ -1,4 +1,4 @@
-"""Dumps of hardware traces: packet after packet as perf shows them, whatever the bytes are."""
+"""Tests that dumps of hardware traces equal perf's packet by packet, for any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inlined calls of programs that a compiler made: as addr2line finds them, and as perf prints them in unwound stacks."""
+"""Tests of inlined calls in compiled programs against addr2line, and against perf in unwound stacks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def compiled(folder: Path, name: str, flags: str) -> Path:
 
 
 def our_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
-    """For each address the functions, innermost first, and the lines that they are called from."""
+    """Return for each address the functions, innermost first, and the lines of their calls."""
     finder = InlineFinder(UnitIndex(DebugSections(ElfFile(str(path)))))
     calls = finder.find(np.array(addresses, np.uint64))
     rows = iter(calls.rows())
@@ -72,7 +72,7 @@ def our_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
 
 
 def their_calls(path: Path, addresses: list[int]) -> list[list[tuple[str, int]]]:
-    """The same of addr2line, which is asked twice: its first answer for a function can have another's name."""
+    """Return the same of addr2line, which is asked twice: its first answer for a function can have another's name."""
     asked = "".join(f"{address:#x}\n" for address in addresses * 2)
     command = ["addr2line", "-a", "-f", "-i", "-e", str(path)]
     said = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -96,13 +96,13 @@ def test_calls_are_those_of_addr2line(program: Path) -> None:
     need("addr2line")
     addresses = addresses_of(program)
     pairs = zip(addresses, our_calls(program, addresses), their_calls(program, addresses), strict=True)
-    # where no function is, addr2line names a symbol
+    # outside of functions, addr2line names a symbol
     different = [pair for pair in pairs if pair[1] != pair[2] and (pair[1] or len(pair[2]) > 1)]
     assert len(different) <= 0.03 * len(addresses), different[:3]
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_split_units_say_the_same_as_whole_ones(tmp_path: Path, version: int) -> None:
+def test_split_units_give_the_same_calls(tmp_path: Path, version: int) -> None:
     need("g++")
     whole = compiled(tmp_path, "whole", f"-O2 -gdwarf-{version}")
     split = compiled(tmp_path, "split", f"-O2 -gdwarf-{version} -gsplit-dwarf")

@@ -1,4 +1,4 @@
-"""perf reads recordings that keep names, and says nothing of what it does not know."""
+"""Tests that perf reads recordings with kept names, and does not complain about the unknown section."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEATURES = {
 
 
 def recording(folder: Path) -> str:
-    """Two functions of a jitdump, made at times 20 and 30, and a sample before and after each; in rounds."""
+    """Record two functions of a jitdump, made at times 20 and 30, with a sample before and after each; in rounds."""
     dump = folder / f"jit-{PID}.dump"
     dump.write_bytes(header() + b"".join(unwinding(16) + load(name, CODE + 0x1000 * index, bytes(16), index, time=20 + 10 * index)
                                          for index, name in enumerate(("first", "second"))))  # fmt: skip
@@ -87,7 +87,7 @@ def test_both_print_the_same(tmp_path: Path):
 
 
 @pytest.mark.parametrize("perf", PERFS)
-def test_a_large_section_is_no_trouble(tmp_path: Path, perf: str):
+def test_a_large_section_is_accepted(tmp_path: Path, perf: str):
     builder = PerfDataBuilder().sample(ip=CODE, pid=PID, tid=PID, time=5, period=1, misc=MISC_USER)
     builder.features |= FEATURES
     builder.features[KEPT_FILES] = encode({f"/tmp/perf-{pid}.map": b"7f00 10 f\n" * 1000 for pid in range(5000)}, "<")

@@ -1,4 +1,4 @@
-"""`perfpy list` into a pipe: perf's own text. perf's built-in metrics are data that we do not have."""
+"""Tests that `perfpy list` in a pipe prints perf's own text, except perf's built-in metrics."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORDS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Iterator[None]:
-    """A home with a build-id cache, whose files' probes are listed: in everybody's home a recording adds some meanwhile."""
+    """Make a home with a build-id cache, whose files' probes are listed; in a shared home recordings may add some meanwhile."""
     mapped = {line.split()[-1] for line in os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines() if "/lib" in line}
     files = [os.path.realpath(sys.executable), *(name for name in sorted(mapped) if re.search(r"/lib(c|stdc\+\+|python3\.\d+)\.so", name))]
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Options that few use: what perf prints with them of our own recordings is what perfpy prints."""
+"""Tests that perfpy prints what perf prints with rare options, for our own recordings."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def test_refused_as_by_perf(line: str, folder: Path, perf: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["script -v -i wide.data", "script -v -i cpu-clock.data", "report -v -i build-id-all.data"])
-def test_what_verbose_says_of_the_file(line: str, folder: Path, perf: str) -> None:
+def test_the_output_of_verbose_about_the_file(line: str, folder: Path, perf: str) -> None:
     theirs, ours = (answer(command, line, folder).stderr.decode().splitlines() for command in ([perf], PERFPY))
     said = [text for text in theirs if not SEARCH.search(text)]
     assert said
     assert ours[: len(said)] == said
 
 
-def test_quiet_says_nothing_of_the_file(folder: Path) -> None:
+def test_quiet_prints_nothing_about_the_file(folder: Path) -> None:
     assert answer(PERFPY, "script -v -q -i wide.data", folder).stderr == b""
 
 
-def test_a_socket_that_is_not_there(folder: Path) -> None:
+def test_a_missing_socket(folder: Path) -> None:
     done = answer(PERFPY, "report --socket-filter 7 -i wide.data", folder)
     assert (done.returncode, b"--socket-filter 7" in done.stderr) == (255, True)
 
@@ -91,5 +91,5 @@ def test_help_about_a_word(line: str, wanted: str, unwanted: str, folder: Path, 
     assert ours.returncode == theirs.returncode == 129
 
 
-def test_help_about_what_there_is_not(folder: Path) -> None:
+def test_help_about_an_unknown_word(folder: Path) -> None:
     assert b"no option matches nosuchword" in answer(PERFPY, "report -h nosuchword", folder).stdout

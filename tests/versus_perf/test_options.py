@@ -1,4 +1,4 @@
-"""Every option of perf is one of ours too, or is refused by name."""
+"""Tests that every option of perf is an option of perfpy, too, or is refused by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS_ALONE = {"help", "version", "archive", "export", "view"}  # perf's archive 
 
 
 def options_of_perf(perf: str, command: str) -> set[str]:
-    """The spellings that `perf COMMAND -h` lists."""
+    """Return the spellings that `perf COMMAND -h` lists."""
     shown = subprocess.run([perf, command, "-h"], capture_output=True, text=True, check=False).stderr
     found = set()
     for match in _OPTION.finditer(shown):
@@ -51,7 +51,7 @@ def test_the_beginnings_of_perfs_options_mean_what_they_mean_in_perf(name, perf)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
-def test_no_letter_means_something_else(name, perf):
+def test_letters_have_perfs_meaning(name, perf):
     shown = subprocess.run([perf, name, "-h"], capture_output=True, text=True, check=False).stderr
     pairs = {match["word"]: match["letter"] for match in _OPTION.finditer(shown)}
     ours = {word: option.letters for option in load(name).options for word in option.words}

@@ -1,4 +1,4 @@
-"""The same recording by perf and by perfpy: the same attrs, the same features, the same order of records."""
+"""Tests that perf and perfpy make the same recording: attrs, features, and order of records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def text(*command: object) -> str:
 
 @pytest.fixture(scope="module", params=WAYS)
 def pair(request, tmp_path_factory, perf) -> tuple[Path, Path]:
-    """The two recordings, perf's first."""
+    """Make the two recordings, perf's first."""
     folder = tmp_path_factory.mktemp("pair")
     paths = folder / "perf.data", folder / "perfpy.data"
     for recorder, path in zip(([perf], PERFPY), paths, strict=True):
@@ -73,7 +73,7 @@ def test_the_features_are_the_same(pair, perf):
 OF_THIS_MOMENT = {f"PERF_RECORD_{kind}" for kind in ("FORK", "COMM", "MMAP2", "KSYMBOL", "BPF_EVENT")}
 
 
-def test_what_stands_in_front_of_the_samples_is_the_same(pair, perf):
+def test_the_records_before_the_samples_are_the_same(pair, perf):
     def head(path: Path) -> list[str]:
         kinds = re.findall(r"PERF_RECORD_\w+", text(perf, "report", "-D", "-i", path))
         end = kinds.index("PERF_RECORD_FINISHED_INIT")
@@ -89,7 +89,7 @@ def test_perf_finds_nothing_wrong_with_ours(pair, perf):
 
 
 def test_hidden_kernel_addresses_are_warned_of_where_perf_warns(tmp_path, perf):
-    """Whoever lacks CAP_SYSLOG sees no addresses, at most settings of the machine; both look at the same ones."""
+    """Without CAP_SYSLOG, addresses are hidden with most settings; both tools see the same ones."""
     if shutil.which("setpriv") is None:
         pytest.skip("no setpriv in PATH")
     said = []

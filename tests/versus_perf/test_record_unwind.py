@@ -1,4 +1,4 @@
-"""What record --unwind writes, perf reads: with the callchains that perf itself makes of the same samples' stacks."""
+"""Tests that perf reads recordings of record --unwind, with its own callchains of the same stacks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(folder: Path, *words: str) -> None:
 
 
 def chains(folder: Path, name: str) -> dict[str, list[str]]:
-    """The time of each sample -> its addresses, as perf script prints them."""
+    """Return the time of each sample -> its addresses, as perf script prints them."""
     done = subprocess.run(
         ["perf", "script", "-i", name, "-F", "time,ip", "--no-inline"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""What perfpy says of a recording as a whole equals what perf says: events, counts, tasks, mappings."""
+"""Tests of the description of a recording against perf's: events, counts, tasks, mappings."""
 
 from __future__ import annotations
 

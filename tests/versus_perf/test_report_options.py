@@ -1,4 +1,4 @@
-"""What report prints with its options equals what the real perf prints of the same recording."""
+"""Tests that report prints what perf prints of the same recording, with many options."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_pipes_features_are_shown_with_its_report(perf: str, tmp_path: Path) -
     assert printed(PERFPY, "-I -s comm", path) == printed([perf], "-I -s comm", path)
 
 
-def test_names_may_stand_in_a_file(recorded: dict[str, Path], perf: str, tmp_path: Path) -> None:
+def test_names_can_come_from_a_file(recorded: dict[str, Path], perf: str, tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("ls\ngrep\n")
     for line in (f"-c file://{names} -s comm", f"-c file://{names},sh -s comm,dso"):
@@ -139,7 +139,7 @@ def test_names_may_stand_in_a_file(recorded: dict[str, Path], perf: str, tmp_pat
 
 @pytest.mark.parametrize("options", [["-c", "200000"], ["-F", "2000"]], ids=" ".join)
 def test_members_of_a_group_have_their_own_periods(perf: str, tmp_path: Path, options: list[str]):
-    """`:S`: the leader's samples have how far each member has come, also where the leader's period is fixed."""
+    """With `:S`, the leader's samples have each member's progress, even with a fixed period of the leader."""
     program = "for _ in range(40): bytearray(4_000_000); sum(range(20_000))"
     file = str(tmp_path / "perf.data")
     line = [

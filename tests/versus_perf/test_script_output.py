@@ -1,4 +1,4 @@
-"""`perfpy script` prints what perf prints of the same file, whatever the options."""
+"""Tests that `perfpy script` prints what perf prints of the same file, for any options."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_this_kernels_tracepoints_are_printed_as_perf_prints_them(perf: str, tmp
 
 
 def _recording(system: str, texts: list[bytes]) -> bytes:
-    """Some samples of every tracepoint: all zeros, small numbers, and every bit set in turn of bytes."""
+    """Return some samples of every tracepoint: all zeros, small numbers, and every bit set in turn of bytes."""
     events = TRACEFS / "events"
     page, event = (events / "header_page").read_bytes(), (events / "header_event").read_bytes()
     tracing = TracingData("0.6", "<", 8, 4096, page, event, systems=((system, tuple(texts)),), cmdlines=b"")

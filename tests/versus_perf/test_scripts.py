@@ -1,4 +1,4 @@
-"""perf's own scripts, unmodified: what they print with perfpy is what they print with perf."""
+"""Tests that perf's own scripts, unmodified, print the same with perfpy as with perf."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context_switch(*values): print("context_switch", values)
 for table in "evsel machine thread comm comm_thread dso symbol branch_type call_path sample context_switch call_return".split():
     globals()[table + "_table"] = lambda *values, table=table: print(table, values)
 """
-#: what export-to-sqlite.py needs of Qt, made of Python's own sqlite3
+#: the parts of Qt that export-to-sqlite.py needs, made of Python's own sqlite3
 QT_SQL = """
 import sqlite3
 
@@ -67,7 +67,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def odd_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Names in tracepoints are no text from some sample on."""
+    """From some sample on, names in tracepoints are not valid text."""
     path = tmp_path_factory.mktemp("odd") / "perf.data"
     path.write_bytes(traced_recording(odd_name=b"\xff\x01other"))
     return path
@@ -94,7 +94,7 @@ def test_perfs_scripts_print_the_same(perf: str, scripts: Path, name: str, recor
     assert text.count("\n") > 1
 
 
-def test_a_script_that_todays_tracepoints_kill_works(perf: str, scripts: Path, recording: Path) -> None:
+def test_a_script_that_fails_with_current_tracepoints_works(perf: str, scripts: Path, recording: Path) -> None:
     script = scripts / "net_dropmonitor.py"
     assert printed((perf,), script, recording, scripts)[0] != 0, "or else it can be held against perf's text"
     status, text = printed(PERFPY, script, recording, scripts)
@@ -143,7 +143,7 @@ def test_the_scripts_of_an_installed_perf_are_listed(perf: str, scripts: Path) -
     assert ours == [line for line in listed if line in ours], "those in Perl are left out"
 
 
-def test_a_script_is_recorded_for_and_reported_by_its_name(scripts: Path, tmp_path: Path) -> None:
+def test_a_script_can_be_recorded_and_reported_by_its_name(scripts: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PERF_EXEC_PATH": str(scripts.parents[1]), "PATH": "/usr/bin:/bin"}
 
     def script(*args: str) -> str:

@@ -1,4 +1,4 @@
-"""What everyday command lines say on standard error in a pipe is what perf says, or nothing."""
+"""Tests that ordinary command lines in a pipe print perf's messages on standard error, or nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ MEASURING = [
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
-    """By perf, of a program most of whose callchains end at once and some of whose files have no symbols."""
+    """Record with perf a program with many callchains of one frame and some files without symbols."""
     folder = tmp_path_factory.mktemp("recordings")
     work = [*at_fixed_addresses(), sys.executable, "-c", "import json; [json.dumps(str(i)) for i in range(100_000)]"]
     for name, options in (("perf.data", ["-g"]), ("old.data", []), ("dwarf.data", ["--call-graph", "dwarf,4096"])):
@@ -75,7 +75,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, perf: str) -> Path:
 
 
 def said(command: list[str], line: str, folder: Path) -> list[str]:
-    """What a command line says, without numbers, which no two runs share, and blanks, which numbers move."""
+    """Return the messages of a command line, without numbers, which vary between runs, and blanks, which numbers move."""
     done = subprocess.run([*command, *line.split()], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
     text = done.stderr.decode(errors="replace").replace("(null)", "-")  # what perf 6.12 calls the pipe
     without_samples = re.sub(r" \(~?\d+ samples\)", "", text)  # of so short a program there may be none
@@ -83,18 +83,18 @@ def said(command: list[str], line: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("line", READING)
-def test_readers_say_what_perf_says_or_nothing(line: str, recordings: Path, perf: str) -> None:
+def test_readers_print_perfs_messages_or_none(line: str, recordings: Path, perf: str) -> None:
     ours = said(PERFPY, line, recordings)
     if ours:
         assert ours == said([perf], line, recordings)
 
 
 @pytest.mark.parametrize("line", MEASURING)
-def test_so_do_those_who_measure(line: str, tmp_path: Path, perf: str) -> None:
+def test_measuring_commands_print_perfs_messages_or_none(line: str, tmp_path: Path, perf: str) -> None:
     ours = said(PERFPY, line, tmp_path)
     if ours:
         assert ours == said([perf], line, tmp_path)
 
 
-def test_these_are_many() -> None:
+def test_there_are_many_lines() -> None:
     assert len({*READING, *MEASURING}) >= 40

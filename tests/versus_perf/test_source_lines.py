@@ -1,4 +1,4 @@
-"""Source lines of programs that a compiler made: as addr2line finds them, and as perf prints them."""
+"""Tests of source lines of compiled programs against addr2line and perf."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_text_is_perfs(program: Path, perf: str, tmp_path: Path) -> None:
         return [line for line in done.stdout.splitlines() if not line.startswith("# (Tip")]
 
     def same(asked: str) -> bool:
-        """perf gives an addr2line that is slow up, and prints an offset for that address: it is asked again then."""
+        """perf gives up on a slow addr2line, and prints an offset for that address; then it is asked again."""
         ours = said(asked, sys.executable, "-m", "perfpy")
         return any(said(asked, perf) == ours for _ in range(4))
 

@@ -1,4 +1,4 @@
-"""Files of saved counts go both ways: whoever wrote it, perf stat report and perfpy stat report show the same."""
+"""Tests of files of saved counts: perf stat report and perfpy stat report show the same, for files of either tool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_both_show_the_same_counts(perf: str, tmp_path: Path, writer: str, reque
 
 
 @pytest.mark.parametrize("writer", ["perf", "perfpy"])
-def test_a_pipe_is_called_so(perf: str, writer: str, tmp_path: Path) -> None:
+def test_a_pipe_is_named_as_pipe(perf: str, writer: str, tmp_path: Path) -> None:
     path = tmp_path / "pipe.data"
     with path.open("wb") as file:
         program = [perf] if writer == "perf" else PERFPY
@@ -56,7 +56,7 @@ def test_a_pipe_is_called_so(perf: str, writer: str, tmp_path: Path) -> None:
 
 
 def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
-    """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while they count."""
+    """perf's report shows counts since the start beside each time; perfpy's shows each interval's, as both do while counting."""
     for writer in (PERFPY, [perf]):
         path = str(tmp_path / "counts.data")
         stat(writer, "record", "-o", path, "-I", "40", "-e", "task-clock", "--", "sleep", "0.5")
@@ -68,8 +68,8 @@ def test_intervals_are_those_that_perf_shows(perf: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["-A", "--per-thread"])
 @pytest.mark.parametrize("request_", ["-a -A -e cpu-clock", "-a -e cpu-clock,page-faults", "-e task-clock,page-faults"])
 @pytest.mark.parametrize("writer", ["perf", "perfpy"])
-def test_both_tell_cpus_and_threads_apart_alike(perf: str, tmp_path: Path, writer: str, request_: str, form: str) -> None:
-    """Names as the file has them; a file of tasks has no CPUs to tell apart; all tasks are number -1."""
+def test_both_distinguish_cpus_and_threads(perf: str, tmp_path: Path, writer: str, request_: str, form: str) -> None:
+    """Names are as in the file; a file of tasks has no CPUs to distinguish; all tasks are number -1."""
     path = str(tmp_path / "counts.data")
     stat([perf] if writer == "perf" else PERFPY, "record", "-o", path, *request_.split(), "--", "true")
     ours, theirs = (stat(program, "report", form, "-i", path) for program in (PERFPY, [perf]))
@@ -78,7 +78,7 @@ def test_both_tell_cpus_and_threads_apart_alike(perf: str, tmp_path: Path, write
 
 
 @pytest.mark.parametrize("options", ["-x,", "-x : -A", "-j", "--metric-only", "-x, --metric-only", "--quiet", "--no-big-num"])
-def test_options_in_front_of_the_word_count(perf: str, tmp_path: Path, options: str) -> None:
+def test_options_before_the_subcommand_apply(perf: str, tmp_path: Path, options: str) -> None:
     """`stat -x, report` is `stat report` as CSV."""
     path = str(tmp_path / "counts.data")
     stat(PERFPY, "record", "-o", path, "-a", "-e", "cpu-clock,page-faults", "--", "true")
@@ -88,7 +88,7 @@ def test_options_in_front_of_the_word_count(perf: str, tmp_path: Path, options: 
 
 
 @pytest.mark.parametrize("option", ["-ecs", "-i", "-I100", "-a", "-r3"])
-def test_options_that_say_how_to_count_are_refused_in_front_of_report(option: str) -> None:
+def test_counting_options_are_refused_before_report(option: str) -> None:
     run = subprocess.run([*PERFPY, "stat", option, "report"], check=False, capture_output=True, text=True, timeout=60)
     assert run.returncode == 129
     assert f"{option[:2]}" in run.stderr

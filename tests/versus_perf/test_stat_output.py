@@ -1,4 +1,4 @@
-"""perfpy stat and perf stat print the same, values aside, over aggregations, formats and options."""
+"""Tests that perfpy stat and perf stat print the same except values, over aggregations, formats and options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.versus_perf, pytest.mark.live, pytest.mark.system_wide
 OURS = [sys.executable, "-m", "perfpy"]
 AGGREGATIONS = ["", "-A", "--per-socket", "--per-die", "--per-cluster", "--per-cache", "--per-core", "--per-node"]
 CPUS = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-#: on a CPU that runs nothing of a cgroup, its events are not counted: this runs on each
+#: events of a cgroup are not counted on a CPU that runs nothing of it: this runs on each
 EVERYWHERE = shlex.join(
     [
         sys.executable,

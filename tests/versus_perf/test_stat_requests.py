@@ -1,4 +1,4 @@
-"""perfpy stat asks the kernel for the same counters as perf stat: every field of every attr, task, CPU and group."""
+"""Tests that perfpy stat requests the same counters as perf stat: every field of every attr, task, CPU and group."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ for _ in range(5):
 
 
 def requests(program: list[str], arguments: str, folder: Path) -> collections.Counter[tuple[str, ...]]:
-    """The perf_event_open calls of a measurement; calls without a read format are perf's probes."""
+    """Return the perf_event_open calls of a measurement; calls without a read format are perf's probes."""
     log = folder / "strace"
     command = ["strace", "-f", "-v", "-e", "trace=perf_event_open", "-o", str(log), *program, "stat", *shlex.split(arguments)]
     subprocess.run(command, capture_output=True, check=False, timeout=60)
@@ -102,13 +102,13 @@ def requests(program: list[str], arguments: str, folder: Path) -> collections.Co
 
 @pytest.fixture(scope="module")
 def sleeper() -> Iterator[str]:
-    """The number of a process that has one thread as long as it is looked at."""
+    """Yield the pid of a process that has one thread during the test."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         yield str(process.pid)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS)
-def test_the_kernel_is_asked_for_the_same(perf: str, tmp_path: Path, sleeper: str, arguments: str) -> None:
+def test_the_requests_to_the_kernel_are_the_same(perf: str, tmp_path: Path, sleeper: str, arguments: str) -> None:
     """The same calls with the same fields, refused ones included."""
     if shutil.which("strace") is None:
         pytest.skip("no strace in PATH")
@@ -119,7 +119,7 @@ def test_the_kernel_is_asked_for_the_same(perf: str, tmp_path: Path, sleeper: st
 
 
 def test_deterministic_counts_are_equal(perf: str) -> None:
-    """What a program does the same each time is counted the same."""
+    """Programs that do the same each time have equal counts."""
     found = []
     for program in ([sys.executable, "-m", "perfpy"], [perf]):
         command = [*program, "stat", "-x,", "-e", ",".join(DETERMINISTIC), "--", sys.executable, "-S", "-c", TOUCH]
@@ -135,7 +135,7 @@ def test_deterministic_counts_are_equal(perf: str) -> None:
 
 
 def test_both_measure_the_same_time_of_the_same_process(perf: str, tmp_path: Path) -> None:
-    """Both count the whole work of a process that begins when they are at it, and ends before they are done."""
+    """Both count all work of a process that begins after they start, and ends before they do."""
     work = "import time; input(); end = time.thread_time() + 0.3\nwhile time.thread_time() < end: pass"
     with subprocess.Popen([sys.executable, "-S", "-c", work], stdin=subprocess.PIPE) as busy:
         counting = [attached(program, busy.pid, tmp_path) for program in ([sys.executable, "-m", "perfpy"], [perf])]
@@ -146,7 +146,7 @@ def test_both_measure_the_same_time_of_the_same_process(perf: str, tmp_path: Pat
 
 
 def attached(program: list[str], pid: int, folder: Path) -> subprocess.Popen[str]:
-    """A program that counts the task-clock of a process; it does so already."""
+    """Start a program that counts the task-clock of a process, and wait until it counts."""
     names = [str(folder / f"{os.path.basename(program[-1])}-{direction}") for direction in ("control", "answer")]
     for name in names:
         os.mkfifo(name)

@@ -1,4 +1,4 @@
-"""perfpy stat --per-thread and perf's: the same threads, the same fields, the same counts of what is deterministic."""
+"""Tests of perfpy stat --per-thread against perf's: the same threads, the same fields, the same deterministic counts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Threads:
         self._work = ["--", "sh", "-c", f"echo go > {asked}; cat {answer} > {folder}/got"]
 
     def stat(self, program: list[str], *options: str) -> str:
-        """What `stat` prints of one round."""
+        """Return the output of `stat` for one round."""
         command = [*program, "stat", "--per-thread", *options, "-p", str(self.process.pid), *self._work]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
 
@@ -89,12 +89,12 @@ def threads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threads]:
 
 
 def by_thread(text: str, event: str) -> dict[str, str]:
-    """The counts of an event in CSV, by "comm-tid"."""
+    """Return the counts of an event in CSV, by "comm-tid"."""
     return {row[0]: row[1] for row in csv.reader(text.splitlines()) if row[3] == event}
 
 
 def test_each_thread_has_its_own_page_faults(perf: str, threads: Threads) -> None:
-    """What perf counts of each thread, perfpy counts; and that is what the thread did."""
+    """perfpy's counts of each thread equal perf's, and the thread's work."""
     options = ("-x,", "-e", "page-faults:u")
     ours, theirs = (by_thread(threads.stat(program, *options), "page-faults:u") for program in (PERFPY, [perf]))
     assert [int(name.rpartition("-")[2]) for name in ours] == threads.tids

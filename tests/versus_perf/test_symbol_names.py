@@ -1,4 +1,4 @@
-"""Names of live samples, as perf and as we find them."""
+"""Tests of the names of live samples against perf's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cxx_program(folder: Path) -> list[str]:
 
 def git_program(_: Path) -> list[str]:
     folders = " ".join(str(Path(__file__).parents[2] / name) for name in ("perfpy", "tests"))
-    return ["sh", "-c", f"git --no-pager diff --no-index --patience {folders} >/dev/null; true"]  # its status says that they differ
+    return ["sh", "-c", f"git --no-pager diff --no-index --patience {folders} >/dev/null; true"]  # the status tells that they differ
 
 
 MAKERS = {"python": python_program, "g++": cxx_program, "git": git_program}
@@ -83,7 +83,7 @@ def frames(*command: str) -> list[str]:
     return [line.strip() for line in done.stdout.decode(errors="surrogateescape").splitlines() if line.strip()]
 
 
-def test_every_frame_has_the_name_that_perf_gives_it(recording: Path):
+def test_every_frame_has_perfs_name(recording: Path):
     theirs = frames("perf", "script", "-i", str(recording))
     ours = frames(sys.executable, "-m", "perfpy", "script", "-i", str(recording))
     assert len(theirs) == len(ours) > 100

@@ -1,4 +1,4 @@
-"""Copied stacks are unwound to the callchains that perf prints."""
+"""Tests that copied stacks are unwound to the callchains that perf prints."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ int main(void) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It, without frame pointers."""
+    """Build the program without frame pointers."""
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc in PATH")
@@ -68,13 +68,13 @@ def recorded(perf: str, program: Path, size: int) -> Path:
 
 @pytest.fixture(scope="module")
 def recording(perf: str, program: Path) -> Path:
-    """What perf records of it: all of the stacks."""
+    """Record complete stacks with perf."""
     return recorded(perf, program, 8192)
 
 
 @pytest.fixture(scope="module")
-def cut_recording(perf: str, program: Path) -> Path:
-    """The same, with copies that end within some of the stacks."""
+def truncated_recording(perf: str, program: Path) -> Path:
+    """Record the same, with copies that end within some of the stacks."""
     return recorded(perf, program, 2048)
 
 
@@ -105,8 +105,8 @@ def chains_of(program: list[str], path: Path) -> list[list[bytes]]:
     return [[line.strip() for line in block.split(b"\n") if line.strip()] for block in text.split(b"\n\n")]
 
 
-def test_cut_stacks_end_as_perfs_do_or_a_word_later(perf: str, cut_recording: Path) -> None:
-    theirs, ours = chains_of([perf], cut_recording), chains_of([sys.executable, "-m", "perfpy"], cut_recording)
+def test_truncated_stacks_end_like_perfs_or_a_word_later(perf: str, truncated_recording: Path) -> None:
+    theirs, ours = chains_of([perf], truncated_recording), chains_of([sys.executable, "-m", "perfpy"], truncated_recording)
     assert len(theirs) == len(ours) > 100
     marked = sum(chain[-1].startswith(b"ffffffffffffffff") for chain in theirs)
     differing = [(ours[row], chain) for row, chain in enumerate(theirs) if chain != ours[row]]

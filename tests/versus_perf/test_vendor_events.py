@@ -1,4 +1,4 @@
-"""The events and metrics of Intel's CPUs, by their tables, are perf 6.12's: in a /sys that has the PMUs of such a CPU."""
+"""Tests that events and metrics of Intel's CPUs are those of perf 6.12, in a /sys with the PMUs of such a CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.versus_perf, pytest.mark.particular]
 
 
 def on(identity: str, *command: str) -> str:
-    """What a command prints on such a CPU."""
+    """Return the output of a command on such a CPU."""
     environment = os.environ | {"PERF_CPUID": identity, "HOME": "/nonexistent", "PYTHONPATH": str(CHECKOUT)}
     environment.pop("XDG_CACHE_HOME", None)
     inside = with_pmus(CPUS[identity], UNITS, *command)
@@ -44,7 +44,7 @@ def may_mount() -> None:
 
 
 def told(text: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """What a list in JSON says of each of the makers' events and metrics."""
+    """Return the vendor's events and metrics in a list in JSON."""
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     entries: list[dict[str, Any]] = json.loads(text)
     for entry in entries:

@@ -135,11 +135,11 @@ class CallForest:
         return [self._node(0, index) for index in range(first, last)]
 
     def child_period(self, root: int) -> int:
-        """The period of all chains under a root, shown or not."""
+        """Return the period of all chains below a root, including hidden ones."""
         return int(self._roots.child_period[root])
 
     def child_count(self, root: int) -> int:
-        """How many samples have chains under a root."""
+        """Return the number of samples with chains below a root."""
         return int(self._roots.child_count[root])
 
     def _node(self, depth: int, index: int) -> CallNode:

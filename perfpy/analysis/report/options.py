@@ -1,4 +1,4 @@
-"""What a report is asked for, apart from its columns: callchains, filters, how rows are joined."""
+"""The options of a report, except its columns: callchains, rows, names and times."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from perfpy.analysis.sortkeys.key_texts import HOUR
 
 
 class CallGraph(NamedTuple):
-    """How callchains are shown: perf's --call-graph.
+    """Options of callchains: perf's --call-graph.
 
-    style: graph, fractal, flat, folded or none; percent: nodes below it are
-    left out; limit: the most entries per tree (0: all); order: caller or
-    callee; key: what makes frames the same: function, address or srcline;
-    value: percent, period or count.
+    Attributes:
+        style: graph, fractal, flat, folded or none.
+        percent: smaller nodes are hidden.
+        limit: the most entries per tree (0: all).
+        order: caller or callee.
+        key: what identifies frames: function, address or srcline.
+        value: percent, period or count.
     """
 
     style: str = "graph"
@@ -26,16 +29,16 @@ class CallGraph(NamedTuple):
 
     @property
     def relative(self) -> bool:
-        """Whether shares are of the parent node's."""
+        """Whether shares are relative to the parent node."""
         return self.style == "fractal"
 
     @property
     def within_functions(self) -> bool:
-        """Whether addresses within a function are told apart, and named."""
+        """Whether addresses within a function are distinguished, and shown."""
         return self.key in ("address", "srcline")
 
 
-#: what is a parent for --sort parent where no -p says otherwise
+#: the default of -p: the parents for --sort parent
 DEFAULT_PARENT = "^sys_|^do_page_fault"
 
 

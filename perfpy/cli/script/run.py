@@ -106,7 +106,7 @@ class SampleListing:
         if trace is None:
             return
         from perfpy.cli.line.terminal import print_lines
-        from perfpy.views.pmcu.sample_lines import script_lines
+        from perfpy.views.pmcu.table import script_lines
 
         print_lines(script_lines(trace, _cpus(options.cpu)))
 

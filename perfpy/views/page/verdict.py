@@ -34,7 +34,7 @@ def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[s
 
 
 def _accuracy(report: Report) -> str:
-    """How close shares are to those of all events."""
+    """Return how close shares are to those of all events."""
     events = [histogram.leader.event for histogram in report.histograms]
     if any(event.has_waits for event in events):
         return "waits are measured, time on the CPU is sampled"

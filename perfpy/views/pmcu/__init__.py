@@ -2,7 +2,6 @@
 
 Modules:
 
-table         totals, for report
-sample_lines  a line a sample and CPU, for script
-dump          the AUX data, for report -D
+table    totals for report, and lines for script
+dump     the AUX data, for report -D
 """

@@ -185,11 +185,11 @@ class ScreenColumns:
         return Fit(gap, bar, shown, numbers, _widths(self.keys, width - taken))
 
     def _needed_numbers(self) -> list[int]:
-        """The numbers without the share that the bar does not show."""
+        """Return the indexes of the numbers without the share that does not sort the rows."""
         return [index for index, one in enumerate(self._numbers) if one.metric.value not in _SHARES or one.metric.value == self._measure]
 
     def _has_room(self, fit: Fit) -> bool:
-        """Whether all names can be read: those of the last key nearly whole, of the others some letters."""
+        """Whether all names are legible: those of the last key nearly in full, some letters of the others."""
         least = [_LEGIBLE] * (len(self.keys) - 1) + [_LAST_KEY]
         return all(room >= min(key.width, few) for key, room, few in zip(self.keys, fit.keys, least, strict=True))
 

@@ -167,7 +167,7 @@ class OutputFields:
                 text = f"-F: {long_kind_name(number)} events have no field {name!r}"
                 if kind is not None:
                     raise UsageError(text)
-                self.warnings.append(text + ", it is left out there")
+                self.warnings.append(text + "; it is skipped there")
                 continue
             _put(one, name, removes, by_name=kind is None)
             one.chosen = one.wildcard = True

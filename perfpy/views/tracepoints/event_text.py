@@ -83,7 +83,7 @@ class TraceText:
             texts += part
             left -= sum(map(len, part))
             if left < 0:
-                self._runtime.warn(f"tracepoint {self._event.system}:{self._event.name}: very long texts; some are left out")
+                self._runtime.warn(f"tracepoint {self._event.system}:{self._event.name}: very long texts; some are skipped")
                 break
         return texts + [_LEFT_OUT] * (count - len(texts))
 

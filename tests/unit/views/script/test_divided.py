@@ -1,4 +1,4 @@
-"""A recording of which several processes make parts of the listing is listed as by one: same bytes, same notes."""
+"""Tests of listings divided among processes: they equal those of a single process, including notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = 1 << 64
 
 @pytest.fixture
 def forked(monkeypatch):
-    """Small files are divided, too; a list of how many processes each listing was given."""
+    """Divide small files, too; return a list of the number of processes of each listing."""
     counts = []
     jobs = divided.DividedListing.jobs
 
@@ -44,7 +44,7 @@ def forked(monkeypatch):
 
 @pytest.fixture(params=NAMES)
 def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recording, read in chunks so small that there are several."""
+    """Record into a file that is read in small, and therefore several, chunks."""
     unpacked = tmp_path / "perf.data"
     size = unpacked.write_bytes(lzma.decompress((RECORDINGS / f"{request.param}.data.xz").read_bytes()))
     chunk = 1 << 16 if "dwarf" in request.param else max(512, size // 8 & ~7)
@@ -78,26 +78,26 @@ def test_listings_with_inlined_calls_are_the_same(path, forked, inline):
 
 @pytest.mark.parametrize("path", ["several"], indirect=True)
 @pytest.mark.parametrize("more", [{"reltime": True}, {"deltatime": True}, {"shown": frozenset(["task"])}])
-def test_lines_that_depend_on_those_before_are_made_by_one_process(path, forked, more):
+def test_lines_that_depend_on_earlier_lines_use_one_process(path, forked, more):
     assert listed(path, 3, **more) == listed(path, 1, **more)
     assert forked == []
 
 
 @pytest.mark.parametrize("path", ["made-memory"], indirect=True)
-def test_columns_that_are_as_wide_as_those_before_are_made_by_one_process(path, forked):
+def test_columns_as_wide_as_earlier_ones_use_one_process(path, forked):
     assert listed(path, 3) == listed(path, 1)
     assert forked == []
 
 
 @pytest.mark.parametrize("path", ["chains"], indirect=True)
-def test_small_recordings_have_one_process(path, forked, monkeypatch):
+def test_small_recordings_use_one_process(path, forked, monkeypatch):
     monkeypatch.setattr(divided, "_LINES_EACH", 1_000_000)
     listed(path, 0)
     assert forked == [1]
 
 
 @pytest.mark.parametrize("path", ["chains"], indirect=True)
-def test_a_part_whose_process_was_killed_is_listed_here(path, forked, monkeypatch):
+def test_parts_of_killed_processes_are_listed_by_the_parent(path, forked, monkeypatch):
     here, batch_of = os.getpid(), Recording.batch_of
     alone = listed(path, 1)
 
@@ -120,7 +120,7 @@ def test_the_spans_are_all_samples_in_order(path):
     assert [row for part in parts if part for row in zip(part.key.tolist(), part.offset.tolist(), strict=True)] == whole
 
 
-def test_a_span_begins_with_the_first_chunk_that_has_a_sample_of_it():
+def test_a_span_begins_with_the_first_chunk_with_one_of_its_samples():
     assert spans_of([5, 9, END], [6, 8, 12]) == [Span(0, 1, 0, 5), Span(0, 2, 5, 9), Span(2, 3, 9, END)]
     assert spans_of([3, 3, END], [2, -1, 7]) == [Span(0, 1, 0, 3), Span(2, 3, 3, END)]
     assert spans_of([], []) == []

@@ -1,4 +1,4 @@
-"""The lines of callchains are made once for all samples that have the same one."""
+"""Tests of callchain lines: equal callchains are formatted once."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from perfpy.views.script.known_chains import KnownChains
 
 
 class Timeline:
-    """Something is mapped by every process at 100 ns."""
+    """A timeline on which every process maps something at 100 ns."""
 
     def __init__(self) -> None:
         self.tasks = IdTable()
@@ -31,7 +31,7 @@ class Timeline:
 
 
 def lines(known: KnownChains, samples: list[tuple[int, int, list[int]]], made: list[bytes]) -> list[bytes]:
-    """The lines of samples of (pid, key, chain), which are its text; made: gets what was made for it."""
+    """Return the lines of samples of (pid, key, chain), which are their text; appends new lines to made."""
 
     def make(rows: Any) -> list[bytes]:
         texts = [b"%d %d %s" % (samples[row][0], samples[row][1] >= 100, str(samples[row][2]).encode()) for row in rows.tolist()]
@@ -45,7 +45,7 @@ def lines(known: KnownChains, samples: list[tuple[int, int, list[int]]], made: l
 
 
 @pytest.mark.parametrize("most", [1 << 25, 12])
-def test_lines_are_made_once_and_again_when_they_were_forgotten(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_formatted_once_and_again_after_eviction(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_chains, "_MOST_BYTES", most)
     known, made = KnownChains(Timeline()), list[bytes]()  # type: ignore[arg-type]
     samples = [(1, 5, [7, 8]), (1, 5, [8, 7]), (2, 5, [7, 8]), (1, 6, [7, 8]), (1, 100, [7, 8]), (1, 5, []), (2, 99, [7, 8])]

@@ -1,4 +1,4 @@
-"""Whole runs of script over recordings built in memory."""
+"""Tests of whole runs of script over recordings built in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sample_id(pid: int, time: int) -> SampleId:
 
 
 def one_process() -> PerfDataBuilder:
-    """A process that is named, maps a file, and is sampled twice."""
+    """Return a process with a name, a mapped file, and two samples."""
     built = PerfDataBuilder()
     built.record(records.Comm(0, 7, 7, "work", sample_id(7, SECOND)))
     built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, SECOND + 1000)))
@@ -73,7 +73,7 @@ def test_latency_format_has_short_commands_and_cpus(tmp_path: Path) -> None:
 
 
 def counted_group() -> PerfDataBuilder:
-    """Samples of a group, with the counts of both members; at last only the leader's has changed."""
+    """Return samples of a group, with the counts of both members; in the end only the leader's count changes."""
     attr = usual_attr(USUAL | SampleType.READ | SampleType.ID, type=0, read_format=ReadFormat.GROUP | ReadFormat.ID)
     built = PerfDataBuilder(attrs=[attr, attr.copy(config=1)], ids=[(1,), (2,)])
     built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, 2),))
@@ -83,7 +83,7 @@ def counted_group() -> PerfDataBuilder:
     return built
 
 
-def test_metrics_of_a_group_stand_below_its_last_member(tmp_path: Path) -> None:
+def test_metrics_of_a_group_are_below_its_last_member(tmp_path: Path) -> None:
     assert script(tmp_path, counted_group(), "time,event,period,metric") == [
         "    1.000000:        200       cycles:u: ",
         "    1.000000:        300 instructions:u: ",
@@ -110,7 +110,7 @@ def test_a_dump_has_a_line_for_each_count_of_a_sample(tmp_path: Path) -> None:
     assert len(shown) == 10
 
 
-def test_a_line_a_sample(tmp_path: Path) -> None:
+def test_each_sample_has_a_line(tmp_path: Path) -> None:
     assert script(tmp_path, one_process()) == [
         "            work       7     2.000000:        100 cpu-clock:u:              1001 [unknown] (/bin/work)",
         "            work       7     3.000000:        200 cpu-clock:u:              1002 [unknown] (/bin/work)",
@@ -124,7 +124,7 @@ def test_fields_are_chosen(tmp_path: Path) -> None:
     ]
 
 
-def test_side_band_stands_where_it_happened(tmp_path: Path) -> None:
+def test_side_band_is_in_order_of_time(tmp_path: Path) -> None:
     lines = script(tmp_path, one_process(), "comm,tid,time", shown=frozenset(("task", "mmap")))
     assert lines == [
         "            work       7     1.000000: PERF_RECORD_COMM: work:7/7",
@@ -160,7 +160,7 @@ def test_a_time_range_is_applied(tmp_path: Path) -> None:
     assert len(script(tmp_path, one_process(), time="2.5,")) == 1
 
 
-def test_callchains_stand_below_their_sample(tmp_path: Path) -> None:
+def test_callchains_are_below_their_sample(tmp_path: Path) -> None:
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     built.sample(ip=0x10, pid=7, tid=7, time=SECOND, period=1, misc=2, callchain=[CONTEXT_USER, 0x10, 0x20, 0x30])
     head = ":7       7     1.000000:          1 cpu-clock:u: "
@@ -181,7 +181,7 @@ def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines if ":" in line] == ["1.000000:", "3.000000:"]
 
 
-def test_what_a_recording_cannot_show_is_an_error(tmp_path: Path) -> None:
+def test_fields_that_a_recording_lacks_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no event 'nothing'"):
         script(tmp_path, one_process(), switch_on="nothing")
 
@@ -257,7 +257,7 @@ def test_a_dump_of_a_big_endian_machine_shows_what_perf_has_in_memory(tmp_path: 
     assert "]: ---p /bin/work\n" in text
 
 
-def test_rounds_stand_where_they_are_stored_and_so_does_all_else(tmp_path: Path) -> None:
+def test_rounds_are_shown_in_stored_order_like_all_records(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(out_of_order().file())
     shown: dict[bool, list[str]] = {}
@@ -277,7 +277,7 @@ def test_rounds_stand_where_they_are_stored_and_so_does_all_else(tmp_path: Path)
     ("shown", "as_stored", "behind"),
     [((), False, "\n"), ((), True, ": unhandled!\n"), (("round",), True, "PERF_RECORD_FINISHED_ROUND\n")],
 )
-def test_a_dump_shows_rounds_where_they_are_read(tmp_path: Path, shown: tuple[str, ...], as_stored: bool, behind: str) -> None:
+def test_a_dump_shows_rounds_in_the_order_of_reading(tmp_path: Path, shown: tuple[str, ...], as_stored: bool, behind: str) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(out_of_order().file())
     out = io.BytesIO()
@@ -298,7 +298,7 @@ def dumped(folder: Path, built: PerfDataBuilder, *shown: str, **options: Any) ->
     return out.getvalue().decode()
 
 
-def test_a_dump_shows_records_as_they_are_asked_for(tmp_path: Path) -> None:
+def test_a_dump_shows_the_selected_records(tmp_path: Path) -> None:
     built = one_process().record(records.Exit(0, 7, 1, 7, 1, 4 * SECOND, sample_id(7, 4 * SECOND)))
     text = dumped(tmp_path, built, "task")
     assert "PERF_RECORD_COMM: work:7/7\n            work       7     1.000000: PERF_RECORD_COMM: work:7/7\n" in text
@@ -318,7 +318,7 @@ def test_a_dump_shows_counts_at_the_end_of_a_round(tmp_path: Path) -> None:
     assert "... value" not in text
 
 
-def test_what_a_decoder_could_not_decode_is_told_among_the_samples(tmp_path: Path) -> None:
+def test_errors_of_decoders_are_shown_among_the_samples(tmp_path: Path) -> None:
     error = auxtrace_records.AuxtraceError(0, 1, 2, 3, 4, 5, 1, 6, SECOND + 7, "overflow")
     lines = [
         " instruction trace error type 1 time 1.000000007 cpu 3 pid 4 tid 5 ip 0x6 code 2: overflow",
@@ -330,7 +330,7 @@ def test_what_a_decoder_could_not_decode_is_told_among_the_samples(tmp_path: Pat
     assert f"PERF_RECORD_AUXTRACE_ERROR{lines[0]}\n" in dumped(tmp_path, built)
 
 
-def test_script_has_no_use_for_readings(tmp_path: Path) -> None:
+def test_script_skips_readings(tmp_path: Path) -> None:
     attr = usual_attr(read_format=ReadFormat.TOTAL_TIME_ENABLED, sample_id_all=0)
     built = PerfDataBuilder(attrs=[attr]).record(records.Read(0, 7, 8, (99).to_bytes(8, "little") + (50).to_bytes(8, "little")))
     assert "PERF_RECORD_READ: 7 8 cpu-clock:u 99\n... time enabled : 50\n: unhandled!\n" in dumped(tmp_path, built)
@@ -346,7 +346,7 @@ def test_what_the_kernel_touches_of_a_process_is_known_where_the_two_share_addre
     assert script(tmp_path, built, "addr,sym,dso") == [f"{'1002':>16} [unknown] ({place})"]
 
 
-def test_a_branch_of_the_kernel_is_looked_for_among_its_mappings_first(tmp_path: Path) -> None:
+def test_branches_of_the_kernel_are_looked_up_in_its_mappings_first(tmp_path: Path) -> None:
     attr = usual_attr(USUAL | SampleType.BRANCH_STACK, branch_sample_type=int(BranchSample.ANY))
     for kernel_end, place in ((0x900, "/bin/work"), (0x8000, "[kernel.kallsyms]")):
         built = PerfDataBuilder(attrs=[attr])
@@ -357,7 +357,7 @@ def test_a_branch_of_the_kernel_is_looked_for_among_its_mappings_first(tmp_path:
         assert line.startswith(f"[unknown] ([kernel.kallsyms])/[unknown] ({place})/")
 
 
-def test_script_has_a_use_for_throttles(tmp_path: Path) -> None:
+def test_script_shows_throttles(tmp_path: Path) -> None:
     built = one_process().record(records.Throttle(0, 5 * SECOND, 0, 0, sample_id(7, 5 * SECOND)))
     assert dumped(tmp_path, built).endswith("PERF_RECORD_THROTTLE")
 

@@ -1,4 +1,4 @@
-"""The parts of script's lines: pieces, times, fields, ranges, records, memory accesses."""
+"""Tests of the parts of script's lines: pieces, times, fields, ranges, records, memory accesses."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_requests_that_a_recording_cannot_meet(text: str, reason: str) -> None:
 
 def test_a_field_that_some_kinds_cannot_have_is_ignored_there() -> None:
     fields = settled(["comm,trace"], [HARDWARE, TRACE])
-    assert any("hardware events have no field 'trace', it is left out there" in warning for warning in fields.warnings)
+    assert any("hardware events have no field 'trace'; it is skipped there" in warning for warning in fields.warnings)
     assert fields.sets[2].fields == {"comm", "trace"}
 
 

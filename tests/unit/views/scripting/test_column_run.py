@@ -1,4 +1,4 @@
-"""script --py: a script's functions get columns, some thousands of samples a call, and say where they fail."""
+"""Tests of script --py: functions of a script get columns of some thousand samples, and errors are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLES = 20
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
-    """Run a script on a recording with two functions: (status, output, errors)."""
+    """Return a function that runs a script on a recording with two functions: (status, output, errors)."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("main", 0x1010, 0x20).build())
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -78,7 +78,7 @@ def test_columns_have_names_and_records_come_in_order(runs: Runs) -> None:
     ]
 
 
-def test_filters_choose_the_samples(runs: Runs) -> None:
+def test_filters_select_the_samples(runs: Runs) -> None:
     count = "def on_sample(batch): print(len(batch), {*batch['symbol']})\n"
     assert runs(count, "-S", "main")[1] == f"{SAMPLES // 4} {{'main'}}\n"
     assert runs(count, "-c", "nobody")[1] == ""
@@ -101,7 +101,7 @@ def test_to_pandas_has_names(runs: Runs) -> None:
         ("", ["-s", "x.py"], 129, "exclude each other"),
     ],
 )
-def test_what_goes_wrong_is_told(text: str, options: list[str], status: int, said: str, runs: Runs) -> None:
+def test_errors_of_scripts_are_reported(text: str, options: list[str], status: int, said: str, runs: Runs) -> None:
     ended, _, err = runs(text, *options)
     assert ended == status
     assert said in err

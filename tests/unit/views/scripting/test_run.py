@@ -1,4 +1,4 @@
-"""Scripts get what perf gives them, say where they fail, and bear tracepoints of other kernels."""
+"""Tests of scripts: they get perf's values, report errors, and cope with tracepoints of other kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRACEPOINTS = Path(__file__).parents[3] / "golden" / "script" / "tracepoints.dat
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """Two samples with callers, and a throttling between them."""
+    """Record two samples with callers, and a throttling between them."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("main", 0x1010, 0x20).build())
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
@@ -45,7 +45,7 @@ def recording(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
-    """Run a script with perfpy of its own process: (status, output, errors)."""
+    """Return a function that runs a script in a separate process: (status, output, errors)."""
 
     def run_it(text: str, data: Path, *args: str, exec_path: str = "") -> tuple[int, str, str]:
         script = tmp_path / "script.py"
@@ -60,7 +60,7 @@ def runs(tmp_path: Path) -> Runs:
 
 def test_a_sample_is_a_dictionary_with_perfs_keys(runs: Runs, recording: Path) -> None:
     status, out, _ = runs("def process_event(sample):\n    print(sample)\n", recording)
-    first, second = (eval(line) for line in out.splitlines())  # what our own script printed
+    first, second = (eval(line) for line in out.splitlines())  # printed by our own script
     assert status == 0
     assert list(first) == [
         "ev_name", "attr", "sample", "raw_buf", "comm", "dso", "dso_bid", "dso_map_start", "dso_map_end", "symbol", "symoff",
@@ -84,7 +84,7 @@ def test_functions_are_called_in_the_order_of_records(runs: Runs, recording: Pat
     ]  # fmt: skip
 
 
-def test_filters_choose_what_a_script_sees(runs: Runs, recording: Path, tmp_path: Path) -> None:
+def test_filters_select_the_samples_of_a_script(runs: Runs, recording: Path, tmp_path: Path) -> None:
     script = tmp_path / "times.py"
     script.write_text("def process_event(sample): print(sample['sample']['time'])\n")
     options = ["-f", "-i", str(recording), "--symfs", str(tmp_path), "-S", "main", "-s", str(script)]
@@ -105,7 +105,7 @@ def trace_unhandled(name, context, fields):
 
 
 def handlers(runs: Runs) -> tuple[str, list[str], list[str]]:
-    """The first tracepoint, the names of its fields, and their values."""
+    """Return the first tracepoint, the names of its fields, and their values."""
     text = """
 def trace_unhandled(name, context, fields):
     own = {key: value for key, value in fields.items() if not key.startswith("common_")}
@@ -122,7 +122,7 @@ def trace_unhandled(name, context, fields):
 COMMON = "e, context, common_cpu, common_secs, common_nsecs, common_pid, common_comm, common_callchain"
 
 
-def test_handlers_of_other_kernels_get_the_fields_that_they_know(runs: Runs) -> None:
+def test_handlers_for_other_kernels_get_the_fields_they_name(runs: Runs) -> None:
     name, fields, values = handlers(runs)
     last, first = (fields[-1], values[-1]), values[0]
     body = f"\n    print({last[0]}, sep='|')\n    raise SystemExit\n"
@@ -142,7 +142,7 @@ def test_a_handler_with_one_parameter_more_gets_the_sample(runs: Runs) -> None:
     assert runs(text, TRACEPOINTS)[1].strip() == f"{name.replace('__', ':')} int"
 
 
-def test_a_field_that_is_gone_is_none_and_the_sample_does_not_take_its_turn(runs: Runs) -> None:
+def test_a_missing_field_is_none_and_is_not_replaced_by_the_sample(runs: Runs) -> None:
     name, fields, values = handlers(runs)
     with_gone = ", ".join([*fields[:-1], "gone", fields[-1]])
     text = f"def {name}({COMMON}, {with_gone}):\n    print(gone, {fields[-1]}, sep='|')\n    raise SystemExit\n"
@@ -150,7 +150,7 @@ def test_a_field_that_is_gone_is_none_and_the_sample_does_not_take_its_turn(runs
 
 
 @pytest.mark.parametrize("function", ["trace_begin", "process_event", "trace_end"])
-def test_a_failure_is_told_with_the_scripts_line(function: str, runs: Runs, recording: Path) -> None:
+def test_a_failure_is_reported_with_the_scripts_line(function: str, runs: Runs, recording: Path) -> None:
     status, _, err = runs(f"def {function}(*_):\n    return 1 // 0\n", recording)
     assert status == 255
     *trace, last = err.splitlines()
@@ -164,13 +164,13 @@ def test_a_failure_is_told_with_the_scripts_line(function: str, runs: Runs, reco
     ("text", "said"),
     [("def f(:\n", "line 1: no program"), ("print 'old'\n", "no program in Python 3: "), ("a\0b", "no program in Python 3: ")],
 )
-def test_what_is_no_program_is_a_line(text: str, said: str, runs: Runs, recording: Path) -> None:
+def test_invalid_scripts_are_an_error_of_one_line(text: str, said: str, runs: Runs, recording: Path) -> None:
     status, _, err = runs(text, recording)
     assert (status, err.count("\n")) == (255, 1)
     assert said in err
 
 
-def test_what_a_script_has_not_closed_is_written_all_the_same(runs: Runs, recording: Path, tmp_path: Path) -> None:
+def test_files_that_a_script_left_open_are_written(runs: Runs, recording: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept.txt"
     text = f"""
 def trace_begin():
@@ -188,7 +188,7 @@ def test_a_script_may_exit(code: str, status: int, runs: Runs, recording: Path) 
     assert runs(f"import sys\ndef process_event(sample): sys.exit({code})\n", recording)[0] == status
 
 
-def test_what_perfs_scripts_import_is_there_without_a_perf(runs: Runs, recording: Path) -> None:
+def test_modules_of_perfs_scripts_exist_without_perf(runs: Runs, recording: Path) -> None:
     text = """
 import os, sys
 sys.path.append(os.environ["PERF_EXEC_PATH"] + "/scripts/python/Perf-Trace-Util/lib/Perf/Trace")
@@ -207,7 +207,7 @@ def trace_begin():
     assert runs(text, recording) == (0, "A | B TWO IRQS_OFF | NEED_RESCHED 1000000005 ENOENT 1.5\n{'k': (2, 6, 4.5, 3)} n\n", "")
 
 
-def test_names_are_visible_on_a_terminal_and_the_scripts_own_colours_obeyed(tmp_path: Path) -> None:
+def test_names_are_escaped_on_a_terminal_and_the_scripts_colours_are_kept(tmp_path: Path) -> None:
     from tests.builders.hostile_names import hostile_recording
     from tests.builders.terminals import on_terminal
 
@@ -218,7 +218,7 @@ def test_names_are_visible_on_a_terminal_and_the_scripts_own_colours_obeyed(tmp_
     assert "\x1b]" not in shown
 
 
-def test_ctrl_c_lets_the_script_say_what_it_knows(tmp_path: Path, recording: Path) -> None:
+def test_ctrl_c_lets_the_script_print_its_results(tmp_path: Path, recording: Path) -> None:
     (tmp_path / "s.py").write_text(
         "import time\ndef process_event(s):\n    print('first', flush=True)\n    time.sleep(2)\ndef trace_end(): print('the end')\n"
     )
@@ -234,9 +234,7 @@ def test_ctrl_c_lets_the_script_say_what_it_knows(tmp_path: Path, recording: Pat
     assert (started.returncode, out) == (0, "the end\n")
 
 
-def test_a_script_to_begin_with_runs(
-    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_script_runs(runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["script", "-f", "-i", str(TRACEPOINTS), "-g", "python"]) == 0
     assert capsys.readouterr().err == "generated Python script: perf-script.py\n"

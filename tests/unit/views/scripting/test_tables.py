@@ -1,4 +1,4 @@
-"""A script that fills tables gets their rows: each once, before the first one that names it."""
+"""Tests of scripts that fill tables: each row is written once, before the first row that refers to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXEC = 1 << 13
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Callable[[PerfDataBuilder], Tables]:
-    """The rows that a script gets of a recording, by table, and in which order tables got them."""
+    """Return a function that collects the rows of a script, by table, and the order of the tables."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("leaf", 0x1000, 0x10).symbol("main", 0x1010, 0x20).build())
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -48,7 +48,7 @@ def tables(tmp_path: Path) -> Callable[[PerfDataBuilder], Tables]:
         command = [sys.executable, "-m", "perfpy", "script", *options]
         out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "PATH": "/nowhere"}).stdout
         found: Tables = {}
-        for table, values in map(eval, out.splitlines()):  # what our own script printed
+        for table, values in map(eval, out.splitlines()):  # printed by our own script
             found.setdefault(table, []).append(values)
             found.setdefault("order", []).append((table,))
         return found
@@ -63,7 +63,7 @@ def recorded() -> PerfDataBuilder:
     return built
 
 
-def test_a_sample_comes_after_all_that_it_names(tables: Callable[[PerfDataBuilder], Tables]) -> None:
+def test_a_sample_follows_the_rows_that_it_refers_to(tables: Callable[[PerfDataBuilder], Tables]) -> None:
     built = recorded()
     built.sample(pid=7, tid=7, time=5, ip=0x401004, period=3, misc=2, callchain=[0x401004, 0x401014])
     built.sample(pid=7, tid=7, time=7, ip=0x401018, period=4, misc=2, callchain=[0x401018])
@@ -82,7 +82,7 @@ def test_a_sample_comes_after_all_that_it_names(tables: Callable[[PerfDataBuilde
     assert rows["comm"] == [(1, "app", 1, 1, 1)]
 
 
-def test_an_address_without_a_symbol_is_one_of_its_own(tables: Callable[[PerfDataBuilder], Tables]) -> None:
+def test_an_address_without_a_symbol_has_a_row(tables: Callable[[PerfDataBuilder], Tables]) -> None:
     built = recorded()
     for address in (0x401800, 0x401900, 0x401800):
         built.sample(pid=7, tid=7, time=5, ip=address, period=1, misc=2, callchain=[])
@@ -91,7 +91,7 @@ def test_an_address_without_a_symbol_is_one_of_its_own(tables: Callable[[PerfDat
     assert [row[6] for row in rows["sample"]] == [1, 2, 1]
 
 
-def test_threads_belong_to_processes_and_are_called_as_records_say(tables: Callable[[PerfDataBuilder], Tables]) -> None:
+def test_threads_belong_to_processes_and_have_the_names_of_records(tables: Callable[[PerfDataBuilder], Tables]) -> None:
     built = recorded()
     built.record(Fork(0, 7, 7, 8, 7, 2, SampleId(pid=7, tid=7, time=2)))
     built.record(Comm(0, 7, 8, "worker", SampleId(pid=7, tid=8, time=3)))
@@ -105,7 +105,7 @@ def test_threads_belong_to_processes_and_are_called_as_records_say(tables: Calla
     assert [(row[3], row[4]) for row in rows["sample"]] == [(2, 1), (1, 3)], "a sample's command is its program's"
 
 
-def test_switches_say_who_went_and_who_came(tables: Callable[[PerfDataBuilder], Tables]) -> None:
+def test_switches_name_both_threads(tables: Callable[[PerfDataBuilder], Tables]) -> None:
     built = recorded()
     built.record(Comm(0, 9, 9, "next", SampleId(pid=9, tid=9, time=2)))
     ids = SampleId(pid=7, tid=7, time=3)

@@ -1,4 +1,4 @@
-"""Stacks in other viewers' formats: what each holds is the profile that went in."""
+"""Tests of stacks in formats of other viewers: each contains the same profile."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from tests.builders.stacks import stacks
 from tests.builders.viewers import consumed
 
 PROFILE = "sh;main;run;sys_read_[k] 3\nsh;main;run 2\nls;main 4\nls 1"
-# what node programs say of an export: speedscope's own schema
+# versions of the programs in Node.js that check an export: speedscope's own schema
 SPEEDSCOPE = """
 const fs = require("fs"), Ajv = require("ajv"), [packages, file] = process.argv.slice(1);
 const schema = JSON.parse(fs.readFileSync(packages + "/node_modules/speedscope/dist/release/file-format-schema.json"));
@@ -19,7 +19,7 @@ console.log(JSON.stringify([valid(JSON.parse(fs.readFileSync(file))), valid.erro
 """
 
 
-def test_folded_lines_are_sorted_and_added_up() -> None:
+def test_folded_lines_are_sorted_and_summed() -> None:
     assert list(exports.folded(stacks(PROFILE))) == ["ls 1", "ls;main 4", "sh;main;run 2", "sh;main;run;sys_read 3"]
     assert list(exports.folded(stacks("a;f 1\na;f 2"))) == ["a;f 3"]
 

@@ -1,4 +1,4 @@
-"""The profile for the Firefox Profiler: its tables, and what the viewer's own code makes of it."""
+"""Tests of the profile for the Firefox Profiler: its tables, and how the viewer's own code reads them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def profile_of(*parts: Stacks, **recorded: Any) -> dict[str, Any]:
 
 
 def frames_of(profile: dict[str, Any], stack: int | None) -> list[int]:
-    """The frames of a stack, innermost first."""
+    """Return the frames of a stack, innermost first."""
     frames = []
     while stack is not None:
         frames.append(profile["shared"]["stackTable"]["frame"][stack])
@@ -93,14 +93,14 @@ def test_each_event_of_a_thread_has_a_track() -> None:
     assert threads[2]["samples"]["time"][0] == 1.0  # they share one time line
 
 
-def test_time_is_weighed_by_itself_and_waits_began_before_their_samples() -> None:
+def test_times_are_their_own_weights_and_waits_begin_before_their_samples() -> None:
     samples = profile_of(dataclasses.replace(timed("cpu-clock"), in_seconds=True))["threads"][0]["samples"]
     assert (samples["weight"], samples["weightType"], samples["threadCPUDelta"]) == ([2.0, 1.0], "tracing-ms", [2000000, 1000000])
     waits = profile_of(dataclasses.replace(timed("offcpu-time"), in_seconds=True, off_cpu=True))["threads"][0]["samples"]
     assert (waits["time"], waits["threadCPUDelta"]) == ([0.0, 5.0], [0, 0])
 
 
-def test_categories_are_where_code_is_from() -> None:
+def test_categories_are_origins_of_code() -> None:
     profile = profile_of(timed())
     frames, names = profile["shared"]["frameTable"], [category["name"] for category in profile["meta"]["categories"]]
     innermost = frames_of(profile, profile["threads"][0]["samples"]["stack"][1])
@@ -108,7 +108,7 @@ def test_categories_are_where_code_is_from() -> None:
 
 
 def exported(folder: Path, recording: bytes | None = None) -> Path:
-    """A recording's profile: by default of a program with lines and an inlined call."""
+    """Export a recording's profile: by default of a program with lines and an inlined call."""
     if recording is None:
         spin_with_lines(folder)
     else:

@@ -1,4 +1,4 @@
-"""pprof's profile: what it holds is what was recorded, and pprof finds the source and the instructions of it."""
+"""Tests of pprof's profile: it contains what was recorded, and pprof finds its source and instructions."""
 
 import dataclasses
 import gzip
@@ -61,7 +61,7 @@ def varints(data: bytes) -> list[int]:
 
 
 def protobuf(data: bytes) -> Iterator[tuple[int, Any]]:
-    """A message's fields: varints as int, length-delimited ones as bytes."""
+    """Yield a message's fields: varints as int, length-delimited ones as bytes."""
     at = 0
 
     def varint() -> int:
@@ -100,7 +100,7 @@ def test_functions_of_python_have_their_names_and_files() -> None:
 
 
 class Profile:
-    """A profile's messages, as far as tests look at them."""
+    """A profile's messages, as far as tests need them."""
 
     def __init__(self, data: bytes) -> None:
         fields = list(protobuf(gzip.decompress(data)))
@@ -112,7 +112,7 @@ class Profile:
         self.samples = [(varints(one[1]), varints(one[2])) for one in (dict(protobuf(value)) for number, value in fields if number == 2)]
 
     def location(self, number: int) -> tuple[int, int, list[tuple[str, str, int, int]]]:
-        """Mapping, address, and function, file, its line, the function's line of each function there."""
+        """Return mapping, address, and for each function there its name, file, line, and the function's line."""
         fields = self.locations[number]
         lines = [dict(protobuf(value)) for field, value in fields if field == 4]
         known = dict(fields)
@@ -125,7 +125,7 @@ class Profile:
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    """The profile of a recording of a program with lines and an inlined call."""
+    """Export the profile of a recording of a program with lines and an inlined call."""
     spin_with_lines(tmp_path)
     assert run(["report", "-q", "-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path), f"--pprof={tmp_path}/spin.pb.gz"]) == 0
     return tmp_path / "spin.pb.gz"
@@ -149,19 +149,19 @@ def test_a_location_is_an_address_of_the_file_with_the_lines_of_all_functions_in
     }
 
 
-def test_it_says_when_and_how_long(exported: Path) -> None:
+def test_the_profile_has_time_and_duration(exported: Path) -> None:
     numbers, modified = Profile(exported.read_bytes()).numbers, (exported.parent / "perf.data").stat().st_mtime
     assert numbers[10] == 120  # ns from the first sample to the last
     assert abs(numbers[9] + 120 - modified * 1e9) < 1e6
 
 
-def test_no_function_is_without_a_name(exported: Path) -> None:
+def test_every_function_has_a_name(exported: Path) -> None:
     profile = Profile(exported.read_bytes())
     assert all(profile.strings[function[2]] for function in profile.functions.values())
     assert all(profile.location(site)[2] for site in profile.locations)
 
 
-def test_the_program_is_the_first_mapping_whatever_its_link_is_called() -> None:
+def test_the_program_is_the_first_mapping_even_behind_a_link() -> None:
     part = stacks("python3;main 1\npython3;memcpy 9")
     mappings = [FileMapping(0x1000, 0x2000, 0x1000, path, "", False, True, False) for path in ("/lib/libc.so.6", "/usr/bin/python3.11")]
     column = np.array([0x1000, 0x1100], np.uint64)

@@ -1,4 +1,4 @@
-"""The counts on a terminal: no wider than it, nothing left out in silence, the reasons below."""
+"""Tests of counts on a terminal: they fit the window, nothing is skipped silently, reasons are below."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def without_pmu() -> Tally:
     return tally({clock(): (10**9, 10**9, 10**9), missing: (0, 0, 0)}, {missing: state})
 
 
-def test_columns_are_as_wide_as_they_need_to_be() -> None:
+def test_columns_are_as_wide_as_necessary() -> None:
     """Count, unit, event, ratio; the second ratio below the first; the share of what shared the PMU."""
     lines = shown(tally(pmu_counts()))
     assert lines[3:10] == [
@@ -42,13 +42,13 @@ def test_columns_are_as_wide_as_they_need_to_be() -> None:
     ]
 
 
-def test_estimates_are_told() -> None:
+def test_estimates_are_marked() -> None:
     assert any(
         re.match(r" 1 events? shared the PMU: .*instructions was counted 50% of the time", line) for line in shown(tally(pmu_counts()))
     )
 
 
-def test_what_is_missing_has_its_reason_and_remedy() -> None:
+def test_missing_counts_have_a_reason_and_a_remedy() -> None:
     lines = shown(without_pmu())
     assert " not supported        cycles" in lines
     assert " cycles: no PMU here; count clocks" in lines
@@ -69,7 +69,7 @@ def test_a_ratio_is_never_shown_without_its_unit() -> None:
         assert ("3.000" in text) == ("GHz" in text)
 
 
-def test_colours_mark_what_is_missing_and_only_where_wanted() -> None:
+def test_colours_mark_missing_counts_if_enabled() -> None:
     assert "\033[31m not supported        cycles\033[0m" in shown(without_pmu(), colour="\033")
     assert not any("\033" in line for line in shown(without_pmu()))
 

@@ -1,4 +1,4 @@
-"""Tallies as text, CSV and JSON: perf's columns, for counts that this machine cannot make."""
+"""Tests of tallies as text, CSV and JSON, with counts that this machine cannot make."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_text_with_hardware_ratios_and_multiplexing() -> None:
 
 
 def test_thousands_are_grouped_where_the_locale_does() -> None:
-    """-B is a matter of the separator."""
+    """-B only sets the separator."""
     text = "".join(TextView("'cmd'", separators=",").render(tally(pmu_counts())))
     assert "     3,000,000,000      cycles" in text
     assert "          1,000.00 msec task-clock" in text
@@ -46,7 +46,7 @@ def test_csv_fields() -> None:
 
 
 def test_names_with_line_breaks_do_not_forge_counts() -> None:
-    """Of events, cgroups and, with --per-thread, commands, which every process chooses for itself."""
+    """Names of events, cgroups and, with --per-thread, commands, which every process can set."""
     event = hardware("cycles\n1,,forged", HardwareId.CPU_CYCLES)
     event.cgroup = "a\rb"
     grouping = Grouping.by_thread([("sh\n9,,forged", 1)])
@@ -72,8 +72,8 @@ def test_json_objects() -> None:
     }
 
 
-def test_what_was_not_counted() -> None:
-    """Never on the PMU, or nothing that the machine could count."""
+def test_events_that_were_not_counted() -> None:
+    """Events that never were on the PMU, or that the machine cannot count."""
     never, unknown = hardware("cycles", HardwareId.CPU_CYCLES), hardware("branches", HardwareId.BRANCH_INSTRUCTIONS)
     counts = tally({never: (0, 100, 0), unknown: (0, 0, 0)}, {unknown: CountState(supported=False)})
     text = "".join(TextView("'cmd'").render(counts))
@@ -83,14 +83,14 @@ def test_what_was_not_counted() -> None:
 
 @pytest.mark.parametrize("view", [TextView("'cmd'"), CsvView(","), JsonView()])
 def test_a_count_of_no_time_at_all_has_no_share(view: TextView | CsvView | JsonView) -> None:
-    """Only a damaged file has one: a counter that ran although it was never enabled."""
+    """Only damaged files have one: a counter that ran although it was never enabled."""
     text = "".join(view.render(tally({hardware("cycles", HardwareId.CPU_CYCLES): (3, 0, 7)})))
     assert "cycles" in text
     assert "%)" not in text
 
 
 def test_multiplexed_counts_are_estimated_once() -> None:
-    """Counts are scaled a counter at a time; --no-scale leaves them."""
+    """Each counter is scaled; --no-scale turns this off."""
     event = hardware("cycles", HardwareId.CPU_CYCLES)
     cells = [CounterCell(0, 0, 100, 10, 5), CounterCell(1, 0, 100, 10, 10)]
     assert aggregate(event, cells, Grouping.everything())[0].value == 300
@@ -98,7 +98,7 @@ def test_multiplexed_counts_are_estimated_once() -> None:
 
 
 def test_a_part_with_a_counter_that_never_ran_has_no_count() -> None:
-    """A sum over the other counters would mislead."""
+    """A sum of the other counters would mislead."""
     event = hardware("cycles", HardwareId.CPU_CYCLES)
     grouping = Grouping.by_part(Aggregation.SOCKET, {0: (0,), 1: (0,), 2: (1,)})
     rows = aggregate(event, [CounterCell(0, 0, 5, 9, 9), CounterCell(1, 0, 0, 9, 0), CounterCell(2, 0, 7, 9, 9)], grouping)
@@ -106,14 +106,14 @@ def test_a_part_with_a_counter_that_never_ran_has_no_count() -> None:
 
 
 def test_events_of_a_package_are_counted_once() -> None:
-    """Each package's first counter stands for it."""
+    """Each package's first counter represents it."""
     cells = [CounterCell(0, 0, 5, 9, 9), CounterCell(1, 0, 5, 9, 9), CounterCell(2, 0, 7, 9, 9)]
     assert [cell.cpu for cell in one_cell_a_package(cells, lambda cpu: cpu // 2)] == [0, 2]
 
 
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
-def test_comparisons_say_which_side_is_higher(form: str) -> None:
-    """The verdict is in every form."""
+def test_comparisons_name_the_higher_side(form: str) -> None:
+    """Every form has the verdict."""
     a, b = Runs("old"), Runs("new")
     for run in range(10):
         a.add(10**9 + run * 10**6, {})
@@ -133,7 +133,7 @@ def test_comparisons_say_which_side_is_higher(form: str) -> None:
 
 
 def test_several_comparisons_fit_eighty_columns() -> None:
-    """Each program has its letter and its table; a long name of an event gets a line of its own."""
+    """Each program has a letter and a table; a long event name gets its own line."""
     sides = [Runs(name) for name in ("old", "new", "newest")]
     for run in range(10):
         for number, side in enumerate(sides):
@@ -147,8 +147,8 @@ def test_several_comparisons_fit_eighty_columns() -> None:
 
 
 @pytest.mark.parametrize(("quiet", "said"), [("task-clock", True), ("page-faults", False)])
-def test_the_runs_it_takes_are_those_of_the_steadiest_time(quiet: str, said: bool) -> None:
-    """A counter that says nothing about time may be as steady as it likes."""
+def test_the_number_of_runs_is_that_of_the_steadiest_time(quiet: str, said: bool) -> None:
+    """Steady counters that do not measure time are ignored."""
     sides = [Runs("a"), Runs("b")]
     for number in range(10):
         for side in sides:

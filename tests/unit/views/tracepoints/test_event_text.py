@@ -1,4 +1,4 @@
-"""The trace field: what each conversion of a print format prints."""
+"""Tests of the trace field: the text of each conversion of a print format."""
 
 from __future__ import annotations
 
@@ -93,24 +93,24 @@ def test_pointers_to_the_kernels_strings_are_looked_up() -> None:
     assert printed('"%s", REC->addr') == "abc"
 
 
-def test_what_cannot_be_parsed_shows_the_fields() -> None:
+def test_unparsed_formats_show_the_fields() -> None:
     line = printed('"%s", strange(REC->flags)')
     assert line.startswith("[FAILED TO PARSE] comm=comm number=-5 flags=6 addr=0xabc name=file mac=ARRAY[01, 02, 03, 04, 05, 06]")
 
 
-def test_fields_can_be_had_unformatted() -> None:
+def test_fields_can_be_shown_unformatted() -> None:
     text = TraceText(parse_format(FORMAT + '"%s", REC->comm', "sys", 8), Runtime()).raw_text(raw())
     assert text.startswith(" comm=comm number=-5 flags=6 addr=0xabc name=file mac=ARRAY[01, 02, 03, 04, 05, 06] ip=")
 
 
-def test_bare_numbers_keep_the_digits_that_the_event_gives_them() -> None:
+def test_unformatted_numbers_keep_the_digits_of_the_event() -> None:
     print_fmt = '"0x%08lx %+d %u %03x", (unsigned long)REC->addr, REC->number + 1, REC->number, REC->flags'
     text = TraceText(parse_format(FORMAT + print_fmt, "sys", 8), Runtime())
     assert text.raw_text(raw(number=7)).startswith(" comm=comm number=7 flags=006 addr=0x00000abc name=file ")
     assert [text.field_text(raw(), name) for name in ("addr", "flags")] == ["0x00000abc", "006"]
 
 
-def test_data_that_are_too_short_count_as_zeros() -> None:
+def test_missing_data_are_zeros() -> None:
     assert printed('"%d %lx", REC->number, REC->addr', raw()[:20]) == "-5 0"
 
 

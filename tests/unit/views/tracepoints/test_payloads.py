@@ -1,4 +1,4 @@
-"""Payloads of tracepoints as text, many at once."""
+"""Tests of payloads of tracepoints as text, in bulk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXTS = ["nine=1", "eight=2", "", "nine=4", "", "nine=5", "nine=6"]
 
 @pytest.fixture
 def words() -> PayloadTexts:
-    """Words of two tracepoints, 8 and 9."""
+    """Return the texts of two tracepoints, 8 and 9."""
     formats = {number: parse_format(FORMAT.format(number=number, word=word), "sys", 8) for number, word in ((8, "eight"), (9, "nine"))}
     tracing = SimpleNamespace(endian="<", long_size=8, printk_formats={}, warn=lambda _line: None, formats=formats)
     return PayloadTexts(tracing, SimpleNamespace())  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_each_payload_has_its_own_tracepoints_text(words: PayloadTexts) -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("_ROWS_AT_ONCE", 1), ("_ROWS_AT_ONCE", 2), ("_BYTES_AT_ONCE", 1), ("_BYTES_AT_ONCE", 9)])
-def test_parts_are_together_what_all_at_once_is(words: PayloadTexts, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+def test_formatting_in_parts_gives_the_same_texts(words: PayloadTexts, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
     monkeypatch.setattr(module, limit, value)
     assert words.texts(MIXED) == TEXTS
 

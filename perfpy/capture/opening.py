@@ -50,11 +50,11 @@ class OpenEvent(CountedEvent):
         leader, weak: its current group.
         state: its outcome.
         filter: the filter for its counters.
-        asked: the requested attr.
+        requested: the requested attr.
         asked_precise: the requested precise_ip, before it was lowered.
     """
 
-    __slots__ = ("asked", "asked_precise", "counters", "event", "filter", "flags", "state", "weak")
+    __slots__ = ("asked_precise", "counters", "event", "filter", "flags", "requested", "state", "weak")
 
     leader: OpenEvent
 
@@ -76,7 +76,7 @@ class OpenEvent(CountedEvent):
 
     def ask(self, attr: EventAttr) -> None:
         """Request this attr from the next attempt on."""
-        self.asked = self.attr = attr
+        self.requested = self.attr = attr
         self.flags = FLAG_FD_CLOEXEC
         self.asked_precise = 0
 
@@ -200,7 +200,7 @@ class Opener:
         from perfpy.events.fallback import replacement
         from perfpy.kernel.refusals import paranoid_level
 
-        instead = replacement(opened.name, opened.asked, refusal.errno, on_cpus=self._on_cpus, paranoid=paranoid_level())
+        instead = replacement(opened.name, opened.requested, refusal.errno, on_cpus=self._on_cpus, paranoid=paranoid_level())
         if instead is None:
             return False
         opened.name = instead.name

@@ -193,7 +193,7 @@ class RecordOptions(NamedTuple):
         max_cpu: CPUs that recording may use; 0 for no limit
         event_files: a folder with more named events, or ""
         command_line: the command line that the file stores
-        notes: whether somebody reads advice
+        notes: whether a person reads advice
     """
 
     target: TargetOptions = TargetOptions()

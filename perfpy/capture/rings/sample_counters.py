@@ -170,7 +170,7 @@ class SampleCounters:
     def member_refused(self, opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
         """Let a member of a weak group that does not fit count alone."""
         opened.leave_group()
-        opened.ask(opened.asked.copy(disabled=1))
+        opened.ask(opened.requested.copy(disabled=1))
         return True
 
     def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:

@@ -45,7 +45,7 @@ def store_names(
     began: float,
     cache: str | None = "",
     *,
-    told: Mapping[int, bytes] = MappingProxyType({}),
+    known_lines: Mapping[int, bytes] = MappingProxyType({}),
     images: Mapping[str, bytes] = MappingProxyType({}),
     remove_dumps: bool = False,
 ) -> Kept:
@@ -54,12 +54,12 @@ def store_names(
     Args:
         began: the recording's start, in seconds since the epoch.
         cache: as in JittedCode.
-        told: further lines of some processes' perf maps.
+        known_lines: further lines of some processes' perf maps.
         images: further files by name.
         remove_dumps: remove dumps that are in the recording.
     """
     with PerfData(path) as data:
-        maps, code = PerfMaps(began, told), JittedCode(data, cache)
+        maps, code = PerfMaps(began, known_lines), JittedCode(data, cache)
         for side in data.side_band():
             if isinstance(side.record, (records.Mmap, records.Mmap2)):
                 maps.see(side.record)

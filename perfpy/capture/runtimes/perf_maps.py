@@ -30,18 +30,18 @@ class PerfMaps:
 
     Args:
         began: the recording's start, in seconds since the epoch.
-        told: known lines by pid.
+        known_lines: by pid.
 
     Attributes:
         pids: of these processes.
         failures: a line for each file that is not trusted.
     """
 
-    def __init__(self, began: float, told: Mapping[int, bytes]) -> None:
+    def __init__(self, began: float, known_lines: Mapping[int, bytes]) -> None:
         self.pids: set[int] = set()
         self.failures: list[str] = []
         self._began = began
-        self._told = told
+        self._known_lines = known_lines
         self._older: set[int] = set()  # processes that ran before the recording
 
     def see(self, record: Mmap | Mmap2) -> None:
@@ -56,7 +56,7 @@ class PerfMaps:
         """Yield each map's name in recordings, and its contents."""
         for pid in sorted(self.pids):
             path, written = self._read(pid)
-            lines = self._told.get(pid, b"")
+            lines = self._known_lines.get(pid, b"")
             if written and lines:
                 _append(path, lines)
             if written or lines:

@@ -74,8 +74,8 @@ class RuntimeNames:
         for one in self._switched:
             one.off()
 
-    def end(self, files: Iterable[str], told: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
-        """Add the names to finished recordings, and remove files that runtimes left because of --jit. told, images: see keep_names."""
+    def end(self, files: Iterable[str], known_lines: Mapping[int, bytes] | None = None, images: Mapping[str, bytes] | None = None) -> None:
+        """Add the names to finished recordings, and remove files that runtimes left. known_lines, images: see store_names."""
         written = [name for path in files for name in (path, f"{path}{_STACKS}" if self.options.sampling.unwind else "")]
         recordings = [path for path in written if os.path.isfile(path) and os.path.getmtime(path) >= self._began - 1]
         if not recordings:
@@ -86,7 +86,7 @@ class RuntimeNames:
         for path in recordings:
             try:
                 last = bool(self.variables) and path == recordings[-1]
-                stored = store_names(path, self._began, cache, told=told or {}, images=images or {}, remove_dumps=last)
+                stored = store_names(path, self._began, cache, known_lines=known_lines or {}, images=images or {}, remove_dumps=last)
             except PerfError as error:
                 self._tell(f"warning: --jit: {error}")
                 continue

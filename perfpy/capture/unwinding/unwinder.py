@@ -184,7 +184,7 @@ class PieceUnwinder:
         rewriting.kept[held.rows[self._is_own(held)]] = False
         rewriting.kept[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
-        mappings, names = self._java.told() if self._java else (b"", {})
+        mappings, names = self._java.take_new_methods() if self._java else (b"", {})
         mappings += self._python.told() if self._python else b""
         others = held.chunk.others
         if self._java:

@@ -140,7 +140,7 @@ def _options_of(
 
     table_options, symbols = each.row_options(recording)
     plan_report(recording.data, table_options)
-    # the terminal is this process's, whoever reads the recording
+    # the terminal is this process's, whichever process reads the recording
     return table_options, symbols, ReportRequest(recording, options, load()).text_options()._replace(colour="")
 
 

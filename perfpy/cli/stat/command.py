@@ -40,7 +40,7 @@ class StatCommand(PerfCommand[StatCommandOptions]):
 def _stat(options: StatCommandOptions) -> int:
     """Run a program and count events.
 
-    `perfpy stat record` writes the counts into a file, `perfpy stat report` shows such a file.
+    `perfpy stat record` writes the counts to a file, `perfpy stat report` shows them.
     """
     from perfpy.cli.stat.request import check, plan_of
 

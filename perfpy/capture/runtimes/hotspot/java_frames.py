@@ -126,7 +126,7 @@ class JavaFrames:
 
     # data for readers
 
-    def told(self) -> tuple[bytes, dict[int, str]]:
+    def take_new_methods(self) -> tuple[bytes, dict[int, str]]:
         """Return what was not returned yet: records that map the memory of methods, and lines of perf maps by pid."""
         mappings, names, first = b"", {}, self._first
         self._first = {}

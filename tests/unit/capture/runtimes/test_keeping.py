@@ -257,10 +257,10 @@ def test_lines_that_were_found_out_are_kept_and_stand_in_the_map_for_others(tmp_
     perf_map.write_bytes(MAP)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
     more = f"{CODE + 0x100:x} 10 void App.main()\n".encode()
-    assert store_names(path, LONG_AGO, told={PID: more}).maps == 1
+    assert store_names(path, LONG_AGO, known_lines={PID: more}).maps == 1
     assert perf_map.read_bytes() == MAP + more
     perf_map.unlink()
     assert "py::f:/a.py" in names(path)
     path = recording_of(tmp_path, mapping("//anon", CODE, 10))
-    assert store_names(path, LONG_AGO, told={PID: more}).maps == 1  # a process that was killed has written none
+    assert store_names(path, LONG_AGO, known_lines={PID: more}).maps == 1  # a process that was killed has written none
     assert not perf_map.exists()

@@ -1,7 +1,6 @@
-"""Measuring in one call: a program, tasks or CPUs -> counts by name (perfpy.stat), or a file (perfpy.record).
+"""Measure a program, tasks or CPUs in one call: counts by name (perfpy.stat), or a file (perfpy.record).
 
-What enters: a request in plain values. What leaves: ProgramCounts, or a
-RecordSummary. The command line makes its own plans, for it has many more options.
+The command line has its own plans, because it has many more options.
 """
 
 from __future__ import annotations

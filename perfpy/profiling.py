@@ -1,9 +1,7 @@
-"""Profiling a stretch of the calling program, or of another process, for as long as a block runs: perfpy.profile().
+"""Profile a block of the calling program, or another process while a block runs: perfpy.profile().
 
-What enters: what to sample, and whom. What leaves: a recording, written by a
-`perfpy record` of its own, so that nothing of the recorder is in the profile;
-it is told over a pipe when to begin and when to end. The program's Python
-functions are named where its interpreter can do that (CPython 3.12 and newer).
+A separate `perfpy record` process writes the recording, so that the profile contains nothing of the recorder. A pipe tells it when to begin
+and end. Python functions have names if the interpreter supports it (CPython 3.12 and newer).
 """
 
 from __future__ import annotations

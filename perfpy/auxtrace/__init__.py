@@ -1,6 +1,11 @@
-"""Decoders of AUX data: what hardware wrote into memory beside the kernel's records -> numbers.
+"""Decode AUX data, the traces that hardware writes beside the kernel's records.
 
-What enters: the bytes that follow AUXTRACE records, in the order of their
-offsets. What leaves: tables of columns, or packets. Each kind of hardware has its decoder,
-with the layout of its data; views make text of them.
+Decoders read the bytes after AUXTRACE records in the order of their offsets, and return columns or packets. Each kind of hardware has its
+own.
+
+Modules:
+
+hisi_pmcu       the layout of a HiSilicon PMCU's data
+recorded_pmcu   a PMCU's data in a recording
+intel_pt        packets of Intel PT
 """

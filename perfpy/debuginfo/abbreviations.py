@@ -1,7 +1,6 @@
-"""Abbreviations: what the entries (DIEs) of a unit look like.
+"""Abbreviations: the attributes and forms of a unit's entries (DIEs), from .debug_abbrev.
 
-What enters: .debug_abbrev, the offset of a table, and the sizes that a unit uses. What leaves: Abbreviations by their
-code, each with its attributes and a way to skip it: by one addition where all of its forms have fixed sizes.
+Entries whose forms have fixed sizes are skipped by one addition.
 """
 
 from __future__ import annotations

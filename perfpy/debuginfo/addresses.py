@@ -1,7 +1,6 @@
-"""Offsets in a file, by which frames are known, as the addresses that its symbols and its debug information have.
+"""Convert file offsets, which identify frames, to the addresses in symbols and debug information.
 
-What enters: the file that ran, and a column of offsets in it. What leaves: a column of addresses. They are the same in most
-libraries; programs at fixed addresses, and what other linkers make, have them apart.
+They are equal in most libraries, but not in programs at fixed addresses, or with some linkers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The debug information of a recording's files, opened where it is asked for.
+"""The debug information of a recording's files, opened on first use.
 
-What enters: a Symbolizer, and frames of its table. What leaves: DebugInfo for each file, and columns of source lines for
-columns of frames. Files are told apart as the symbolizer does it; which file has the debug information was decided when
-symbols were looked for (perfpy.symbols.files.debug_files).
+The search for symbols (perfpy.symbols.files.debug_files) also selects the file with the debug information.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Numbers of the DWARF format that are used here, by the names of the standard without their prefix.
+"""Constants of the DWARF format, by the standard's names without their prefix.
 
-Where the layout is defined: DWARF 5, chapter 7; the GNU extensions (split and supplementary files of DWARF 4) on
-gcc.gnu.org/wiki/DebugFission and in binutils' dwarf2.h.
+Layout: DWARF 5, chapter 7; the GNU extensions (split and supplementary files of DWARF 4): gcc.gnu.org/wiki/DebugFission and binutils'
+dwarf2.h.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The functions and inlined calls of a unit that addresses are in.
+"""Find the functions and inlined calls of a unit at sorted addresses.
 
-What enters: a unit and sorted addresses. What leaves: for each address the innermost Activation, whose callers lead to
-the function itself. The tree of DIEs is walked once: what has no address asked about is skipped, by DW_AT_sibling
-where the compiler wrote it. Where the layout is defined: DWARF 5, section 3.3.8.
+Each address gets its innermost Activation, whose callers lead to the function. The tree of DIEs is walked once; subtrees without a
+requested address are skipped, by DW_AT_sibling if the compiler wrote it. Layout: DWARF 5, section 3.3.8.
 
-Each abbreviation of a unit has a DieLayout: whether its DIEs are functions, inlined calls, blocks or none of these, and how
-to skip them.
+Each abbreviation has a DieLayout: whether its DIEs are functions, inlined calls, blocks or others, and how to skip them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Addresses of a file -> the functions that are at work there: those inlined, and the one they were inlined into.
+"""The functions at addresses of a file: inlined calls, innermost first, and the function that contains them.
 
-What enters: a column of addresses. What leaves: InlinedCalls, for each address its functions, innermost first. Only the
-units that are hit are looked into.
-The names of functions are read from their DIEs, or those that these refer to.
+Only units with requested addresses are read. Names come from the DIEs or from those that they refer to.
 """
 
 from __future__ import annotations

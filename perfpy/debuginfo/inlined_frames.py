@@ -1,9 +1,8 @@
-"""Callchains with the frames of inlined calls.
+"""Expand callchains by the frames of inlined calls.
 
-What enters: a Symbolizer and chains of its frames. What leaves: the same chains, each frame replaced by the functions at
-work there, innermost first: frames of their own, at the same address, with symbols that are marked as inlined.
+Each frame is replaced by frames for the functions at its address, innermost first, with symbols marked as inlined.
 
-Callers' addresses of unwound stacks are within the call; those of callchains that the kernel made are after it.
+Callers' addresses in unwound stacks are inside the call; those in the kernel's callchains follow it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the debug information of one file said of the addresses that were asked for, kept between runs.
+"""A cache between runs: the answers of one file's debug information, by address.
 
-What enters: addresses, and who finds out what is not known yet. What leaves: for each address its rows of numbers, the first of
-which numbers a text. Whoever looks at a recording asks the same again and again, and of some compilers' debug information half of
-a report's time is spent on it. What damaged files said is not kept, nor what depends on other files.
+Reports of a program ask the same questions, and some compilers' debug information takes half of a report's time. Answers of damaged files,
+and those that depend on other files, are not cached.
 """
 
 from __future__ import annotations

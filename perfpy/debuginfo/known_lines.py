@@ -1,7 +1,4 @@
-"""Lines that were found before, perhaps on other machines, in the place of debug information.
-
-What enters: a Symbolizer, perhaps with what is known of its frames. What leaves: what says where their code is from.
-"""
+"""KnownLines: resolved lines, possibly of other machines, with the interface of debug information."""
 
 from __future__ import annotations
 

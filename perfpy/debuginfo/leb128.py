@@ -1,7 +1,6 @@
-"""Integers of variable length, as DWARF has them (LEB128).
+"""Read integers of variable length (LEB128).
 
-What enters: bytes and an offset. What leaves: the value and the offset after it. IndexError where the bytes end,
-ValueError where a number goes on beyond all sizes.
+Functions return the value and the offset after it, or raise IndexError at the end of the bytes, ValueError for too large numbers.
 """
 
 from __future__ import annotations

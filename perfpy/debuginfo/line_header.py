@@ -1,8 +1,6 @@
-"""Headers of line programs: how to run one, and its files and directories.
+"""Read headers of line programs: their parameters, files and directories.
 
-What enters: .debug_line and the offset of a program. What leaves: a LineHeader. Versions 2 to 5, both sizes of DWARF.
-Layout: DWARF 5, section 6.2.4; older versions differ as section 6.2.4 of each says. Tables cannot be longer than the
-bytes that are there.
+Versions 2 to 5, 32-bit and 64-bit DWARF. Layout: section 6.2.4 of each version. Tables are bounded by the available bytes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Where the operations of a line program begin, and the numbers in them; for all of a program together.
+"""Find where the operations of a line program begin, and read their numbers, for a whole program at once.
 
-What enters: the bytes of a program. What leaves: offsets of operations, some thousand at a time, and numbers at offsets, as
-columns.
-
-Operations have various lengths, so where one begins depends on the one before it. All possible beginnings are looked at
-together: for every byte, where the next operation is if one begins here; from that two operations on, four, ... 64. A
-loop finds every 64th true one, and all tables those between. That takes a fraction of the time of a loop over all.
+Operations vary in length, so that each start depends on the one before. All candidates are computed together: for every byte, the start of
+the next operation if one begins there; from that the second next, fourth next, up to the 64th. A loop visits every 64th actual start, and
+the tables give the others. That takes a fraction of the time of a loop over all operations.
 """
 
 from __future__ import annotations

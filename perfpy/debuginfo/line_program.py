@@ -1,7 +1,6 @@
-"""Line programs, run: from operations to rows of address, file and line.
+"""Run line programs: operations to rows of address, file and line.
 
-What enters: the bytes of a program, and its LineHeader. What leaves: LineRows, in the program's order, one sequence after
-the other. Columns, statements and so on, for which nobody asks here, are passed over. Layout: DWARF 5, section 6.2.5.
+LineRows are in the program's order, one sequence after the other. Columns and statements are skipped. Layout: DWARF 5, section 6.2.5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The line table of one unit: which file and line each address is of.
+"""The line table of one unit: the file and line of addresses.
 
-What enters: .debug_line, and what a unit says of its part of it. What leaves: columns of files and lines for columns of
-addresses, and the paths of files. Where sequences overlap, rows repeat or go back, binutils' way is followed.
+For overlapping sequences and repeated rows it follows binutils.
 """
 
 from __future__ import annotations

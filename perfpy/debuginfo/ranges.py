@@ -1,7 +1,6 @@
-"""The addresses that a DIE covers.
+"""The address ranges of a DIE, as (start, end) pairs with an exclusive end.
 
-What enters: a DebugUnit and the attributes of a DIE in it. What leaves: (start, end) pairs, end exclusive. Where the layout
-is defined: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5, section 7.25 (.debug_rnglists).
+Layout: DWARF 4, section 2.17.3 (.debug_ranges); DWARF 5, section 7.25 (.debug_rnglists).
 """
 
 from __future__ import annotations

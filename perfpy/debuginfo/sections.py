@@ -1,9 +1,7 @@
-"""The sections with debug information of one ELF file.
+"""The debug sections of one ELF file: their uncompressed bytes, strings and numbers.
 
-What enters: an ElfFile. What leaves: the bytes of .debug_NAME (of .zdebug_NAME, or of .debug_NAME.dwo in split files),
-uncompressed, and strings and numbers in them; the sections of the file with what dwz took out of several. How much work
-a file may cause is counted here. Names in files become paths below the folder that stands for / only.
-Files that are not linked (kernel modules, .o) have relocations in place of addresses and references; they are applied here.
+Handles .debug_NAME, .zdebug_NAME, .debug_NAME.dwo of split files, and the supplementary file of dwz. The work that a file may cause is
+bounded here. File names become paths only below symfs. Relocations of unlinked files (kernel modules, .o) are applied.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Addresses of a file -> the lines of source that their code was compiled from.
+"""The source lines of addresses in a file.
 
-What enters: a column of addresses, as the file's symbols have them. What leaves: SourceLines, for each address its file and line.
-Only the line programs of units that are hit are run, each once.
-Paths are numbered; answers kept between runs have numbers of their own, which are translated.
+Only line programs of units with requested addresses are run, each once. Paths are numbered; answers cached between runs have their own
+numbers, which are translated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What -gsplit-dwarf left beside the program: the units that skeletons stand for.
+"""Find the split units (-gsplit-dwarf) of skeletons: in the package PROGRAM.dwp, or in .dwo files.
 
-What enters: a skeleton unit. What leaves: its split unit, out of the package of all of them (PROGRAM.dwp) or out of the
-file that the compiler wrote (.dwo); None where neither is there. Where the layout is defined: DWARF 5, section 7.3.5;
-gcc.gnu.org/wiki/DebugFissionDWP.
+Layout: DWARF 5, section 7.3.5; gcc.gnu.org/wiki/DebugFissionDWP.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a symbol table says of source files: the name of the file that a function without line information was compiled from.
+"""Source file names from a symbol table, for functions without line information.
 
-What enters: an ELF file with symbols. What leaves: for addresses, the file's name where the symbol table has it, "??" where it
-has not, None where no function is. The choice is that of binutils, which perf asks: the symbol that begins nearest before
-the address in its section; for a local one, the nearest entry for a file before it in the table.
+An address gets the name, "??" if the table has none, or None outside of functions. As in binutils, which perf uses, the symbol that begins
+nearest before the address decides; for a local one, the nearest file entry before it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""One unit of .debug_info: its header, its root, and what values in it mean.
+"""One unit of .debug_info: its header, its root's attributes, and the values of attributes.
 
-What enters: DebugSections and an offset. What leaves: a DebugUnit with the attributes of its root DIE (name, comp_dir,
-stmt_list ...), strings, addresses and DIEs by their offset. Where the layout is defined: DWARF 5, sections 7.5 and 3.1.
-Values of attributes are read here by their forms, and all of a DIE is skipped.
+Layout: DWARF 5, sections 7.5 and 3.1.
 """
 
 from __future__ import annotations

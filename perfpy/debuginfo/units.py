@@ -1,8 +1,6 @@
-"""The units of a file's debug information, and which of them an address is in.
+"""The units of a file's debug information, and the unit of each address.
 
-What enters: DebugSections. What leaves: for columns of addresses the offsets of their units in .debug_info, and Units
-by offset. .debug_aranges says it where compilers write it; where not, each unit's own ranges. Where the layout is
-defined: DWARF 5, section 6.1.2.
+Units are found by .debug_aranges if the compiler wrote it, otherwise by each unit's ranges. Layout: DWARF 5, section 6.1.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""capstone: a disassembler as a library, for code of other machines, and where there is no objdump.
+"""Disassemble with the optional package capstone: code of other machines, or without objdump.
 
-What enters: where a function's code is. What leaves: its lines, with a heading as objdump's, or NoCodeError. The package is an extra.
-The mapping symbols of 32-bit ARM code tell instructions of four bytes, Thumb instructions of two or four, and data apart.
+Lines have a heading as objdump's. Mapping symbols of 32-bit Arm code distinguish Arm instructions, Thumb instructions and data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What disassemblers say of a function -> its lines: instructions, and what stands between them.
+"""Parse a disassembler's text into AsmLines: instructions, and the lines between them.
 
-What enters: objdump's text. What leaves: AsmLine values. Which lines of it count, and what they are without blanks at their
-ends and with tabs expanded, is perf's way of reading it.
+The rules for which lines count, and for blanks and tabs, are perf's.
 """
 
 from __future__ import annotations

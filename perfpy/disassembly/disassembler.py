@@ -1,7 +1,6 @@
-"""Functions of a recording -> their lines of code, by whatever here can read them.
+"""Disassemble functions of a recording with the available tool.
 
-What enters: a Symbolizer, its symbols and a CodeStyle. What leaves: AsmLines, or NoCodeError. The next function's program runs while
-the one before is looked at.
+The tool for the next function runs while the previous function's lines are processed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where the instructions of a function are: which file, or bytes, and at which addresses of it.
-
-What enters: a Symbolizer and one of its symbols. What leaves: FunctionCode, or a NoCodeError that says why there is none.
-"""
+"""Locate the code of a function: the file or bytes, and the addresses there. Raises NoCodeError with the reason if there is none."""
 
 from __future__ import annotations
 

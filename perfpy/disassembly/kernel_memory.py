@@ -1,7 +1,6 @@
-"""Code of the kernel that runs, out of its own memory: /proc/kcore.
+"""Read code of the running kernel and its modules from its memory (/proc/kcore), as a small ELF file.
 
-What enters: addresses of kernel code. What leaves: a small ELF file with what is there, at these addresses; or the reason why not.
-The code of modules is in it, too, and code is as it was patched when the kernel started. Layout: elf(5), fs/proc/kcore.c.
+The code is as patched at boot. Layout: elf(5), fs/proc/kcore.c.
 """
 
 from __future__ import annotations

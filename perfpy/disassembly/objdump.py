@@ -1,8 +1,7 @@
-"""objdump: binutils' disassembler, as a program.
+"""Disassemble with binutils' objdump.
 
-What enters: where a function's code is, and how it is to be shown. What leaves: its lines, or NoCodeError. The program reads the file
-and the source files that the file names; its text is read up to a limit. Code that is in no file is handed to it as a
-nameless one in memory.
+objdump reads the file and the source files that it names. Its output is read up to a limit. Code that is in no file is passed in an
+unnamed file in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long an instruction of x86 is, without what it does.
+"""The length of an x86 instruction, and whether execution never continues after it.
 
-What enters: bytes of code. What leaves: the length of the first instruction, and whether it always goes elsewhere. The tables say of
-each opcode whether a ModRM byte follows and how many bytes of immediate operands; see the opcode maps of Intel's and AMD's manuals.
+The tables have, for each opcode, whether a ModRM byte follows and the bytes of immediate operands (opcode maps in Intel's and AMD's
+manuals).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What the scheduler did with threads: switches, wakeups and exits -> intervals off the CPU and times on it.
+"""Context switches, wakeups and exits as intervals off the CPU and times on the CPU; used for recording and reading.
 
-Low and neutral: recording and reading both use it. The records or tracepoints of switches become rows of one table
-(perfpy.scheduling.transitions); these are paired to intervals (perfpy.scheduling.intervals), summed to the time that
-each thread ran, or counted to the number of threads that ran at any moment (perfpy.scheduling.running).
+Modules:
+
+transitions   records and tracepoints of switches as rows of one table
+intervals     transitions paired to intervals off the CPU
+running       the time that threads ran, and the number of running threads
 """

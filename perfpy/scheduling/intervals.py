@@ -1,10 +1,10 @@
-"""Transitions of threads -> intervals off the CPU.
+"""Pair transitions of threads to intervals off the CPU.
 
-What enters: Transitions, a piece at a time, and the time up to which they are complete. What leaves: the Intervals that ended by then.
+Transitions arrive in pieces, with the time up to which they are complete; Intervals that ended by then are returned.
 
-A thread may leave one CPU and come back on another, whose ring was read before: an interval that ends in one piece can begin in
-the next one. Transitions are therefore sorted by time; those newer than the complete part wait for the next piece, as do the
-transitions of threads that have not come back.
+A thread may leave one CPU and resume on another, whose ring buffer was read before, so that an interval's end can arrive before its
+begin. Transitions are therefore sorted by time. Those newer than the complete part wait for the next piece, as do threads that are
+still off the CPU.
 """
 
 from __future__ import annotations

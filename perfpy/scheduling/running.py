@@ -1,4 +1,4 @@
-"""Transitions of threads -> the time that each thread was on a CPU, and how many threads were at any moment."""
+"""The time that each thread was on a CPU, and the number of running threads at any time, from transitions."""
 
 from __future__ import annotations
 

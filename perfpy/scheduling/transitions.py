@@ -1,10 +1,10 @@
-"""Transitions of threads: the records of switches, wakeups and exits as rows of one table.
+"""Records of switches, wakeups and exits as rows of one table.
 
-What enters: the records of a piece, and the callchains of those that sampled a switch. What leaves: Transitions, one row for each
-time that a thread left a CPU, came back, was woken or ended.
+Each row is a thread that left a CPU, resumed, was woken or ended. The input is the records of a piece, and the callchains of sampled
+switches.
 
-Layouts: SWITCH and EXIT in include/uapi/linux/perf_event.h; the raw data of
-tracepoints begins with { u16 type; u8 flags; u8 preempt_count; s32 pid; } (Documentation/trace/events.rst).
+Layouts: SWITCH and EXIT in include/uapi/linux/perf_event.h; the raw data of tracepoints begins with
+{ u16 type; u8 flags; u8 preempt_count; s32 pid; } (Documentation/trace/events.rst).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Files that code was mapped from (perf's "dso"): their names as perf prints them, and their kinds.
+"""Files that code was mapped from (perf's "dso"), with the names that perf prints and their kinds.
 
-What enters: the file name of an MMAP or KSYMBOL record. What leaves: Dso
-values, one per (name, build-id), numbered in the order in which they appear.
+A Dso stands for a (name, build-id) pair. They are numbered in order of appearance.
 """
 
 from __future__ import annotations

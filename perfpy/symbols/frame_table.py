@@ -1,8 +1,6 @@
-"""The distinct frames that a recording's addresses led to, and the symbols that they hit.
+"""Tables of the distinct frames of a recording, and of the symbols that they hit.
 
-What enters: columns of new rows, from a Symbolizer. What leaves: FrameTable
-and SymbolNames, tables that grow, whose row numbers are the ids of frames and of
-symbols.
+The tables grow; row numbers are the ids of frames and symbols.
 """
 
 from __future__ import annotations

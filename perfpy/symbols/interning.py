@@ -1,12 +1,9 @@
-"""Dense ids for 64-bit keys: the one hash table of every group-by.
+"""Dense int32 ids for 64-bit keys: the hash table of every group-by.
 
-What enters: arrays of uint64 keys, batch after batch. What leaves: for each
-key a small int32 id; equal keys get equal ids, new keys get the next ids in
-the order in which they are first seen. `IdTable.keys` turns ids back to keys.
+Equal keys get equal ids; new keys get the next ids in the order of first use. `IdTable.keys` maps ids back to keys.
 
-np.unique sorts; this probes an open table, which for a million keys of which
-most were seen before takes a tenth of the time, and memory for the unique
-keys only.
+np.unique sorts. This open-addressing table takes a tenth of the time for a million keys that are mostly known, and memory only for
+distinct keys.
 """
 
 from __future__ import annotations

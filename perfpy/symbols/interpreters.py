@@ -1,10 +1,7 @@
-"""Callchains of interpreted programs without the interpreter.
+"""Remove an interpreter's own frames from callchains of interpreted programs.
 
-What enters: callchains as frames. What leaves: the same without the frames of
-the interpreter's own program and libraries, where the chain has frames that
-the interpreter named itself (in its perf map, or as images of its jitdump):
-those say what ran. Extension modules and the C library are kept. The innermost
-frame stays whatever it is: that is where the time went.
+Frames of the interpreter's program and libraries are removed if the callchain has frames that the interpreter named (in its perf map, or
+as images of its jitdump). Extension modules and the C library remain, as does the innermost frame, where the time was spent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Frames and symbols that were found before, perhaps by several symbolizers, in the place of one.
-
-What enters: columns of frames and symbols, and their files. What leaves: KnownFrames,
-a Symbolizer that has nothing left to look for.
-"""
+"""KnownFrames: resolved frames and symbols, possibly of several symbolizers, with the interface of a Symbolizer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The symbol table of each Dso, loaded when it is first needed.
-
-What enters: Dsos of a TaskTimeline. What leaves: a SymbolTable per Dso; for
-those without one, the paths that were searched.
-"""
+"""Load the symbol table of each Dso on first use; for Dsos without one, keep the searched paths."""
 
 from __future__ import annotations
 

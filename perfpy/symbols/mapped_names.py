@@ -1,8 +1,7 @@
-"""What the file name of a mapping's record means: the kernel, memory without a file, code that a process made.
+"""The meanings of file names in MMAP records: the kernel, anonymous memory, generated code.
 
-What enters: the name of an MMAP or MMAP2 record, and its flags. What leaves:
-answers, in plain Python: the end of `perfpy record` asks here, too. The names
-are the kernel's (mm/mmap.c, kernel/events/core.c) and perf's own for the kernel.
+Imports no numpy, because the end of `perfpy record` uses it. The names are the kernel's (mm/mmap.c, kernel/events/core.c), and perf's for
+the kernel.
 """
 
 from __future__ import annotations

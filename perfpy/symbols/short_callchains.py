@@ -1,8 +1,6 @@
-"""Callchains that end after one frame: when that is worth a line, and which.
+"""The note on callchains that end after one frame, by the dso of that frame.
 
-What enters: how many user callchains there are, and which of them end with
-their first frame, by the file that it lies in. What leaves: a line for the
-user. `record` counts a part of the samples without numpy, `report` all.
+`record` counts a part of the samples without numpy, `report` all of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Symbols of one file, sorted: which symbol holds an address, and which of several at one address.
+"""The sorted symbols of one dso: which symbol contains an address, and which of several aliases to print.
 
-What enters: columns of symbols in the order of their file. What leaves:
-`SymbolTable.find`: a row for every address of a column. The rules for ends of
-symbols without a size, and for aliases, are perf's (see `closed` and `_rank`);
-the last of them compare names, and are applied only to addresses asked for.
+`SymbolTable.find` returns a row for every address of a column. The rules for symbols without a size and for aliases are perf's (see
+`closed` and `_rank`). The last rules compare names, and apply only to looked-up addresses.
 """
 
 from __future__ import annotations

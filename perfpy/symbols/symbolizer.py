@@ -1,9 +1,7 @@
-"""Columns of addresses -> frames, and frames -> symbols.
+"""Map columns of addresses to frames, and frames to symbols.
 
-What enters: (pid, ip, key, cpumode) of samples or of callchain entries, batch
-after batch. What leaves: an int32 id per address into `frames`, a table of the
-unique frames, whose columns (dso, address, symbol ...) are valid after
-`resolve()`. Symbol tables are loaded, and names are made, for what is asked only.
+Each (pid, ip, key, cpumode) of samples or callchain entries gets the int32 id of a distinct frame. The columns of `frames` (dso, address,
+symbol) are valid after `resolve()`. Symbol tables and names are loaded only when they are needed.
 """
 
 from __future__ import annotations

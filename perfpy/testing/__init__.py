@@ -1,1 +1,9 @@
-"""Tests that state what they may cost: perfpy's plugin for pytest."""
+"""The pytest plugin: performance budgets of tests.
+
+Modules:
+
+pytest_plugin   markers, options, fixture, table
+budgets         the rules of the marker perf_budget
+baselines       the file of recorded costs
+measured_test   a test function under counters
+"""

@@ -1,9 +1,6 @@
-"""What tests cost on another day: a file beside the tests.
+"""The costs of tests at an earlier time, in a JSON file beside the tests.
 
-What enters: the path of a JSON file, what tests cost today. What leaves: what
-they cost when the file was written, on a machine like this one.
-
-The file: {machine: {test: {event: [amount of each run, ...]}}}.
+The file: {machine: {test: {event: [amount of each run, ...]}}}. Only entries of similar machines count.
 """
 
 from __future__ import annotations

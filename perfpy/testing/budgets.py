@@ -1,8 +1,6 @@
-"""What a test may cost, and whether it does: the rules of the marker perf_budget.
+"""The rules of the marker perf_budget: limits of a test's costs, and a `Verdict` for each.
 
-What enters: the marker's arguments, what the test's runs cost, what they cost
-when the baseline was taken. What leaves: a `Verdict` a budget. Nothing is
-counted here, and nothing is known of pytest.
+This module counts nothing and does not depend on pytest.
 """
 
 from __future__ import annotations

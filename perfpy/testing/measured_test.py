@@ -1,8 +1,4 @@
-"""A test's function, called under counters as often as its budgets want.
-
-What enters: the function, its budgets. What leaves: a function that pytest can
-call in its place; the amounts that each event came to.
-"""
+"""Run a test function under counters, as often as its budgets require."""
 
 from __future__ import annotations
 

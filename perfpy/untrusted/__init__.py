@@ -1,14 +1,18 @@
-"""What others control, made safe: the only doors between their data and this machine.
+"""Handle data that others control: the only way by which it becomes a path, a file, terminal text or memory.
 
-A recording, an ELF file, /proc of another user's process and a server's answer
-are data. What they say becomes
+Recordings, ELF files, /proc of other users' processes and answers of servers are data. tests/test_untrusted.py checks that the rest of
+the package uses only these modules:
 
-    a path            in untrusted.paths
-    an open file      in untrusted.files (regular files only, of trusted owners) and, inside the root
-                     of another process, untrusted.process_root (with the rights of its user: untrusted.other_user)
-    a folder to write in untrusted.folders (ours alone, no links followed)
-    terminal text     in untrusted.text and untrusted.terminal
-    memory            in untrusted.expansion (decompression with a limit) and untrusted.mapped_files (files that shrink)
-
-and nowhere else; tests/test_untrusted.py holds the rest of the package to it.
+paths           names to paths
+files           open regular files of trusted owners
+process_root    files in another process's root, with its user's rights
+other_user      a thread with another user's rights
+folders         folders of our own to write to, without following links
+text            names to printable text
+terminal        the stream to a terminal
+page            values in an HTML page
+expansion       decompression with a limit
+parquet_pages   the expanded size of Parquet pages
+tar_stream      tar archives
+mapped_files    mapped files that are truncated while they are read
 """

@@ -1,10 +1,7 @@
-"""Compressed bytes of others -> what is inside, never more of it than was allowed for.
+"""Decompress data of others up to a limit.
 
-What enters: data compressed by zlib, gzip, bzip2, xz or zstd, and how many bytes it
-may become. What leaves: those bytes; ExpansionError where the data are damaged
-or would become more. What a header says of the size inside is not believed:
-the data are expanded step by step, and the first byte too many ends it.
-Formats: RFC 1950, 1952 and 8878, and the .xz file format 1.1.
+Data in zlib, gzip, bzip2, xz or zstd is expanded step by step; sizes in headers are ignored. ExpansionError: damaged data, or data
+that exceeds the limit. Formats: RFC 1950, 1952 and 8878, and the .xz file format 1.1.
 """
 
 from __future__ import annotations

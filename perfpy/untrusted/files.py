@@ -1,9 +1,7 @@
-"""Files that others may have put where another is expected.
+"""Open files that others may have replaced.
 
-What enters: a path that the user's environment or untrusted data names. What
-leaves: an open regular file; OSError for a FIFO, a device, a folder (opening
-or reading one may never end), for a file of an owner that is not trusted, and
-for one that is too large. What was opened is looked at, not what has the name.
+Opens regular files only. Raises OSError for FIFOs, devices and folders (which may block), for files of untrusted owners, and for files that
+are too large. Checks apply to the open descriptor, not to the name.
 """
 
 from __future__ import annotations

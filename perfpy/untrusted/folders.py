@@ -1,10 +1,7 @@
-"""Folders that are ours alone, to be written into.
+"""Folders of our own, to write to.
 
-What enters: the path of a folder that is ours (a cache), and names inside.
-What leaves: an open Folder, made (0700) where it was not there; OSError where
-others could have put links into it or exchange it: it is of another owner, or
-others may write in it or in a folder above. Inside of a Folder no symbolic
-link is followed, whoever made it.
+A Folder is created (0700) if it is missing. Raises OSError if others could replace it or put links into it: it has another owner, or
+others may write to it or to a folder above it. Inside a Folder, no symbolic link is followed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Files that are mapped into memory, and that somebody cuts while they are read: the kernel then sends SIGBUS.
+"""End a command with a message if a mapped file is truncated while it is read (SIGBUS): one line on stderr, exit status 255.
 
-What enters: the files. What leaves, if that happens: one line on standard error, and exit status 255. Bytes that are gone
-cannot be made up for where they are read, which is in the middle of any array operation. For commands only: a library must
-not end its user's process in a way of its own.
+Missing bytes cannot be replaced, because they are read inside array operations. Only commands use this; a library must not end its
+process.
 """
 
 from __future__ import annotations

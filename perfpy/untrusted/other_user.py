@@ -1,16 +1,11 @@
-"""Work with the rights of another user, so that the kernel decides what that user may do.
+"""Run a function with the rights of another user, so that the kernel decides what that user may do.
 
-What enters: the user and group ids of a process, and a function. What leaves:
-the function's result; OSError where the kernel refuses the user, or the change
-of rights. The function runs in a thread of its own whose effective ids are the
-other user's and which has no capabilities; the kernel keeps such ids for each
-thread, and they end with it. The real and saved ids remain root's: signals and
-ptrace of the other user reach a thread by those, and not by the effective ids.
-A child process would have to be forked from a program with large memory and
-several threads, and with all ids changed the other user could stop or end it.
+The function runs in a thread with the other user's effective ids and without capabilities. The kernel keeps these ids for each thread. The
+real and saved ids remain root's, which the kernel checks for signals and ptrace from the other user. A child process would have to be
+forked from a program with much memory and several threads, and with all ids changed the other user could stop or kill it.
 
-Layouts: setresuid(2), setgroups(2), capset(2). The wrappers of the C library
-change all threads, so these are raw system calls.
+Raises OSError if the kernel refuses the user, or the change of rights. Layouts: setresuid(2), setgroups(2), capset(2). The C library's
+wrappers change all threads, so these are raw system calls.
 """
 
 from __future__ import annotations

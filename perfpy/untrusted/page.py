@@ -1,8 +1,7 @@
-"""What others chose -> data within a page that a browser reads.
+"""Embed JSON values, with names from recordings, in an HTML page.
 
-What enters: values of JSON, names out of recordings among them. What leaves: text for a script element of type application/json
-(HTML Standard, 4.12.1.3): nothing in it ends the element, opens a comment, or is anything else than a string of JSON. Names are
-as on screens (perfpy.untrusted.text): a browser, too, shows text in another order after a bidirectional override.
+The text is for a script element of type application/json (HTML Standard, 4.12.1.3): nothing in it ends the element or opens a comment.
+Names are escaped as on screens (perfpy.untrusted.text), because browsers obey bidirectional overrides, too.
 """
 
 from __future__ import annotations

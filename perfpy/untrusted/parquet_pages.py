@@ -1,9 +1,8 @@
-"""The pages of a Parquet file's columns -> how many bytes of memory they become, before any of them is expanded.
+"""The memory that a Parquet file's columns need, computed before any page is expanded.
 
-What enters: the file, where each column begins and ends in it, and how much a value takes. What leaves: a number of bytes, or
-ExpansionError. What the file says of its columns as a whole is not believed: libraries go by the header of each page, which has
-the page's size and the number of its values, of which one run can stand for a billion. Layout: parquet.thrift of the Apache
-Parquet format 2.11 (PageHeader), in Thrift's compact protocol.
+Raises ExpansionError for invalid pages. Column totals in the file are ignored, because libraries use the header of each page, with its size
+and number of values, where one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format 2.11 (PageHeader),
+in Thrift's compact protocol.
 """
 
 from __future__ import annotations

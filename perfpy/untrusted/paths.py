@@ -1,11 +1,8 @@
-"""Names that others chose -> paths of this machine.
+"""Convert names that others chose to paths.
 
-What enters: names out of recordings, of /proc, of ELF files and of servers,
-and build-ids as text. What leaves: a path below the folder that was named and
-nowhere else, or UnsafeNameError. A name is never mended: "a/../../b" is nobody's
-name of a file, so nothing is lost by leaving it out. What perf names without a
-file ([kernel.kallsyms], [vdso], //anon, "/memfd:x (deleted)") are ordinary
-names here.
+Names from recordings, /proc, ELF files and servers, and build-ids, become paths below a given folder, or raise UnsafeNameError. Names
+are never repaired: no file is called "a/../../b". perf's names without a file ([kernel.kallsyms], [vdso], //anon, "/memfd:x (deleted)") are
+ordinary names here.
 """
 
 from __future__ import annotations

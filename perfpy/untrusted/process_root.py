@@ -1,13 +1,11 @@
-"""Files as another process sees them: below its root, and with the rights of its user.
+"""Open files as another process sees them: below its root, with its user's rights.
 
-What enters: a pid, and a path as that process calls it. What leaves: an open
-descriptor. The process may own everything on the way, so no link leads out of
-its root (/tmp -> /etc is the /etc of its container), no link of /proc is
-followed, and as root we open with the rights of its user: what that user may
-not read, we do not read for it. Nothing else in the package opens /proc/PID/root.
+The process may control every component of the path, so links never lead out of its root (/tmp -> /etc is the /etc of its container), and
+links of /proc are not followed. As root, perfpy opens with the rights of the process's user, and reads nothing that this user may not
+read. No other module opens /proc/PID/root.
 
-Layout: struct open_how of openat2(2), { u64 flags; u64 mode; u64 resolve; }.
-Kernels without openat2 get the same from a walk over the parts of the path.
+Layout: struct open_how of openat2(2), { u64 flags; u64 mode; u64 resolve; }. On kernels without openat2, a walk over the components does
+the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The files in a tar archive of anybody's, read once from beginning to end.
+"""Read the files of an untrusted tar archive in one pass.
 
-What enters: the bytes of the archive, in pieces. What leaves: TarMember, one
-for each regular file, with its content in pieces; TarError where the archive is
-damaged. Python's tarfile reads extended headers of any size into memory; here
-they have a limit, and so has the number of members. Format: POSIX.1-2017, pax.
+Yields a TarMember with its content in pieces for each regular file. Raises TarError for a damaged archive. Extended headers and the
+number of members are limited; Python's tarfile reads headers of any size into memory. Format: POSIX.1-2017, pax.
 """
 
 from __future__ import annotations

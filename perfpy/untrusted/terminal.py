@@ -1,14 +1,10 @@
-"""The door to a terminal: what is written there is shown, and only our own control sequences are obeyed.
+"""The stream to a terminal, which obeys only perfpy's own control sequences.
 
-What enters: text and bytes with names that others chose, on their way to a
-terminal. What leaves: the same with control characters written as
-perfpy.untrusted.text has them; line feeds and tabs stay. Colours, and moves of
-the cursor, are ours alone: they begin with a character that no data can have.
-Bytes that are no UTF-8 are decoded as U+DC80 to U+DCFF (PEP 383), those below
-0x80 always are themselves, so nothing decodes as U+DC00 to U+DC7F; a
-sequence of ours begins with U+DC1B, which the door turns into ESC.
+Control characters in names are written as perfpy.untrusted.text escapes them; line feeds and tabs remain. Colours and cursor movements
+begin with a character that no data can contain: bytes that are not UTF-8 are decoded as U+DC80 to U+DCFF (PEP 383), so nothing decodes
+as U+DC00 to U+DC7F. perfpy's sequences begin with U+DC1B, which this stream converts to ESC.
 
-A stream that is no terminal has no door: pipes and files keep perf's bytes.
+Other streams are unchanged: pipes and files get perf's bytes.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-r"""Names that others chose -> text that says what is in them and does nothing else.
+r"""Make names that others chose visible as text.
 
-What enters: text out of recordings, ELF files, /proc, servers (bytes that are
-no UTF-8 escaped as surrogates). What leaves: the same text where every
-character can be seen. A terminal obeys control characters (ECMA-48, C0 and
-C1), shows text in another order after a bidirectional override (UAX #9) and
-nothing for characters without width; such characters are written as perf's
-browser and `cat -v` do: ^[ for C0, and \x9b or \u202e for all others.
+A terminal obeys control characters (ECMA-48, C0 and C1), reorders text after a bidirectional override (UAX #9), and shows nothing for
+characters without width. These are written as in perf's browser and `cat -v`: ^[ for C0, and \x9b or \u202e for all others. Bytes that are
+not UTF-8 are escaped as surrogates.
 
-Where each thing applies: `visible` to one name on its way to a screen that
-sets columns by its width; `one_line` to names and lines for pipes and files
-too, where all other bytes stay perf's; perfpy.untrusted.terminal to whatever
-leaves for a terminal.
+Use `visible` for a name on a screen with columns, `one_line` for names and lines in pipes and files too, where other bytes remain
+perf's; perfpy.untrusted.terminal handles everything else on the way to a terminal.
 """
 
 from __future__ import annotations

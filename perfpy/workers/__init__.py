@@ -1,1 +1,9 @@
-"""Work on all cores: processes that do parts of a task, and how many of them pay."""
+"""Parallel work in processes.
+
+Modules:
+
+jobs           how many processes to use
+forked         forked processes that return results
+in_turn        forked processes that write results themselves, in order
+freed_memory   glibc's handling of freed memory
+"""

@@ -1,13 +1,9 @@
-"""Parts of a task, done by processes that are forked off this one.
+"""Run the parts of a task in forked processes, and return the results in the order of the parts.
 
-What enters: the parts, what to do with each, how many processes. What leaves:
-the results, in the order of the parts. Whatever was read and made before stands
-in the memory of the processes, too; what they give back is pickled.
+The processes inherit the memory of this one; they return results by pickle.
 
-None of them outlives this process, however it ends: the kernel sends each
-SIGIO, which ends it, when the other end of a pipe that it holds is closed.
-A part that a process could not do, as it failed or was killed, is done here:
-there the error comes up as if there had been no other process.
+No process survives this one: the kernel sends SIGIO, which ends it, when the other end of a pipe that it holds is closed. A part whose
+process failed or was killed runs here, where its error is raised as without other processes.
 """
 
 from __future__ import annotations

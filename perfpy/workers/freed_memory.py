@@ -1,7 +1,7 @@
-"""What becomes of memory that is no longer used, where glibc decides about it.
+"""Keep freed memory in the process (glibc).
 
-What enters: nothing. What leaves: nothing. Columns come and go by the megabyte. A process that gives each back at once, as Dask tells
-its workers to (MALLOC_TRIM_THRESHOLD_), takes half again as much time, for pages that it just had.
+Columns are allocated and freed by the megabyte. A process that returns each at once, as Dask configures its workers
+(MALLOC_TRIM_THRESHOLD_), takes half again as much time to get the pages back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Parts of a task, done by processes that are forked off this one, whose results all go to the same place, one after the other.
+"""Run the parts of a task in forked processes that write their results to a shared file, one after the other.
 
-What enters: the parts, how one is made, how what was made is given away: written to a file that all of them have open. What
-leaves: for each part, in order, what giving it away came to. A part that a process could not make is made and given away
-here (see workers.forked).
+Each part yields the value that its writing returned. A part whose process failed is made and written here (see perfpy.workers.forked).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How many processes a task is given.
-
-What enters: what --jobs says, and how large the task is. What leaves: a number
-of processes, this one among them.
-"""
+"""Choose the number of processes for a task, this one included, from --jobs and the task's size."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Intel Processor Trace: the bytes of a trace -> packets."""
+"""Intel Processor Trace: decode the bytes of a trace into packets (packets)."""

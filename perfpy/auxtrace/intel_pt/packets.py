@@ -1,7 +1,6 @@
 """The packets of an Intel Processor Trace.
 
-What enters: the bytes of a trace. What leaves: a Packet each. Layout: Intel SDM, volume 3,
-"Intel Processor Trace: trace packets and data types"; the names of the packets are the manual's.
+Layout: Intel SDM, volume 3, "Intel Processor Trace: trace packets and data types"; packets have the manual's names.
 """
 
 from __future__ import annotations

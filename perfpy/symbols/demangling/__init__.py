@@ -1,1 +1,12 @@
-"""Mangled names -> names for people, within a budget of time and size: demangle.py asks a library, name_budget.py whether it may."""
+"""Demangle names, within limits of time and size.
+
+Modules:
+
+demangle        names of C++, Rust, OCaml and Java, as perf prints them
+managed_names   names of OCaml and Java
+name_budget     whether a name may be demangled
+cxx_sizes       the size of a demangled C++ name
+rust_sizes      the size of a demangled Rust name
+name_size       sizes with unknown template arguments
+short_names     abbreviated names for screens
+"""

@@ -1,13 +1,9 @@
-"""Mangled names -> names for people: C++, Rust, OCaml and Java, as perf prints them.
+"""Demangle names of C++, Rust, OCaml and Java, as perf prints them.
 
-What enters: a symbol's name as it stands in its file. What leaves: the name to
-print; names that are not mangled, malformed, or would become too long to be of
-use (name_budget) come back as they are, and nothing ever raises.
+Names that are not mangled, malformed, or too long when demangled (name_budget) are returned unchanged; nothing raises.
 
-perf 6.12 as distributions build it demangles with libstdc++'s __cxa_demangle,
-which prints parameters and spells closures and clones in GNU's way. The same
-function is used here where that library is; otherwise LLVM's demangler, with
-its few differences in spelling undone.
+Distributions' perf 6.12 uses libstdc++'s __cxa_demangle, which prints parameters, and spells closures and clones as GNU does. perfpy uses
+the same function if that library is available, otherwise LLVM's demangler, and adjusts its few differences.
 """
 
 from __future__ import annotations

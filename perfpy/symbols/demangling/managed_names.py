@@ -1,9 +1,7 @@
-"""Names that the compilers of OCaml and Java make -> names for people, as perf prints them.
+"""Demangle names of OCaml and Java compilers, as perf prints them.
 
-What enters: a symbol's name. What leaves: the name to print, None for names
-that are neither's. OCaml: camlMODULE__NAME_NUMBER, characters as $ and two
-hexadecimal digits. Java (symbols of jitted code): the class and the types of
-the arguments as descriptors of the Java Virtual Machine Specification, 4.3.
+Functions return None for other names. OCaml: camlMODULE__NAME_NUMBER, with characters as $ and two hexadecimal digits. Java (symbols of
+JIT-compiled code): the class and argument types as descriptors of the Java Virtual Machine Specification, 4.3.
 """
 
 from __future__ import annotations

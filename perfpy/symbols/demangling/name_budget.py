@@ -1,11 +1,8 @@
-"""How long a mangled name can become, found out before anybody demangles it.
+"""Decide whether a mangled C++ or Rust name may be demangled, by the size of the result.
 
-What enters: a C++ name (Itanium C++ ABI, 5.1) or a Rust name (RFC 2603). What
-leaves: whether it is worth demangling: some 200 bytes that say "as there" thirty
-times over become gigabytes, and demanglers are C libraries that cannot be
-stopped. Names without many such references are let through at once; of the
-others sizes are summed up as a demangler would go through them, each part once.
-What is not understood here is not demangled, where it could be long.
+200 bytes with thirty back references can become gigabytes, and demanglers are C libraries that cannot be interrupted. Names with few back
+references pass at once. For others, the sizes of parts are added up as a demangler would visit them, each part once. Unknown syntax
+that could become long is not demangled. Grammar: Itanium C++ ABI, 5.1; RFC 2603.
 """
 
 from __future__ import annotations

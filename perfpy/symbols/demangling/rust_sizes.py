@@ -1,8 +1,6 @@
-"""A mangled Rust name -> how long its demangled form can become, without making it.
+"""Bound the size of a demangled Rust name (RFC 2603, "v0") without demangling it.
 
-What enters: a name (RFC 2603, "v0"). What leaves: a bound of its size;
-ValueError for what is not understood. Every part is read once; a reference back
-stands for the size of the part that begins there.
+Each part is read once; a back reference has the size of its part. Raises ValueError for unknown syntax.
 """
 
 from __future__ import annotations

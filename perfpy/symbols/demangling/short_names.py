@@ -1,15 +1,12 @@
-"""Long C++ and Rust names -> names that a person takes in at a glance.
+"""Abbreviate long C++ and Rust names for screens.
 
-What enters: a name for people, as demangle.py gives it. What leaves: the same
-with long lists of template arguments and parameters written as …, without the
-type that a template returns, and with std::string called so:
+Long lists of template arguments and parameters become …, return types of templates are omitted, and std::string has its short name:
 
     void std::__introsort_loop<int*, long, Less>(int*, int*, long, Less)
     std::__introsort_loop<…>(…)
 
-Short lists stay (`fib(int)`), as do names of operators, closures, anonymous
-namespaces, Rust's `<T as Trait>` around its own long lists, and all names of
-other languages. Time and memory grow with the name's length only.
+Short lists remain (`fib(int)`), as do names of operators, closures and anonymous namespaces, Rust's `<T as Trait>` around its own long
+lists, and names of other languages. Time and memory are linear in the name's length.
 """
 
 from __future__ import annotations

@@ -1,1 +1,23 @@
-"""Files that hold symbols: ELF, notes, plt, caches, debug files, debuginfod."""
+"""Files with symbols: ELF files, debug files, caches and debuginfod.
+
+Modules:
+
+elf                headers, sections, notes and symbol tables as columns
+elf_structures     rare structures, through pyelftools
+elf_symbols        the symbols of code and data
+plt                names for the procedure linkage table
+elf_reduction      a small ELF file with names and unwind information
+elf_cache          symbols of large ELF files between runs
+symbol_cache       the cache of parsed symbols
+column_files       cached columns between runs
+build_id_notes     build-ids of files, the kernel and the vdso
+build_id_cache     perf's build-id cache
+build_id_archive   archives of the build-id cache
+debug_files        where files with symbols are searched
+debuginfod         debug files from servers
+download           HTTP with time limits
+compressed_files   compressed modules and .gnu_debugdata
+module_files       kernel modules and their debug files
+live_process       files of running processes
+shared_files       files that several recordings share
+"""

@@ -1,8 +1,7 @@
-"""Parts of a build-id cache in one file, to be taken to another machine: what `perf archive` makes.
+"""Pack files of a build-id cache into an archive as `perf archive` does, and unpack untrusted archives.
 
-What enters: a cache and build-ids; or an archive of anybody's. What leaves: a tar
-packed by bzip2, in the cache's own layout; or files in the cache, each under the
-build-id that it has. Links of an archive are not followed: the index is made anew.
+An archive is a tar compressed by bzip2, in the cache's layout. Each file is unpacked only under its own build-id. Links are not followed;
+the index is rebuilt.
 """
 
 from __future__ import annotations

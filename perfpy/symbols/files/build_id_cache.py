@@ -1,15 +1,12 @@
-"""perf's build-id cache: the files that recordings need, kept by build-id.
+"""perf's build-id cache: recorded files, by build-id.
 
-What enters: files, or the build-id table of a recording. What leaves, below the
-cache's folder, is laid out as perf does (perf-buildid-cache(1)):
+Layout (perf-buildid-cache(1)):
 
     PATH/BUILDID/elf (kallsyms, vdso, debug)   the file, a hard link where possible
     .build-id/xx/yyyy -> ../../PATH/BUILDID
 
-PATH is what a recording calls the file: any process may have chosen it, with
-code in a memfd of that name. So the cache is written into only where it is ours
-alone, through open folders, and names are checked; what is kept can be read by
-nobody else, as some of it is hidden from others where it comes from.
+PATH is the file's name in the recording, which any process may have chosen. The cache is therefore written only if it belongs to us alone,
+through open folders, with checked names. Only the owner can read its files, because some are not public at their origin.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Build-ids where they stand: in an ELF file's notes, in the kernel's, in this process's own vdso.
+"""Read build-ids: from an ELF file's notes, the kernel's, and this process's vdso.
 
-What enters: a path, or bytes. What leaves: the id's bytes, b"" where there is
-none. Nothing is loaded for it: a recorder asks for a handful of files.
-Layout: gabi's Elf32/64_Ehdr, Phdr, Shdr and Nhdr; a note is { u32 namesz,
-descsz, type; name, desc, each padded to 4 bytes }, the build-id the one that
-is called "GNU" and has type 3.
+Functions return the id's bytes, b"" without one. Imports nothing heavy, because a recorder needs a few build-ids. Layout: gabi's
+Elf32/64_Ehdr, Phdr, Shdr and Nhdr; a note is { u32 namesz, descsz, type; name, desc, each padded to 4 bytes }; the build-id's name is
+"GNU", its type 3.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Kernel modules and debug information that are kept compressed.
-
-What enters: the path of NAME.ko, NAME.ko.gz, .xz or .zst; or an ELF file with a
-.gnu_debugdata section. What leaves: the ELF file inside.
-"""
+"""Decompress kernel modules (NAME.ko.gz, .xz, .zst) and .gnu_debugdata sections."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Where the files with symbols are.
+"""Search the files with symbols of a Dso, checked by build-id.
 
-What enters: a Dso of a recording (path, build-id, pids) and SymbolOptions. What
-leaves: the ELF file with its symbols and the one that ran, checked by build-id,
-or the list of paths that were searched in vain. The order of paths is perf's;
-those that perf does not know come last.
+The search returns the file with symbols and the one that ran, or the list of searched paths. The order of paths is perf's; perfpy's own
+places come last.
 """
 
 from __future__ import annotations

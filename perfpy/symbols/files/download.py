@@ -1,9 +1,7 @@
-"""HTTP answers that come in time, or not at all.
+"""Download over HTTP within a time limit.
 
-What enters: an address, and how long it may take. What leaves: an Answer, of
-which pieces are read, each with a time of its own; None where the server says
-that it has no such thing. A timeout of a socket alone bounds nothing: a server
-that sends a byte now and then, of the head or of the body, meets it for ever.
+An Answer is read in pieces, each with its own limit; None if the server does not have the file. A socket's timeout alone bounds nothing,
+because a server can send a byte now and then.
 """
 
 from __future__ import annotations

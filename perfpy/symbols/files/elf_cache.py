@@ -1,9 +1,7 @@
-"""Symbols of big ELF files, kept between runs: reading them again takes a thirtieth of the time.
+"""Cache the symbols of large ELF files between runs, in a thirtieth of the time of reading them again.
 
-What enters: the file with the symbols and the file that runs. What leaves:
-their Symbols, from the cache where these very files are known there: by
-build-id (or inode), size and time. Names stay in the file itself. Small files
-are quicker read than looked up.
+A file is identified by build-id (or inode), size and time. Names stay in the file. Small files are not cached, because reading them is
+faster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""An ELF file with what names and unwinding need, and nothing else: to travel with a recording.
+"""Reduce an ELF file to what names and unwinding need, so that it can be stored in a recording.
 
-What enters: the bytes of an ELF file. What leaves: a small ELF file with the same segments and section headers, of
-which the contents are left out but for symbols, notes, tables of calls between files, and call frame information.
+Segments and section headers remain; contents are omitted except symbols, notes, procedure linkage tables and call frame information.
 Layout: elf(5).
 """
 

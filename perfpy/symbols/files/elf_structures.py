@@ -1,12 +1,9 @@
-"""The structures of ELF files that are few and rarely needed, read through pyelftools.
+"""Read rare structures of ELF files through pyelftools.
 
-What enters: the bytes of one structure, never a whole file: how far pyelftools
-can read is decided here. What leaves: plain values; ValueError for whatever is
-damaged.
+Each function gets the bytes of one structure, never a whole file, which bounds what pyelftools reads. Raises ValueError for damaged data.
 
-Headers, sections, notes and symbols are not read so. Importing pyelftools takes
-25 to 45 ms, and it reads the headers, sections and notes of a library in 1.3 ms,
-perfpy.symbols.files.elf in 0.08: a report opens up to a thousand files.
+Headers, sections, notes and symbols are not read so: importing pyelftools takes 25 to 45 ms, and it reads the headers, sections and notes
+of a library in 1.3 ms, perfpy.symbols.files.elf in 0.08. A report opens up to a thousand files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which entries of ELF symbol tables are symbols of code and data, at which file offsets.
+"""The symbols of code and data in ELF symbol tables, by file offset.
 
-What enters: the file with the symbols, and the file that runs (the same, unless
-a separate debug file was found). What leaves: a SymbolTable by file offset, as
-mappings name their offset in the file. The choice of entries is perf's.
+The symbols may be in a separate debug file. Mappings use file offsets, too. The selection of entries is perf's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What running processes still hold: deleted programs, memfds, files of containers.
+"""Paths below /proc to files of running processes: deleted programs, memfds, files of containers.
 
-What enters: a recorded path and the pids that had it mapped. What leaves: paths
-below /proc that lead to the same file, and whose files about a process count. All of it is empty where there is no
-/proc, or where the process has gone.
+Empty without /proc, or if the process has ended.
 """
 
 from __future__ import annotations

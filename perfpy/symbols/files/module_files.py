@@ -1,8 +1,4 @@
-"""The files with the debug information of kernel modules, and with their code.
-
-What enters: the Dso of a module and SymbolOptions. What leaves: the module's ELF file, or the one that a distribution put
-beside it for debuggers, if it is of the same build; and how far frames of the module lie above what that file says.
-"""
+"""Find the ELF file of a kernel module, or its debug file of the same build, and the offset of its frames."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Names for the procedure linkage table: `foo@plt` for the stub through which foo is called.
+"""Names for the procedure linkage table: `foo@plt` for the stub that calls foo.
 
-What enters: the file that runs, and its other symbols (an IFUNC's stub is known
-by the address of its resolver only). What leaves: symbols by file offset.
-Sizes of entries: the processor supplements of the System V ABI.
+An IFUNC's stub is known only by the address of its resolver. Sizes of entries: the processor supplements of the System V ABI.
 """
 
 from __future__ import annotations

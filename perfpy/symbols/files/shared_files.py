@@ -1,7 +1,6 @@
-"""Files that several recordings have in common: found, read and understood once.
+"""Share the files of several recordings: each is found, read and parsed once.
 
-What enters: Dsos of one recording after the other. What leaves: the Found of each, with whatever was made of it: symbols,
-debug information, inlined calls. Hosts of one service run the same files, and looking into these takes most of the time.
+Hosts of one service run the same files, and reading these takes most of the time.
 """
 
 from __future__ import annotations

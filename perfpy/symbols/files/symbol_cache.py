@@ -1,7 +1,6 @@
-"""Parsed symbols of the kernel (kernel_symbols) and of big ELF files (elf_cache), kept between runs.
+"""Cache parsed symbols of the kernel (kernel_symbols) and of large ELF files (elf_cache) between runs.
 
-What enters: Symbols (and further columns) under a key that changes whenever
-they would. What leaves: the same again (see column_files), their names as one column of bytes, the last.
+A key identifies the contents. Names are one column of bytes, the last (see column_files).
 """
 
 from __future__ import annotations

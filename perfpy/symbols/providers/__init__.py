@@ -1,1 +1,14 @@
-"""Symbols of what is no ordinary file: the kernel, JIT compilers' maps and dumps; what is missing."""
+"""Symbols from other sources than ordinary files: the kernel, perf maps and jitdumps.
+
+Modules:
+
+kernel_symbols   the kernel and its modules
+kallsyms         /proc/kallsyms
+perf_map         /tmp/perf-PID.map
+jitdump          jitdump files, and an ELF file for each function
+jit_regions      jitdumps as few images
+jit_lines        source lines of JIT-compiled code, as DWARF
+jit_unwinding    call frame information of JIT-compiled code
+mapped_dump      jitdumps that recorded processes mapped
+missing          the note on missing symbols
+"""

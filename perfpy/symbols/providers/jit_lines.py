@@ -1,8 +1,6 @@
-"""Lines of code made by a JIT compiler -> the DWARF sections that say so, for debuggers and profilers to read.
+"""Write source lines of JIT-compiled code as DWARF sections: .debug_line, .debug_info and .debug_abbrev of one unit.
 
-What enters: (address, file, line) per piece of code. What leaves: .debug_line,
-.debug_info and .debug_abbrev of one compilation unit without any other
-contents. Layout: DWARF version 4, sections 6.2 and 7.5.
+Layout: DWARF version 4, sections 6.2 and 7.5.
 """
 
 from __future__ import annotations

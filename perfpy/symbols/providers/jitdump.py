@@ -1,10 +1,7 @@
-"""jitdump files: the code that a JIT compiler made, with names and time stamps; and an ELF file for each piece.
+"""Read jitdump files: the code of a JIT compiler with names and times; and write an ELF file for each function.
 
-What enters: the bytes of jit-PID.dump. What leaves: JitDump, with one CodeLoad
-per function and one CodeMove per function that the JIT moved; and from a
-CodeLoad the bytes of a shared object that holds its code and its one symbol.
-Layout: tools/perf/Documentation/jitdump-specification.txt. A dump that is
-still being written, or was cut, yields what is whole.
+A JitDump has a CodeLoad for each function and a CodeMove for each moved one. Dumps that are truncated, or still being written, yield their
+complete records. Layout: tools/perf/Documentation/jitdump-specification.txt.
 """
 
 from __future__ import annotations

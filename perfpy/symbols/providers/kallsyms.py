@@ -1,7 +1,6 @@
-r"""/proc/kallsyms and copies of it -> symbols of the kernel and of each module.
+r"""Read /proc/kallsyms: symbols of the kernel and of each module, as columns sorted by address.
 
-What enters: the text, lines of `ADDRESS TYPE NAME[\t[MODULE]]` (kernel/kallsyms.c).
-What leaves: `Kallsyms`, columns of what is code or data, sorted by address.
+Lines have the form `ADDRESS TYPE NAME[\t[MODULE]]` (kernel/kallsyms.c).
 """
 
 from __future__ import annotations

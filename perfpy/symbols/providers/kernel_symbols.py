@@ -1,9 +1,7 @@
 """Symbols of the recorded kernel and its modules.
 
-What enters: the timeline's kernel (build-id, the address that its reference
-symbol had) and SymbolOptions. What leaves: a SymbolTable per Dso of the kernel.
-Sources, in perf's order: --kallsyms, --vmlinux, the build-id cache, the usual
-paths of vmlinux, and /proc/kallsyms if this very kernel runs.
+Sources, in perf's order: --kallsyms, --vmlinux, the build-id cache, the usual paths of vmlinux, and /proc/kallsyms if the recorded kernel
+is running.
 """
 
 from __future__ import annotations

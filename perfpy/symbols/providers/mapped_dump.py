@@ -1,11 +1,7 @@
-"""jitdump files that recorded processes mapped, to be read where and when they ran; and a folder for what is made of them.
+"""Find the jitdump of a recorded mapping, and create a folder for images of its code.
 
-What enters: the record of a mapping. What leaves: the JitDump that it stands for.
-
-A dump lies where its program wanted it, often where others may write. It is
-believed from the owner of its process, from root and from ourselves, or where
-the recording says that the process mapped this very file.
-The images go into a new folder that is ours alone.
+A dump is where its program wrote it, often in a folder to which others may write. It is used if it belongs to the process's owner, to root
+or to us, or if the recording proves that the process mapped this file. Images go to a new folder of our own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a report lost for want of symbols, and what to do about it.
-
-What enters: Dsos, how many samples of each found no symbol, and where was
-looked. What leaves: lines for stderr.
-"""
+"""The note on missing symbols: the files, their samples, the searched places, and a remedy."""
 
 from __future__ import annotations
 

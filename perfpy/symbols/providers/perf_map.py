@@ -1,9 +1,7 @@
-"""/tmp/perf-PID.map, in which interpreters and JIT compilers name the code that they made.
+"""Read /tmp/perf-PID.map, in which interpreters and JIT compilers name their code.
 
-What enters: the text, lines of `START SIZE NAME` (hexadecimal, without 0x;
-tools/perf/Documentation/jit-interface.txt). What leaves: a SymbolTable by
-address. Memory is used again, and the file says not when: where lines overlap
-the last one counts, an older one only for what later ones leave of it.
+Lines have the form `START SIZE NAME` (hexadecimal, without 0x; tools/perf/Documentation/jit-interface.txt). Memory is reused without a
+time in the file: where lines overlap, the last one counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The threads of a recording as a tree, and what each process had mapped: report --tasks and --mmaps.
+"""The tree of threads, and the mappings of processes: report --tasks and --mmaps.
 
-What enters: side-band records in order of delivery. What leaves: Task values,
-parents before children. Exited threads stay, with their last name.
+Tasks follow their parents. Exited threads remain, with their last name.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def test_an_event_begins_another_file_and_is_in_none(tmp_path):
 def test_what_recording_costs_is_held_down_on_request(tmp_path, busy):
     done = record(tmp_path, "-F", "max", "--max-cpu=0.01%", "-p", str(busy), program=["sleep", "2"])
     notes = re.findall(r"note: recording takes \S+% of a CPU, more than --max-cpu 0.0%; (.*)", done.stderr)
-    assert notes[0].startswith("from here on task-clock:u at "), done.stderr
+    assert notes[0].startswith("now sampling task-clock:u at "), done.stderr
     assert samples(tmp_path / "perf.data") > 10
     with PerfData(str(tmp_path / "perf.data")) as data:
         assert data.events[1].name == "dummy:u"  # who goes on to tell of mappings and names

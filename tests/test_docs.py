@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.util
 import inspect
@@ -278,3 +279,14 @@ def test_dotted_names_in_docstrings_and_pages_exist() -> None:
 @pytest.mark.parametrize("name", ["perfpy.nowhere", "perfpy.symbols.nowhere", "perfpy.symbols.elf.nowhere", "perfpy.errors.NoSuchError"])
 def test_a_dotted_name_that_does_not_exist_is_noticed(name: str) -> None:
     assert missing_part(name)
+
+
+ROOMS = sorted(path.parent for path in (CHECKOUT / "perfpy").rglob("__init__.py") if path.parent != CHECKOUT / "perfpy")
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=[str(room.relative_to(CHECKOUT)) for room in ROOMS])
+def test_a_room_names_its_modules(room: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    modules = [path.stem for path in room.glob("*.py") if path.stem != "__init__"]
+    modules += [path.parent.name for path in room.glob("*/__init__.py")]
+    assert [name for name in modules if not re.search(rf"\b{name}\b", docstring)] == []

@@ -66,3 +66,12 @@ def test_only_what_is_listed_is_terse() -> None:
         if TERSE.search(path.read_text()):
             terse.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     assert not terse - QUICK - ON_A_TERMINAL - REFUSED
+
+
+def test_annotations_of_plain_classes_are_text() -> None:
+    """The light NamedTuple and dataclass read a class's annotations, which Python 3.14 evaluates later unless they are text."""
+    sources = {path: path.read_text() for path in (CHECKOUT / "perfpy").rglob("*.py")}
+    plain = [path for path, text in sources.items() if re.search(r"^from perfpy\.abi\.startup import", text, re.MULTILINE)]
+    assert plain
+    lacking = [path for path in plain if not re.search("^from __future__ import annotations$", sources[path], re.MULTILINE)]
+    assert [str(path.relative_to(CHECKOUT)) for path in lacking] == []

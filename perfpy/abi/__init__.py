@@ -20,5 +20,6 @@ Modules:
     registers           names of sampled registers
     waits               the samples of time off the CPU
     code_mapping        the mapping of JIT-compiled code
+    sampling_pace       whether samples are drawn by time or by count
     byteorder, cpu_list, startup    numbers, CPU lists, light stand-ins for typing and functools
 """

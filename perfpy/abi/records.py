@@ -4,7 +4,7 @@ A body is the bytes after a record's 8-byte header. Layouts: include/uapi/linux/
 class. Strings are UTF-8 with surrogate escapes, as in os.fsdecode.
 """
 
-# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
+from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias

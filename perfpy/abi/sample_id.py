@@ -3,7 +3,7 @@
 Layout: struct sample_id in include/uapi/linux/perf_event.h; it has the fields of sample_type.
 """
 
-# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
+from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Final
@@ -51,7 +51,7 @@ class IdLayout:
         self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
 
     @classmethod
-    def of(cls, attr: "EventAttr", endian: str) -> "IdLayout":
+    def of(cls, attr: EventAttr, endian: str) -> IdLayout:
         """Return the trailer of an event's records; empty without sample_id_all."""
         return cls(attr.sample_type if attr.sample_id_all else 0, endian)
 

@@ -13,6 +13,8 @@ own_values        task, cgroup and socket numbers as values that compare across 
 traced_values     tracepoint data as texts that compare across recordings
 merging           merge portable profiles
 cluster           fold and merge on a Dask cluster
+transfer          profiles and options as bytes for a cluster
+transfer_checks   checks of received profiles and options
 late_symbols      resolve addresses that other machines could not
 merged_profile    a merged profile as the input of reports and stacks
 group_difference  compare two groups of recordings

@@ -1,1 +1,1 @@
-"""What the memory of running interpreters says: frames, functions, lines. Neither captures nor prints."""
+"""Frames, functions and lines from the memory of running interpreters (cpython). Imports neither capture nor views."""

@@ -5,6 +5,7 @@ The layers below do not know each other's users; the commands above use only thi
 Modules:
 
 exported  read a recording from a folder of tables
+values    single samples, and samples of a tracepoint
 """
 
 from __future__ import annotations

@@ -1,18 +1,26 @@
-"""User stacks -> callchains: call frame information, and the stepper that unwinds all samples together.
+"""Unwind user stacks to callchains: call frame information, and a stepper that unwinds all samples together.
 
-What enters: the registers and the copy of the stack that samples carry, and a Symbolizer, which knows what was mapped where.
-What leaves: the callchains of user space, innermost frame first. From the bottom up:
+Samples have registers and a copy of the stack; a Symbolizer has the mappings. Callchains begin with the innermost frame.
 
-    architectures       registers and conventions of each architecture, as data
-    encoded             numbers and pointers as .eh_frame writes them
-    frame_entries       CIEs and FDEs; frame_index: which FDE an address belongs to
-    frame_program       an FDE's instructions -> rules; rules: all rules that were met, as columns
-    arm_tables          what 32-bit Arm programs have in place of .eh_frame
-    expressions         DWARF expressions, for many samples together
-    memory              what of a process's memory is known: the copied stack, the mapped files
-    code_rules          addresses -> rules
-    saved_registers     where callers keep their registers, of many chains at once
-    known_callers       callers that were found before; followed: the chains that go on as others did
-    stepper             one step outwards for all samples together, as often as there are callers
-    callchains          batches of samples with longer callchains; truncated_stacks: what is said of copies that are too short
+Modules, from the bottom up:
+
+architectures      registers and conventions of each architecture
+encoded            numbers and pointers of .eh_frame
+frame_entries      CIEs and FDEs
+frame_index        the FDE of an address
+frame_program      the instructions of an FDE, run to rules
+rules              all rules, as columns
+arm_tables         .ARM.exidx of 32-bit Arm programs
+call_frames        the call frame information of a file
+kept_rules         rules cached between runs
+expressions        DWARF expressions, for many samples together
+memory             the known memory of a process: stack copies and mapped files
+code_rules         the rules of addresses
+trampolines        Python's trampolines without frame pointers
+saved_registers    the places of callers' registers
+known_callers      a cache of callers by state
+followed           callchains that continue as others did
+stepper            one step outwards for all samples together
+callchains         batches of samples with complete callchains
+truncated_stacks   the note on stack copies that are too short
 """

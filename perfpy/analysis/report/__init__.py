@@ -14,6 +14,7 @@ report_columns, values   reports as columns and as plain values
 quality, short_callchain_note    notes on the accuracy of a profile
 branch_blocks            report --total-cycles
 difference               recordings side by side (perf diff)
+comparable               the interface of what can be compared
 changed_rows, recording_changes, proportions          changes between two recordings, beyond sampling noise
 group_table, group_changes, host_differences          changes between two groups, beyond the spread of hosts
 """

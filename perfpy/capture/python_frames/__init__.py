@@ -1,15 +1,31 @@
-"""`record --python`: the functions and lines of Python programs, read from the memory of their interpreters.
+"""`record --python`: functions and lines of Python programs, read from the memory of their interpreters.
 
-Three processes take part. The recorder empties the rings, and tells the reader with each write what is new. The reader reads the
-Python frames of the sampled threads at once (perfpy.capture.unwinding.frame_reading); it is a process of its own, as a page of a
-hostile program can make its reader wait for ever. The unwinding process (perfpy.capture.unwinding) has meanwhile the sample itself,
-with registers and a copy of the stack, and puts both together (`merging`).
+Three processes take part. The recorder empties the ring buffers, and tells the reader with each write what is new. The reader at once reads
+the Python frames of the sampled threads (perfpy.capture.unwinding.frame_reading); it is a separate process, because a page of a hostile
+program can block its reader for ever. The unwinding process (perfpy.capture.unwinding) has the sample itself, with registers and a stack
+copy, and merges both.
 
-How a recording holds Python frames: a code object has a range of addresses of its own, from FIRST_ADDRESS (`functions`) on, the same
-one in all processes. An address in it is the instruction that runs: the range's beginning plus the instruction's offset in bytes,
-plus two; the beginning alone says that the function is known, but not the line. Callchains hold these addresses after that of the
-evaluation loop's frame that ran the function, so the loop stands in front of its Python frames. An MMAP2 record maps the ranges into each
-process; its file, jitted-0-1.so in a folder of its own below the build-id cache, is an ELF image without code: symbols
-`py::QUALNAME:FILE` as CPython's own perf maps have them, and .debug_line. The image is kept in the recording (kept_files), too, so that
+How a recording stores Python frames: each code object has a range of addresses, from FIRST_ADDRESS (`functions`) on, the same in all
+processes. An address in it is the current instruction: the range's start plus the instruction's offset in bytes, plus two; the start alone
+means that the line is unknown. Callchains contain these addresses after the frame of the evaluation loop that ran the function. An MMAP2
+record maps the ranges into each process. Its file, jitted-0-1.so in a new folder below the build-id cache, is an ELF image without code: it
+has symbols `py::QUALNAME:FILE` as in CPython's own perf maps, and .debug_line. The recording also stores the image (kept_files), so that
 reports on other machines, and perf on this one, have names and lines.
+
+Modules:
+
+choices          default clock, callchains, frequency and ring buffers
+locating         the interpreter of a process: _PyRuntime, version, evaluation loop
+process_memory   the memory of a recorded process
+answers          the reader's messages to the unwinding process
+evaluation       the Python frame and instruction in an evaluation loop's frame
+registers        the registers of the frames of a callchain
+home_slots       the stack slot in which an evaluation loop saves its instruction
+seen_callers     callers from other readings of a thread
+merging          a callchain with its Python frames
+sample_frames    callchains with Python frames for batches of samples
+functions        Python functions as code at addresses
+image_file       the image's file
+keeping          the image in finished recordings
+notes            the note on the quality of Python frames
 """

@@ -5,4 +5,5 @@ Modules:
 options     the options
 command     the command
 run         one run over an open recording
+function_names    functions by name without parameters
 """

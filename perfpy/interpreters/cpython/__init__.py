@@ -1,8 +1,18 @@
-"""CPython from memory: layouts by version, thread states, frames, code objects, line tables.
+"""Read CPython's frames from memory.
 
-What enters: a way to read a process's memory, and the address of its _PyRuntime. What leaves: the frames of a thread, innermost
-first, each with its code object and the instruction that it runs; of a code object its name, file and lines.
+A process's memory and the address of its _PyRuntime lead to the frames of a thread, innermost first, each with its code object and the
+current instruction; a code object has a name, a file and lines.
 
-Nothing that is read may be believed: lists may be endless, pointers lead anywhere, sizes be wrong. Each walk has a bound, and each
-value is checked before it is used.
+The memory is not trusted: lists may be endless, pointers invalid, sizes wrong. Each walk has a bound, and each value is checked.
+
+Modules:
+
+process         the frames of one process's threads
+threads         thread states, by the kernel's thread ids
+frames          the frames of a thread
+code_objects    names, files and instructions of code objects
+line_tables     the source lines of instructions
+layouts         offsets of fields, by version
+debug_offsets   the offsets that CPython 3.13 and newer publish
+memory          access to another process's memory
 """

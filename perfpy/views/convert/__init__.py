@@ -1,1 +1,1 @@
-"""Recordings in other formats: `data convert --to-json`."""
+"""Recordings in other formats: `data convert --to-json` (sample_json)."""

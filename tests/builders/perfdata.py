@@ -18,6 +18,7 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.abi.sample_id import IdLayout, SampleId
 from perfpy.perfdata.container.features import encode_feature
 from perfpy.perfdata.container.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
+from perfpy.untrusted.expansion import zstd_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,10 +70,8 @@ class PerfDataBuilder:
 
     def compressed(self, pieces: int = 1, *, second_form: bool = False) -> PerfDataBuilder:
         """Replace what was collected by as many COMPRESSED (or COMPRESSED2) records of one zstd stream."""
-        from backports.zstd import ZstdCompressor
-
         plain, self.body = bytes(self.body), bytearray()
-        zstd = ZstdCompressor()
+        zstd = zstd_library().ZstdCompressor()
         size = -(-len(plain) // pieces)
         for start in range(0, len(plain), size):
             data = zstd.compress(plain[start : start + size], zstd.FLUSH_BLOCK)

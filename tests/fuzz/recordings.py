@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi import user_records
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.tracepoints.tracing_data import TracingData, decode_tracing
+from perfpy.untrusted.expansion import zstd_library
 from tests.fuzz.mutation import EVIL, boundary, damaged, damaged_text, with_fields
 
 if TYPE_CHECKING:
@@ -267,12 +268,10 @@ def _kill(parts: Parts, rng: random.Random) -> None:
 
 
 def _compress(parts: Parts, rng: random.Random) -> None:
-    from backports.zstd import ZstdCompressor
-
     attr = struct.pack(parts.endian + "I", 64)
     keep = max((at + 1 for at, record in enumerate(parts.records) if parts.is_pipe and record[:4] == attr), default=0)
     plain = b"".join(parts.records[keep:])
-    zstd = ZstdCompressor()
+    zstd = zstd_library().ZstdCompressor()
     kind = rng.choice((user_records.Compressed, user_records.Compressed2))
     packed = []
     for start in range(0, len(plain), _COMPRESSED_AT_ONCE):
@@ -292,9 +291,7 @@ _BOMBS = (bytes(8), struct.pack("<IHH", 68, 0, 8))
 @functools.cache
 def bomb(record: bytes) -> list[bytes]:
     """A gigabyte of one record in a few kilobytes, in pieces that records can hold."""
-    from backports.zstd import ZstdCompressor
-
-    zstd = ZstdCompressor(level=1)
+    zstd = zstd_library().ZstdCompressor(level=1)
     piece = record * (1 << 20)
     packed = b"".join(zstd.compress(piece) for _ in range(128)) + zstd.flush()
     return [packed[at : at + _COMPRESSED_AT_ONCE] for at in range(0, len(packed), _COMPRESSED_AT_ONCE)]

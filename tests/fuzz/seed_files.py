@@ -9,6 +9,7 @@ import lzma
 import struct
 import zlib
 
+from perfpy.untrusted.expansion import zstd_library
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 
@@ -107,14 +108,12 @@ def _with_plt() -> Elf:
 
 
 def _packed() -> Elf:
-    from backports.zstd import compress
-
     names = b"\0main\0other\0"
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1400, 16) + struct.pack("<IBBHQQ", 6, 0x12, 0, 1, 0x1410, 16)
     flags = b.ALLOC | b.COMPRESSED
     packed = _chdr(1, zlib.compress(symbols), len(symbols))
     file = _bare().section(".symtab", packed, type=b.SYMTAB, flags=flags, link=".strtab", entsize=24)
-    return file.section(".strtab", _chdr(2, compress(names), len(names)), type=b.STRTAB, flags=flags)
+    return file.section(".strtab", _chdr(2, zstd_library().compress(names), len(names)), type=b.STRTAB, flags=flags)
 
 
 def _with_names() -> Elf:

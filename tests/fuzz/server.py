@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PIPE_ROOM = 1 << 20
 _ALSO = (
-    "backports.zstd",
+    "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",
     "pycxxfilt",
     "elftools.elf.elffile",
     "numpy.ma",

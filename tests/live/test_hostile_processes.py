@@ -131,7 +131,7 @@ def test_an_interpreter_in_a_folder_of_the_process_is_not_run(tmp_path: Path):
     (theirs / "python3.14").write_bytes(b"#!/bin/sh\n")
     (theirs / "python3.14").chmod(0o755)
     os.chown(theirs, UID, GID)
-    with pytest.raises(attach.NoNamesError, match=rf"is not root's or ours \({theirs} belongs to user {UID}"):
+    with pytest.raises(attach.NoNamesError, match=rf"does not belong to root or you \({theirs} belongs to user {UID}"):
         attach._program(os.getpid(), attach.RunningPython((3, 14), str(theirs / "python3.14"), is_program=True))
 
 

@@ -34,7 +34,8 @@ global_options      options before the command
 group               --help, and lines without a known command
 line                what all commands share
 features            perf's features, for version and check
-topics              pages of `perfpy help TOPIC`; api_map: `perfpy help api`
+topics              pages of `perfpy help TOPIC`
+help                `perfpy help`, with the map of the API
 """
 
 from __future__ import annotations

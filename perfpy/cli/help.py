@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import perfpy
 from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class HelpCommandOptions(CommandOptions):
@@ -20,8 +28,6 @@ def run(options: HelpCommandOptions) -> int:
     if options.command is None:
         return group.run(["--help"])
     if options.command == "api":
-        from perfpy.cli.api_map import api_lines
-
         print("\n".join(api_lines()))
     elif options.command in TOPICS:
         print_topic(options.command)
@@ -33,3 +39,60 @@ def run(options: HelpCommandOptions) -> int:
 
 
 command = PerfCommand(HelpCommandOptions, run)
+
+
+_COLUMN: Final = 30  # where sentences begin
+_WIDTH: Final = 110
+
+
+def api_lines() -> Iterator[str]:
+    """Yield the lines: functions, then classes with their members, then the errors."""
+    members = {name: getattr(perfpy, name) for name in perfpy.__all__ if not name.startswith("_")}
+    yield "import perfpy; `python -m pydoc perfpy.NAME` shows the full documentation of a name."
+    yield "\nFunctions\n"
+    for name, member_ in members.items():
+        if inspect.isfunction(member_):
+            yield from _entry(f"  {name}{_parameters(member_)}", member_)
+    yield "\nClasses: results of functions, and counters to open"
+    for name, member_ in members.items():
+        if inspect.isclass(member_):
+            yield ""
+            yield from _entry(f"  {name}", member_)
+            if fields := _fields(member_):
+                yield f"    {', '.join(fields)}"
+            for member, value in _members(member_):
+                yield from _entry(f"    .{member}", value)
+    yield "\nErrors, in perfpy.errors\n"
+    tree = inspect.getdoc(perfpy.errors) or ""
+    yield from (line for line in tree.splitlines() if line.startswith("    "))
+
+
+def _fields(thing: Any) -> tuple[str, ...]:
+    """Return the fields of a named tuple; () for other classes."""
+    return tuple(thing._fields) if issubclass(thing, tuple) and hasattr(thing, "_fields") else ()
+
+
+def _entry(name: str, thing: Any) -> Iterator[str]:
+    sentence = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+    if len(name) >= _COLUMN:
+        yield from textwrap.wrap(name, _WIDTH, subsequent_indent="    ")
+        name = ""
+    yield from textwrap.wrap(sentence, _WIDTH, initial_indent=name.ljust(_COLUMN), subsequent_indent=" " * _COLUMN) or [name]
+
+
+def _parameters(function: Any) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    return f"({', '.join('*' * (item.kind is item.VAR_POSITIONAL) + item.name for item in parameters)})"
+
+
+def _members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods and properties that the class itself defines and documents."""
+    for name, value in vars(thing).items():
+        if (
+            not name.startswith("_")
+            and name not in _fields(thing)
+            and (callable(value) or isinstance(value, (property, classmethod)) or hasattr(value, "__get__"))
+        ):
+            described = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            if inspect.getdoc(described):
+                yield name, described

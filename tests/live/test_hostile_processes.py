@@ -19,7 +19,7 @@ from perfpy.abi import records
 from perfpy.capture.runtimes import java_attach
 from perfpy.capture.runtimes.cpython import attach
 from perfpy.capture.runtimes.cpython.script_folder import ScriptFolder
-from perfpy.capture.runtimes.perf_maps import PerfMaps
+from perfpy.capture.runtimes.keeping import PerfMaps
 from perfpy.errors import PerfError
 from perfpy.symbols.files import live_process
 from perfpy.symbols.providers import perf_map

@@ -10,7 +10,7 @@ tree_order               the order of perf's red-black tree
 call_tree, trees, call_names    call trees
 hierarchy                perf report -H
 report                   Report and its steps
-report_columns, values   reports as columns and as plain values
+values   reports as plain values
 quality, short_callchain_note    notes on the accuracy of a profile
 branch_blocks            report --total-cycles
 difference               recordings side by side (perf diff)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.abi.startup import NamedTuple, dataclass
+from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.rows import drawn_chains
@@ -34,6 +35,55 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.symbols.tasks.address_space import TaskTimeline
     from perfpy.unwind.truncated_stacks import TruncatedStacks
+
+_SHARES: Final = {"period": "overhead", "children": "overhead_children", LATENCY: LATENCY, f"{LATENCY}_children": f"{LATENCY}_children"}
+_MEASURES: Final = ("period", "children", "samples")
+
+
+def _of_thread(text: str) -> int:
+    """Parse PID:COMM."""
+    return int(text.partition(":")[0])
+
+
+#: keys with numeric texts; texts that are no number ("unknown") become None
+_NUMBERS: Final[dict[str, Callable[[str], float]]] = {
+    "pid": _of_thread,
+    "tgid": _of_thread,
+    "time": float,
+    **dict.fromkeys(("cpu", "socket", "parallelism", "local_weight", "weight", "local_ins_lat", "ins_lat", "dso_size", "symbol_size"), int),
+}
+
+
+def report_columns(histograms: Sequence[Histogram]) -> dict[str, list[Any]]:
+    """Return the columns; None for columns that a table lacks."""
+    tables = [table for table in histograms if len(table.shown())]
+    parts = [(table, _columns(table)) for table in tables]
+    names = dict.fromkeys(name for _, part in parts for name in part)
+    columns: dict[str, list[Any]] = {"event": [_title(table) for table, part in parts for _ in part["period"]]} if len(parts) > 1 else {}
+    columns |= {name: [value for _, part in parts for value in part.get(name, [None] * len(part["period"]))] for name in names}
+    return columns
+
+
+def _title(table: Histogram) -> str:
+    return table.group_title or table.leader.event.name
+
+
+def _columns(table: Histogram) -> dict[str, list[Any]]:
+    entries = table.shown()
+    measures = table.entries.measures
+    columns: dict[str, list[Any]] = {shown: table.percents(name, entries).tolist() for name, shown in _SHARES.items() if name in measures}
+    columns |= {name: measures[name][entries, 0].tolist() for name in _MEASURES if name in measures}
+    for key in table.keys:
+        texts = [text.strip() for text in table.texts(key, entries)]
+        columns[key] = [_number(_NUMBERS[key], text) for text in texts] if key in _NUMBERS else texts
+    return columns
+
+
+def _number(read: Callable[[str], float], text: str) -> float | None:
+    try:
+        return read(text)
+    except ValueError:
+        return None
 
 
 @dataclass(eq=False, repr=False)
@@ -142,9 +192,7 @@ class Report:
         return {"format": "perfpy-report", "version": 1, "lost": self.lost, "events": tables}
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Return every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report_columns)."""
-        from perfpy.analysis.report.report_columns import report_columns
-
+        """Return every row of every table, as columns: name -> values, numbers as numbers (perfpy.analysis.report.report)."""
         return report_columns(self.histograms)
 
     def to_pandas(self) -> Any:

@@ -8,8 +8,7 @@ environment         the environment of a command
 choices             the clock and callchains that --jit chooses
 attaching           runtimes that are already running; java_attach: HotSpot's attach protocol
 session             --jit from the start of a recording to its end
-keeping             names -> the finished recording
-perf_maps           perf maps of the recorded processes; jitted_code: their jitdumps
+keeping             perf maps and jitdumps -> the finished recording; jitted_code: the code in jitdumps
 rewriting           the finished recording with added records
 cpython             CPython's trampolines
 hotspot             frames of HotSpot, from its memory

@@ -5,5 +5,4 @@ Modules:
 options     the options
 command     the command
 run         one run over an open recording
-function_names    functions by name without parameters
 """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.annotation.annotated import ShareOf
 from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 from perfpy.cli.line.notes import print_notes
 from perfpy.cli.line.options import fail
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from perfpy.cli.annotate.options import AnnotateCommandOptions
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
-
 
 #: The smallest share of an event, in percent, of a function shown on a terminal.
 _LEAST: Final = 2.0
@@ -73,7 +74,6 @@ class AnnotateRun:
         name = self._function
         if not name:
             return False
-        from perfpy.cli.annotate.function_names import functions_named  # few names lack their parameters
 
         functions = functions_named(self._recording, name, self._symbols(), self._filter()._replace(symbols=None))
         if len(functions) > 1:
@@ -228,3 +228,40 @@ class AnnotateRun:
 
 def _is_empty(annotation: Annotation) -> bool:
     return not annotation.report.samples or not any(len(table.shown()) for table in annotation.report.histograms)
+
+
+_LEVEL: Final = re.compile(r"^\[.\] ")
+_CLONES: Final = re.compile(r"(?: \[clone [^\]]*\])+$")
+_QUALIFIERS: Final = re.compile(r"\)(?: (?:const|volatile|noexcept))*(?: ?&&?)?$")
+
+
+def functions_named(recording: Recording, name: str, symbols: SymbolOptions, others: SampleFilter) -> list[str]:
+    """Return the sampled functions with this name in front of their parameters, the hottest first.
+
+    others: the filters but that for the function.
+    """
+    options = ReportOptions(wanted=Wanted(sort="symbol"), sample_filter=others)
+    report = recording.report(options=options, symbols=symbols)
+    rows = [row for histogram in report.histograms for row in histogram.top(len(histogram.order))]
+    names = (_LEVEL.sub("", row.texts["symbol"].strip()) for row in sorted(rows, key=lambda row: -row.percent))
+    return [full for full in dict.fromkeys(names) if full != name and without_parameters(full) == name]
+
+
+def without_parameters(name: str) -> str:
+    """Return a demangled name up to its parameters; a name without parameters as it is.
+
+    >>> without_parameters("checksum(unsigned char const*, int)"), without_parameters("main")
+    ('checksum', 'main')
+    >>> without_parameters("Table<int (*)(char)>::operator()(int) const [clone .cold]")
+    'Table<int (*)(char)>::operator()'
+    """
+    text = _CLONES.sub("", name)
+    end = _QUALIFIERS.search(text)
+    if end is None:
+        return name
+    depth = 0
+    for position in range(end.start(), -1, -1):
+        depth += (text[position] == ")") - (text[position] == "(")
+        if not depth:
+            return text[:position] or name
+    return name

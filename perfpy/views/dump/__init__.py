@@ -8,5 +8,4 @@ user_records   perf's own records
 aux_data       AUX data of hardware tracers
 intel_pt       packets of Intel PT
 arm_spe        packets of Arm SPE
-coresight      AUXTRACE_INFO of CoreSight
 """

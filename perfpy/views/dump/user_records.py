@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import auxtrace_records
@@ -12,11 +13,10 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.untrusted.text import one_line
 from perfpy.views.dump.aux_data import info_text
-from perfpy.views.dump.coresight import CORESIGHT, coresight_text
 from perfpy.views.records.record_text import alternate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 _UNHANDLED: Final = ": unhandled!\n"
 _SILENT: Final = (
@@ -144,3 +144,47 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     SchedstatDomain: _schedstat,
     BpfMetadata: _bpf_metadata,
 }
+
+
+CORESIGHT: Final = 3  # the type of the record
+
+_HEADER: Final = ("Header version", "PMU type/num cpus", "Snapshot")
+_UNIT: Final = ("Magic number", "CPU", "NR_TRC_PARAMS")
+_ETMV4: Final = ("TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1", "TRCIDR2", "TRCIDR8", "TRCAUTHSTATUS", "TRCDEVARCH", "TS_SOURCE")
+#: magic of a trace unit -> names of its parameters
+_PARAMETERS: Final[dict[int, Sequence[str]]] = {
+    0x3030303030303030: ("ETMCR", "ETMTRACEIDR", "ETMCCER", "ETMIDR"),
+    0x4040404040404040: _ETMV4,
+    0x5050505050505050: _ETMV4,
+}
+_BLANKS: Final = ("TRCDEVARCH", "TS_SOURCE")  # perf pads the other labels with tabs
+_MOST_PARAMETERS: Final = 1 << 13  # the most that fit into a record
+_MOST_OF_VERSION_0: Final = 7
+_TAB_STOP: Final = 8
+_TABBED: Final = 24  # to this column
+
+
+def coresight_text(words: Sequence[int]) -> str:
+    """Return the lines of a record, up to the first unknown trace unit."""
+    return "".join(_line(label, value) for label, value in _labelled(iter(words)))
+
+
+def _labelled(words: Iterator[int]) -> Iterator[tuple[str, int]]:
+    head = tuple(islice(words, len(_HEADER)))
+    yield from zip(_HEADER, head, strict=False)
+    labels = _UNIT if head[:1] != (0,) else _UNIT[:-1]
+    while len(unit := tuple(islice(words, len(labels)))) == len(labels):
+        names = _PARAMETERS.get(unit[0])
+        if names is None:
+            return
+        count = min(unit[2], _MOST_PARAMETERS) if len(unit) == len(_UNIT) else min(len(names), _MOST_OF_VERSION_0)
+        yield from zip(labels, unit, strict=True)
+        yield from zip(names, tuple(islice(words, count)), strict=False)
+
+
+def _line(label: str, value: int) -> str:
+    if label in _BLANKS:
+        label = label.ljust(_TABBED)
+    else:
+        label += "\t" * ((_TABBED - len(label) + _TAB_STOP - 1) // _TAB_STOP)
+    return f"\t{label}       {value if label.strip() == 'CPU' else f'{value:x}'}\n"

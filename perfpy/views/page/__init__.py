@@ -4,7 +4,6 @@ Modules:
 
 page          the HTML with style, scripts and data
 profile_data  stacks and samples for the scripts
-packed        columns of numbers as base64
 code_data     code of hot functions and files
 verdict       notes on the accuracy of the profile
 """

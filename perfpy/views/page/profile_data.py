@@ -14,6 +14,8 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
 from __future__ import annotations
 
+import base64
+import zlib
 from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,7 +27,6 @@ from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.samples.fingerprints import combined
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
 from perfpy.symbols.demangling.managed_names import without_tier
-from perfpy.views.page.packed import packed
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -239,3 +240,24 @@ def _packed_rows(rows: _Rows, tasks: NDArray[np.int64], cpus: NDArray[np.int64])
     if len(rows.time):
         columns["time"] = packed(rows.time, ascending=True)
     return columns
+
+
+_WIDEST: Final = 1 << 32
+
+
+def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
+    """Pack a column of nonnegative numbers; ascending: no number is less than the one before it."""
+    rows = len(values)
+    if not rows or (values == values[0]).all():
+        return {"n": rows, "all": values[0].item() if rows else 0}
+    if values.dtype.kind == "f" or int(values.max()) >= _WIDEST:
+        return {"n": rows, "bytes": 8, "z": _deflated(values.astype("<f8").tobytes())}
+    numbers = np.diff(values, prepend=values[:1] * 0) if ascending else values
+    width = max(1, (int(numbers.max()).bit_length() + 7) // 8)
+    planes = numbers.astype("<u4").view(np.uint8).reshape(rows, 4)[:, :width].T
+    column = {"n": rows, "bytes": width, "z": _deflated(planes.tobytes())}
+    return {**column, "delta": 1} if ascending else column
+
+
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")

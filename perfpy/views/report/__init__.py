@@ -2,8 +2,8 @@
 
 Modules:
 
-text, table_text, column_text    perf report --stdio: report, table, columns
-hierarchy_text, block_text       -H, --total-cycles
+text, table_text, column_text    perf report --stdio: report (also -H), table, columns
+block_text                       --total-cycles
 callchain_text                   call trees in perf's styles
 thread_counts                    -T
 tips                             the last line

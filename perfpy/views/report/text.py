@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.views.report.table_text import HistogramText
+from perfpy.views.report.column_text import KeyColumnText, MetricColumnText, TextOptions
+from perfpy.views.report.table_text import GAP, HistogramText, chain_writer
 from perfpy.views.report.tips import tip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.analysis.report.hierarchy import Hierarchy
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.views.report.column_text import TextOptions
@@ -41,7 +43,6 @@ def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     if not histogram.options.rows.hierarchy:
         return HistogramText(histogram, options).lines()
     from perfpy.analysis.report.hierarchy import make_hierarchy
-    from perfpy.views.report.hierarchy_text import HierarchyText
 
     return HierarchyText(make_hierarchy(histogram), options).lines()
 
@@ -79,3 +80,60 @@ def short_number(number: int) -> str:
             return f"{number}{unit}"
         number //= 1000
     return str(number)
+
+
+_INDENT = 3
+_MOST_DOTS = 207  # limit of the keys' common column
+
+
+class HierarchyText:
+    """One table as text."""
+
+    def __init__(self, hierarchy: Hierarchy, options: TextOptions) -> None:
+        self._hierarchy = hierarchy
+        self._options = options
+        self._table = HistogramText(hierarchy.nodes, options._replace(widths=()))  # perf has no -w here
+        self._numbers = [column for column in self._table.columns if isinstance(column, MetricColumnText)]
+        cells = {column.entry.name: column for column in self._table.columns if isinstance(column, KeyColumnText)}
+        levels = hierarchy.nodes.layout.levels
+        self._levels = [[cells[key.name] for key in level if key.name in cells] for level in levels]
+
+    def lines(self) -> Iterator[str]:
+        """Yield header, rows and call trees."""
+        if not self._options.quiet:
+            yield from self._header()
+        nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
+        writer = chain_writer(self._hierarchy.source, self._options)
+        order = nodes.shown().tolist()
+        for index, node in enumerate(order):
+            if nodes.percent("period", node) < self._options.percent_limit:
+                continue
+            yield self._row(node, int(depth[node]))
+            if leaf[node] >= 0:
+                if writer is not None:
+                    yield from writer.lines_of(self._hierarchy.source, int(leaf[node]))
+            elif nodes.percent("period", order[index + 1]) < self._options.percent_limit:
+                yield self._nothing(int(depth[node]))
+
+    def _header(self) -> Iterator[str]:
+        separator = self._options.separator
+        space = 0 if separator else (len(self._levels) - 1) * _INDENT
+        names = " / ".join("+".join(column.header().strip() for column in level) for level in self._levels)
+        yield "# " + " " * space + "".join(column.header() + (separator or GAP) for column in self._numbers) + names
+        widths = [depth * _INDENT + sum(column.width + 1 for column in level) - 1 for depth, level in enumerate(self._levels)]
+        dots = (separator or "..").join("." * column.width for column in self._numbers)
+        yield "# " + "." * space + dots + (separator or GAP) + "." * min(max(len(names), *widths), _MOST_DOTS)
+        yield "#"
+
+    def _row(self, node: int, depth: int) -> str:
+        separator = self._options.separator
+        numbers = (separator or "").join((GAP if not separator else "") + column.cell(node) for column in self._numbers)
+        space = "" if separator else " " * ((len(self._levels) - 1) * _INDENT)
+        texts = "".join((separator or GAP) + column.cell(node).lstrip() for column in self._levels[depth])
+        return " " * (depth * _INDENT) + numbers + space + texts
+
+    def _nothing(self, depth: int) -> str:
+        """Return the line for rows whose children are all below the limit."""
+        indent = 0 if self._options.separator else (len(self._levels) + depth) * _INDENT
+        width = sum(column.width for column in self._numbers) + len(GAP) * (len(self._numbers) - 1) + 4
+        return " " * (indent + width) + f"no entry >= {self._options.percent_limit:.2f}%"

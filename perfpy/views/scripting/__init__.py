@@ -10,10 +10,8 @@ column_run      a run over columns (script --py)
 handlers        arguments of tracepoint handlers
 samples         dictionaries of samples
 frames          dictionaries of frames, and callchains
-branches        dictionaries of branch stacks
 other_records   functions for records other than samples
 tables          rows of database tables (perf_db_export_mode)
-known_tasks     threads and commands with their rows in tables
 context         the module perf_trace_context
 words           names of tracepoint flags and values (define_flag_field)
 starter         a generated script (-g)

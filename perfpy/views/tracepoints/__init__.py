@@ -9,5 +9,4 @@ conversions      the conversions (%...) of a print format
 rows             the raw data of many samples
 number_columns   expressions of a print format over many samples
 values           the text of single values: strings, masks, flags, addresses
-ip_address       internet addresses in raw data
 """

@@ -142,6 +142,6 @@ def test_a_source_compiles_each_event_once() -> None:
     ],
 )
 def test_internet_addresses(data: bytes, letters: str, expected: str) -> None:
-    from perfpy.views.tracepoints.ip_address import internet_address
+    from perfpy.views.tracepoints.values import internet_address
 
     assert internet_address(data, letters, "<") == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.views.dump.coresight import coresight_text
+from perfpy.views.dump.user_records import coresight_text
 
 ETMV4 = 0x4040404040404040
 

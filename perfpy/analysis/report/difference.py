@@ -259,7 +259,7 @@ def _parts(histogram: Histogram, index: int, naming: Naming | None) -> dict[tupl
         period, samples = histogram.value("period", entry), histogram.value("samples", entry)
         part = parts.get(names)
         if part is None:
-            parts[names] = Part(entry, period, samples, bool(histogram.filtered[entry]))
+            parts[names] = Part(entry, period, samples, bool(histogram.joined.filtered[entry]))
         else:
             part.period += period
             part.samples += samples

@@ -136,7 +136,7 @@ def _added(table: GroupTable, hosts: _Hosts, cells: _Cells, *, after: bool) -> G
     unit_of = [numbers.setdefault(table.unit_of(recording.column.text(path)), len(numbers)) for path in paths.tolist()]
     unit = np.array(unit_of, np.int64)[number.ravel()]
     period, samples = (histogram.entries.measures[name][entries, 0].astype(np.float64) for name in ("period", "samples"))
-    shown = ~histogram.filtered[entries]
+    shown = ~histogram.joined.filtered[entries]
     counted = shown if histogram.options.rows.relative_percentages else np.ones(len(entries), np.bool_)
     periods, counts = (np.bincount(unit[counted], values[counted], len(numbers)) for values in (period, samples))
     has_samples = periods > 0  # units without samples have no shares

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.report.entries import Entries
-from perfpy.analysis.report.histogram import Histogram, KeyValues, sort_entries
+from perfpy.analysis.report.histogram import Histogram, JoinedEntries, KeyValues, sort_entries
 
 if TYPE_CHECKING:
     from perfpy.analysis.samples.locations import Int64
@@ -67,10 +67,10 @@ def make_hierarchy(histogram: Histogram) -> Hierarchy:
         None,
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
-    ordered = sort_entries(nodes, np.arange(count), layout, numbers, None, histogram.tids[example], histogram.options.rows.sort_member)
+    joined = JoinedEntries(nodes, numbers, np.zeros(len(nodes), np.bool_), histogram.joined.tids[example])
+    ordered = sort_entries(joined, np.arange(count), layout, None, histogram.options.rows.sort_member)
     order = _below_parents(ordered, np.concatenate(parent_of))
-    shown_nodes = histogram.of_nodes(nodes, numbers, order, histogram.tids[example])
-    return Hierarchy(shown_nodes, np.concatenate(depths), np.concatenate(leaf), histogram)
+    return Hierarchy(histogram.with_entries(joined, order), np.concatenate(depths), np.concatenate(leaf), histogram)
 
 
 def _summed(parts: list[Int64], values: Int64, nodes: int) -> Int64:

@@ -15,7 +15,7 @@ from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.sortkeys.sort_key import SortKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.trees import Trees
     from perfpy.analysis.samples.locations import Int64, Locations
     from perfpy.analysis.sortkeys.key_columns import KeyColumn
+    from perfpy.analysis.sortkeys.key_texts import KeyTexts
     from perfpy.perfdata.container.events import FileEvent
 
 
@@ -96,44 +97,85 @@ class ReportRow(NamedTuple):
         return self.values["samples"][0]
 
 
+class TableEvents(NamedTuple):
+    """The events of one table.
+
+    Attributes:
+        totals: the totals of the event, or of each member of the group.
+        title: the group's title; empty for a single event.
+        is_group: whether the events were recorded as a group.
+    """
+
+    totals: list[EventTotals]
+    title: str = ""
+    is_group: bool = False
+
+
+class JoinedEntries(NamedTuple):
+    """The entries of tables.
+
+    Attributes:
+        entries: their sums.
+        keys: a sort key's name -> its values.
+        filtered: marks hidden entries.
+        tids: the thread of each entry's first sample.
+    """
+
+    entries: Entries
+    keys: dict[str, KeyValues]
+    filtered: NDArray[np.bool_]
+    tids: Int64
+
+
 @dataclass(eq=False, repr=False)
 class Histogram:
     """One table.
 
     Attributes:
-        events: totals of the event, or of each member of the group.
-        order: entry numbers in the order of rows.
-        filtered: marks hidden entries.
-        locations, last_comm: names of the entries' locations and threads.
-        group_title: of an event group.
-        plural: whether the events were recorded as a group.
+        group: its events.
+        joined: the entries of all tables of the report.
+        order: the numbers of this table's entries, in the order of rows.
+        names: of locations and threads.
     """
 
-    events: list[EventTotals]
-    layout: Layout
-    entries: Entries
-    keys: dict[str, KeyValues]
+    group: TableEvents
+    joined: JoinedEntries
     order: Int64
-    filtered: NDArray[np.bool_]
-    tids: Int64
+    layout: Layout
     options: ReportOptions
     trees: Trees | None
-    locations: Locations
-    last_comm: Callable[[int], str]
-    group_title: str = ""
-    plural: bool = False
+    names: KeyTexts
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def of_nodes(self, entries: Entries, keys: dict[str, KeyValues], order: Int64, tids: Int64) -> Histogram:
-        """Return a table of other entries under the same totals, all visible, without call trees."""
-        shown = np.zeros(len(entries), np.bool_)
-        return replace(self, entries=entries, keys=keys, order=order, filtered=shown, tids=tids, trees=None)
+    @property
+    def events(self) -> list[EventTotals]:
+        """The totals of the event, or of each member of the group."""
+        return self.group.totals
 
-    def with_totals(self, events: list[EventTotals], options: ReportOptions) -> Histogram:
+    @property
+    def entries(self) -> Entries:
+        """The entries' sums."""
+        return self.joined.entries
+
+    @property
+    def keys(self) -> dict[str, KeyValues]:
+        """A sort key's name -> its values."""
+        return self.joined.keys
+
+    @property
+    def locations(self) -> Locations:
+        """The names of locations."""
+        return self.names.locations
+
+    def with_entries(self, joined: JoinedEntries, order: Int64) -> Histogram:
+        """Return a table of other entries under the same totals, without call trees."""
+        return replace(self, joined=joined, order=order, trees=None)
+
+    def with_totals(self, totals: list[EventTotals], options: ReportOptions) -> Histogram:
         """Return the same entries under other totals."""
-        return replace(self, events=events, options=options)
+        return replace(self, group=self.group._replace(totals=totals), options=options)
 
     @property
     def leader(self) -> EventTotals:
@@ -149,7 +191,7 @@ class Histogram:
 
     def shown(self) -> Int64:
         """Return the entry numbers of visible rows, in order."""
-        return self.order[~self.filtered[self.order]]
+        return self.order[~self.joined.filtered[self.order]]
 
     def by_own(self, entries: Int64) -> Int64:
         """Sort entries by their own period, without callees; the sort is stable."""
@@ -157,7 +199,7 @@ class Histogram:
 
     def sort_by(self, member: int) -> None:
         """Sort the rows by one event of the group."""
-        self.order = sort_entries(self.entries, np.sort(self.order), self.layout, self.keys, None, self.tids, member)
+        self.order = sort_entries(self.joined, np.sort(self.order), self.layout, None, member)
 
     def value(self, metric: str, entry: int, member: int = 0) -> int:
         """Return a sum of an entry."""
@@ -205,7 +247,7 @@ class Histogram:
 
     def last_comms(self) -> set[str]:
         """Return the last comms of the threads of visible rows."""
-        return {self.last_comm(tid) for tid in distinct(self.tids[self.shown()]).tolist()}
+        return {self.names.tasks.last_comm(tid) for tid in distinct(self.joined.tids[self.shown()]).tolist()}
 
     def rows(self) -> Iterator[ReportRow]:
         """Yield the visible rows."""
@@ -227,14 +269,13 @@ class Histogram:
         return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
 
 
-def sort_entries(
-    entries: Entries, chosen: Int64, layout: Layout, keys: dict[str, KeyValues], depth: Int64 | None, tids: Int64, sort_member: int
-) -> Int64:
+def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: Int64 | None, sort_member: int) -> Int64:
     """Sort entries like perf: by the layout's columns, equal rows by perf's tree of entries.
 
     depth: a number for each entry by which perf sorts callers before callees of
     equal weight, smaller first; None without callers.
     """
+    entries, keys = joined.entries, joined.keys
     # the columns after the callers' weight; those before it, and the weight
     before: list[NDArray[Any]] = []
     after: list[NDArray[Any]] = []
@@ -262,7 +303,7 @@ def sort_entries(
         inserted[order] = np.arange(len(chosen))
         return chosen[np.lexsort([*before, *after, inserted][::-1])]
     weight, rest = ranks(*before), ranks(*after) if after else np.zeros(len(chosen), np.int64)
-    return chosen[_callers_first(order, weight, depth[chosen], tids[chosen], rest)]
+    return chosen[_callers_first(order, weight, depth[chosen], joined.tids[chosen], rest)]
 
 
 # above this number of rows the exact order of perf's trees is too slow

@@ -65,7 +65,7 @@ def report_columns(histograms: Sequence[Histogram]) -> dict[str, list[Any]]:
 
 
 def _title(table: Histogram) -> str:
-    return table.group_title or table.leader.event.name
+    return table.group.title or table.leader.event.name
 
 
 def _columns(table: Histogram) -> dict[str, list[Any]]:
@@ -150,7 +150,7 @@ class Report:
 
     def _table(self, name: str) -> Histogram:
         for histogram in self.histograms:
-            if name in (histogram.group_title, *(total.event.name for total in histogram.events)):
+            if name in (histogram.group.title, *(total.event.name for total in histogram.events)):
                 return histogram
         names = ", ".join(total.event.name for histogram in self.histograms for total in histogram.events)
         raise KeyError(f"no event {name!r} in this report; its events: {names}")

@@ -14,7 +14,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.aggregate.tuple_table import TupleTable
 from perfpy.analysis.filters.sample_filter import frames_named
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables
-from perfpy.analysis.report.histogram import EventTotals, Histogram, KeyValues, sort_entries
+from perfpy.analysis.report.histogram import EventTotals, Histogram, JoinedEntries, KeyValues, TableEvents, sort_entries
 from perfpy.analysis.report.rows import shown_rows, with_parents, without_callees, without_recursion
 from perfpy.analysis.samples.locations import OF_SAMPLE, ROLE_BITS, chain_locations
 
@@ -39,26 +39,24 @@ def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | N
         rows = with_parents(rows, known, options)
     rows = without_recursion(without_callees(rows, known, options), known, options)
     texts = texts._replace(parents=rows.parents)
-    joined = _join(rows, plan, texts)
-    totals = _totals(rows, joined, plan)
-    of_group: dict[int, list[EventTotals]] = {}
-    for leader, total in zip(plan.groups.leader, totals, strict=True):
-        of_group.setdefault(leader, []).append(total)
-    groups = _by_leader(joined.entries, plan.groups)
-    return [_histogram(leader, chosen, rows, joined, of_group[leader], plan, texts) for leader, chosen in groups]
+    join = _join(rows, plan, texts)
+    joined = join.joined
+    groups = _event_groups(_totals(rows, joined, plan), plan.groups)
+    tables = []
+    for leader, chosen in _by_leader(joined.entries, plan.groups):
+        trees = _trees(leader, chosen, rows, join, groups[leader], plan, texts)
+        tables.append(Histogram(groups[leader], joined, _order(joined, chosen, plan), plan.layout, options, trees, texts))
+    return tables
 
 
-class _Joined(NamedTuple):
-    """The entries of all tables, the values of the sort keys, hidden entries, and the threads of first samples."""
+class _Join(NamedTuple):
+    """The entries of all tables, and the builder that finds their call trees."""
 
     builder: EntryBuilder
-    entries: Entries
-    keys: dict[str, KeyValues]
-    filtered: NDArray[np.bool_]
-    tids: Int64
+    joined: JoinedEntries
 
 
-def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
+def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Join:
     """Join the rows that share all keys."""
     folded, options, known = rows.folded, plan.options, texts.locations
     roles = rows.sample_roles(known)
@@ -86,7 +84,8 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Joined:
         else:
             column, number = sample_keys[key.name]
             keys[key.name] = KeyValues(key, column, number[entries.row])
-    return _Joined(builder, entries, keys, _filtered(rows, entries, plan, known), folded.tid[entries.row])
+    joined = JoinedEntries(entries, keys, _filtered(rows, entries, plan, known), folded.tid[entries.row])
+    return _Join(builder, joined)
 
 
 def _used_locations(rows: Rows, sample_roles: NDArray[np.uint8], known: Locations, *, callers: bool) -> tuple[Int64, NDArray[np.int32]]:
@@ -128,7 +127,7 @@ def _filtered(rows: Rows, entries: Entries, plan: ReportPlan, known: Locations) 
     return filtered | lacking
 
 
-def _totals(rows: Rows, joined: _Joined, plan: ReportPlan) -> list[EventTotals]:
+def _totals(rows: Rows, joined: JoinedEntries, plan: ReportPlan) -> list[EventTotals]:
     """Return the totals of all events: of samples, and of visible rows."""
     folded, entries, count = rows.folded, joined.entries, len(plan.events)
     samples, period = sum_by(folded.event, folded.count, count), sum_by(folded.event, folded.period, count)
@@ -167,29 +166,20 @@ def _by_leader(entries: Entries, groups: EventGroups) -> list[tuple[int, Int64]]
     return [(leader, order[begin:end]) for leader, begin, end in zip(leaders, begins, ends, strict=True)]
 
 
-def _histogram(
-    leader: int, chosen: Int64, rows: Rows, joined: _Joined, events: list[EventTotals], plan: ReportPlan, texts: KeyTexts
-) -> Histogram:
-    """Return the table of a leader's group. chosen: its entries; events: the totals of its members."""
-    entries, keys, options, groups = joined.entries, joined.keys, plan.options, plan.groups
-    order = sort_entries(entries, chosen, plan.layout, keys, _depth(entries, plan), joined.tids, options.rows.sort_member)
-    trees = _trees(leader, chosen, rows, joined, events[0], plan, texts)
-    title, plural = groups.titles.get(leader, ""), groups.sizes.get(leader, len(events)) > 1
-    return Histogram(
-        events,
-        plan.layout,
-        entries,
-        keys,
-        order,
-        joined.filtered,
-        joined.tids,
-        options,
-        trees,
-        texts.locations,
-        texts.tasks.last_comm,
-        title,
-        plural,
-    )
+def _event_groups(totals: list[EventTotals], groups: EventGroups) -> dict[int, TableEvents]:
+    """Return the events of each table, by their leader."""
+    members: dict[int, list[EventTotals]] = {}
+    for leader, total in zip(groups.leader, totals, strict=True):
+        members.setdefault(leader, []).append(total)
+    return {
+        leader: TableEvents(of_group, groups.titles.get(leader, ""), groups.sizes.get(leader, len(of_group)) > 1)
+        for leader, of_group in members.items()
+    }
+
+
+def _order(joined: JoinedEntries, chosen: Int64, plan: ReportPlan) -> Int64:
+    """Return the chosen entries in the order of rows."""
+    return sort_entries(joined, chosen, plan.layout, _depth(joined.entries, plan), plan.options.rows.sort_member)
 
 
 def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
@@ -202,8 +192,9 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     return entries.depth
 
 
-def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: EventTotals, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
+def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEvents, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
     """Return the call trees of the chosen entries; None without trees, or if the leader has no callchains."""
+    totals = group.totals[0]
     options, graph = plan.options, plan.options.chains.call_graph
     if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
         return None
@@ -211,13 +202,13 @@ def _trees(leader: int, chosen: Int64, rows: Rows, joined: _Joined, totals: Even
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
     assert rows.chains is not None
-    weights = joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
+    weights = join.joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
     total = totals.shown_period if options.rows.relative_percentages else totals.period
     frames, known = rows.chains.frames, texts.locations
     calls = _call_names(texts, frames, graph.key) if graph.within_functions else None
     classes = calls.ranks(known) if calls and graph.key == "srcline" else known.chain_ranks(by_address=graph.key == "address")
     names = SiblingNames(*known.chain_name_ranks(classes)) if known.inlined.any() and not calls else None
-    return Trees(joined.builder, chosen, weights, total, graph, classes, frames, known, names, calls, rows.recursive)
+    return Trees(join.builder, chosen, weights, total, graph, classes, frames, known, names, calls, rows.recursive)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

@@ -200,7 +200,7 @@ def _drop_scheduler(trees: Trees, followed: list[tuple[int, list[int]]]) -> list
 def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
     """Return the row whose calls are followed, and the title."""
     title = "hottest path"
-    busy = rows[histogram.tids[rows] != 0]
+    busy = rows[histogram.joined.tids[rows] != 0]
     if len(busy) and busy[0] != rows[0]:
         title += " outside the idle task"
     rows = busy if len(busy) else rows

@@ -74,7 +74,7 @@ def _shortened(name: str) -> str:
 
 
 def _title(table: Histogram) -> str:
-    return visible(table.group_title or table.leader.event.name)
+    return visible(table.group.title or table.leader.event.name)
 
 
 def _rest(table: Histogram) -> list[str]:

@@ -51,7 +51,7 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     relative = histogram.options.rows.relative_percentages
     samples = sum(event.shown_samples if relative else event.samples for event in histogram.events)
     period = sum(event.shown_period if relative else event.period for event in histogram.events)
-    plural = "s" if histogram.plural else ""
+    plural = "s" if histogram.group.is_group else ""
     times = f" (time slices: {options.times})" if options.times else ""
     title = event_title(histogram, skip_empty=options.skip_empty)
     yield f"# Samples: {short_number(samples)} of event{plural} '{title}'{times}"
@@ -70,7 +70,7 @@ def event_title(histogram: Histogram, *, skip_empty: bool) -> str:
     if len(histogram.events) == 1:
         return histogram.leader.event.name
     names = ", ".join(event.event.name for event in histogram.events if event.samples or not skip_empty)
-    return f"{histogram.group_title} {{ {names} }}" if histogram.group_title else names
+    return f"{histogram.group.title} {{ {names} }}" if histogram.group.title else names
 
 
 def short_number(number: int) -> str:

@@ -101,8 +101,10 @@ class KeptRules:
 
 
 def _is_plain(rules: FrameRules) -> bool:
-    """Whether they are numbers only."""
-    return not isinstance(rules.cfa, bytes) and rules.reach is None and all(rule[0] in _KINDS for _, rule in rules.registers)
+    """Whether they are numbers only, which fit the columns: files can have registers and offsets of 64 bits."""
+    if isinstance(rules.cfa, bytes) or rules.reach is not None or not all(rule[0] in _KINDS for _, rule in rules.registers):
+        return False
+    return max(*rules.cfa, rules.return_column, *(register for register, _ in rules.registers)) < 1 << 63
 
 
 def _encoded(addresses: NDArray[np.uint64], which: NDArray[np.int32], rules: list[FrameRules]) -> dict[str, NDArray[Any]]:

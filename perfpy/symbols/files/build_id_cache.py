@@ -2,7 +2,7 @@
 
 Layout (perf-buildid-cache(1)):
 
-    PATH/BUILDID/elf (kallsyms, vdso, debug)   the file, a hard link where possible
+    PATH/BUILDID/elf (kallsyms, vdso, debug)   the file; a hard link if possible, and if the file is root's or ours
     .build-id/xx/yyyy -> ../../PATH/BUILDID
 
 PATH is the file's name in the recording, which any process may have chosen. The cache is therefore written only if it belongs to us alone,
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import build_id_notes
 from perfpy.untrusted import folders, paths
-from perfpy.untrusted.files import regular_fd
+from perfpy.untrusted.files import regular_fd, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -162,12 +162,15 @@ def _fill(folder: folders.Folder, name: str, build_id: str, resolved: str) -> No
 
 
 def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None:
-    """A hard link, or a copy where the file is on another file system; of what was looked at, whoever exchanges it meanwhile."""
+    """Hard-link the opened file. Copy it across file systems, and if another user could change it later."""
     fd = regular_fd(source)
     with open(fd, "rb"):
         found = build_id_notes.of_fd(fd)
         if found and found.hex() != build_id:  # a compressed module does not show its own
             raise FileNotFoundError(f"{source}: another build by now")
+        if os.fstat(fd).st_uid not in trusted():
+            _copy(fd, folder, name)
+            return
         try:
             os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder.fd, follow_symlinks=True)
         except FileExistsError:

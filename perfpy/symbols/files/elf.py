@@ -13,7 +13,6 @@ had to be left out stands in `ElfFile.flaws`.
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 from functools import cache, cached_property
@@ -24,8 +23,11 @@ import numpy as np
 from perfpy.errors import PerfError
 from perfpy.symbols.files import build_id_notes
 from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.mapped_files import map_file
 
 if TYPE_CHECKING:
+    import mmap
+
     from numpy.typing import NDArray
 
 SHT_SYMTAB: Final = 2
@@ -45,6 +47,7 @@ _SEGMENTS_BYTES: Final = 1 << 16  # Linux runs no program with larger program he
 _NOTES_MOST: Final = 1 << 16
 _LINK_MOST: Final = 1 << 12  # PATH_MAX
 _FLAWS_MOST: Final = 4
+_TRUNCATED: Final = "truncated while it was read"
 _NOBITS_MOST: Final = 1 << 62  # so that an offset and a size can be added
 
 EM_386: Final = 3
@@ -135,7 +138,7 @@ class ElfFile:
         self.path = path
         self.flaws: list[str] = []
         self._expanded: dict[int, bytes] = {}
-        self._buffer: bytes | mmap.mmap = _map_file(path) if data is None else data
+        self._buffer: bytes | mmap.mmap = self._map() if data is None else data
         ident = self._buffer[:16]
         if len(ident) < 16 or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
             raise NotElfError(path, "not an ELF file")
@@ -151,6 +154,13 @@ class ElfFile:
         self._by_name: dict[str, ElfSection] = {}
         for section in self.sections[1:]:
             self._by_name.setdefault(section.name, section)
+
+    def _map(self) -> bytes | mmap.mmap:
+        flaws = self.flaws  # not self: the mapping would keep the file for ever
+        with open_regular(self.path) as file:
+            if not os.fstat(file.fileno()).st_size:
+                return file.read()
+            return map_file(file.fileno(), lambda: None if _TRUNCATED in flaws else flaws.append(_TRUNCATED))
 
     def flaw(self, text: str) -> None:
         """Note what cannot be read, once; the first few say enough."""
@@ -273,9 +283,3 @@ class ElfFile:
 def _string(table: bytes, offset: int) -> str:
     end = table.find(b"\0", offset, offset + _NAME_MOST)
     return table[offset : end if end >= 0 else offset + _NAME_MOST].decode("utf-8", "surrogateescape")
-
-
-def _map_file(path: str) -> bytes | mmap.mmap:
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else file.read()

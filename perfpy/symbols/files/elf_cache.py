@@ -1,7 +1,7 @@
 """Cache the symbols of large ELF files between runs, in a thirtieth of the time of reading them again.
 
-A file is identified by build-id (or inode), size and time. Names stay in the file. Small files are not cached, because reading them is
-faster.
+A file is identified by build-id (or inode), size and time, and by its owner if others could have made it: anybody can make a file with
+the build-id of another one. Names stay in the file. Small files are not cached, because reading them is faster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfpy.symbols.files import elf_symbols
-from perfpy.untrusted.files import state_of
+from perfpy.untrusted.files import state_of, trusted
 
 if TYPE_CHECKING:
     from perfpy.symbols.files.elf import ElfFile
@@ -42,5 +42,6 @@ def key_of(kind: str, *files: ElfFile) -> str:
             state = state_of(file.path)
         except OSError:  # an image in memory
             return ""
-        words += [file.build_id or f"{state.st_dev:x}.{state.st_ino:x}", f"{state.st_size:x}", f"{state.st_mtime_ns:x}"]
+        owner = "" if state.st_uid in trusted() else f"user{state.st_uid}"
+        words += [owner + (file.build_id or f"{state.st_dev:x}.{state.st_ino:x}"), f"{state.st_size:x}", f"{state.st_mtime_ns:x}"]
     return " ".join(words if words[1:4] != words[4:] else words[:4])

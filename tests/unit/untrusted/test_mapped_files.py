@@ -1,4 +1,4 @@
-"""A recording that somebody cuts while a command reads it ends the command with a line, not with a crash."""
+"""Files that are truncated while a command reads them: a recording ends the command with a line, the rest of other files is zeros."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.builders.elf import Elf
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -72,3 +73,50 @@ def test_other_bus_errors_stay_what_they_are(tmp_path: Path, how: str):
         (tmp_path / name).write_bytes(bytes(1 << 13))
     found = ran(OTHER, str(tmp_path / "whole"), str(tmp_path / "cut"), how)
     assert (found.returncode, found.stderr) == (-signal.SIGBUS, "")
+
+
+# a library of another user is, after it was mapped
+GUARDED = """
+import gc, mmap, os, sys
+from perfpy.untrusted.mapped_files import map_file
+fd = os.open(sys.argv[1], os.O_RDWR)
+calls = []
+mapped = map_file(fd, lambda: calls.append(1))
+os.ftruncate(fd, 5000)
+print(set(mapped[:5000]), set(mapped[8192:]), len(mapped), len(calls))
+if sys.argv[2] == "freed":
+    start = mapped._start
+    del mapped
+    os.ftruncate(fd, 1 << 14)
+    other = mmap.mmap(fd, 0)
+    os.ftruncate(fd, 0)
+    other[0]
+"""
+
+
+def test_the_missing_part_of_a_guarded_file_is_zeros(tmp_path: Path):
+    (tmp_path / "library").write_bytes(b"x" * (1 << 14))
+    found = ran(GUARDED, str(tmp_path / "library"), "kept")
+    assert (found.returncode, found.stderr, found.stdout) == (0, "", "{120} {0} 16384 1\n")
+
+
+def test_a_mapping_is_guarded_while_it_exists(tmp_path: Path):
+    (tmp_path / "library").write_bytes(b"x" * (1 << 14))
+    assert ran(GUARDED, str(tmp_path / "library"), "freed").returncode == -signal.SIGBUS
+
+
+ELF = """
+import os, shutil, sys
+from perfpy.symbols.files.elf import ElfFile
+file = ElfFile(sys.argv[1])
+os.truncate(sys.argv[1], 4096)
+print(*sorted(set(bytes(file.data(file.section("content"))))), file.flaws)
+"""
+
+
+def test_a_library_that_is_truncated_while_it_is_read_is_told_among_its_flaws(tmp_path: Path):
+    library = tmp_path / "library.so"
+    library.write_bytes(Elf().section("content", b"x" * (1 << 14)).build())
+    found = ran(ELF, str(library))
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == "0 120 ['truncated while it was read']\n"

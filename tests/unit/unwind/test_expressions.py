@@ -32,7 +32,7 @@ class Machine:
 
     def register(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         self.asked.append(number)
-        return (1000 * number + rows).astype(np.uint64)
+        return np.uint64(1000 * number & MASK) + rows.astype(np.uint64)
 
     def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         return addresses * np.uint64(2), addresses % np.uint64(2) == 0

@@ -157,6 +157,17 @@ def test_nothing_is_kept_of_little_or_of_very_much(folder: Path, monkeypatch: py
     assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.parametrize(
+    "large",
+    [FrameRules((1 << 63, 8), (), 16), FrameRules((7, (1 << 64) - 1), (), 16), FrameRules((7, 8), (((1 << 64) - 1, (2, -8)),), 16)],
+)
+def test_registers_and_offsets_of_64_bits_are_not_kept(large: FrameRules, folder: Path):
+    small, kept = FrameRules((7, 8), (), 16), KeptRules("key")
+    kept.cost = 1
+    kept.store(known({1: small, 2: large}))
+    assert loaded(KeptRules("key")) == {1: small}
+
+
 def test_an_image_in_memory_is_not_kept(tmp_path: Path, folder: Path):
     data = program(tmp_path / "program").read_bytes()
     frames = CallFrames(ElfFile("nowhere", data))

@@ -9,7 +9,9 @@ import pytest
 
 from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.symbols.files.build_id_cache import BuildIdCache
+from perfpy.untrusted import paths
 from tests.builders.elf import Elf
+from tests.builders.other_users import UID, needs_root
 
 ID = "ab" * 20
 
@@ -108,6 +110,18 @@ def test_nobody_else_can_read_or_change_what_is_kept(tmp_path: Path, program: st
     assert [str(path) for path in made if path.stat().st_mode & 0o077] == []
     assert not (tmp_path / "cache").stat().st_mode & 0o077
     assert {path.name for path in made if path.is_file()} == {"kallsyms", "vdso"}
+
+
+@needs_root
+def test_a_file_that_another_user_could_change_is_copied(tmp_path: Path, program: str):
+    cache = BuildIdCache(str(tmp_path / "cache"))
+    cache.keep(program, ID)
+    assert os.stat(paths.indexed(cache.folder, ID, "elf")).st_ino == os.stat(program).st_ino
+    cache.remove(ID)
+    os.chown(program, UID, -1)
+    cache.keep(program, ID)
+    kept = os.stat(paths.indexed(cache.folder, ID, "elf"))
+    assert (kept.st_ino != os.stat(program).st_ino, kept.st_uid, kept.st_mode & 0o777) == (True, 0, 0o600)
 
 
 def test_a_cache_into_which_others_may_write_is_left_alone(tmp_path: Path, program: str):

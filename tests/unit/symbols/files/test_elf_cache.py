@@ -12,6 +12,7 @@ from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.symbol_table import Symbols, SymbolTable
 from tests.builders.elf import Elf
+from tests.builders.other_users import UID, needs_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,17 @@ def test_a_file_without_a_build_id_is_known_by_its_inode(tmp_path: Path):
         for _ in range(2):
             assert names(elf_cache.symbols_of(file, file, cache))[0] == name.encode()
     assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@needs_root
+def test_a_file_of_another_user_is_not_taken_for_one_of_roots(tmp_path: Path):
+    """That user can copy the build-id, the size and the time."""
+    false, true = written(tmp_path / "false.so", "false"), written(tmp_path / "true.so", "truth")
+    for file in (false, true):
+        os.utime(file.path, ns=(0, 0))
+    assert elf_cache.key_of("elf", false) == elf_cache.key_of("elf", true)
+    os.chown(false.path, UID, -1)
+    assert elf_cache.key_of("elf", false) != elf_cache.key_of("elf", true)
 
 
 def test_an_image_in_memory_is_not_kept(tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from perfpy.errors import BadPerfDataError
 from perfpy.untrusted.expansion import ExpansionError
 from perfpy.untrusted.files import open_regular
-from perfpy.untrusted.parquet_pages import memory_of
+from perfpy.untrusted.parquet_pages import column_chunks, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -70,13 +70,7 @@ def _is_repeated(kind: Any) -> bool:
 
 def _needed(file: BinaryIO, footer: Any, columns: Collection[str] | None, width: int) -> int:
     total = 0
-    for group in range(footer.num_row_groups):
-        for number in range(footer.num_columns):
-            about = footer.row_group(group).column(number)
-            if not about.num_values or (columns is not None and about.path_in_schema.partition(".")[0] not in columns):
-                continue  # this column's pages are never read
-            start = about.data_page_offset
-            if about.has_dictionary_page and 0 < about.dictionary_page_offset < start:
-                start = about.dictionary_page_offset
-            total += memory_of(file, start, about.total_compressed_size, max(width, footer.schema.column(number).length))
+    for chunk in column_chunks(file, footer.num_columns):
+        if chunk.values and (columns is None or chunk.name in columns):  # pages of other columns are never read
+            total += memory_of(file, chunk.start, chunk.size, max(width, footer.schema.column(chunk.number).length))
     return total

@@ -1,16 +1,29 @@
 """The memory that a Parquet file's columns need, computed before any page is expanded.
 
-Raises ExpansionError for invalid pages. Column totals in the file are ignored, because libraries use the header of each page, with its size
-and number of values, where one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format 2.11 (PageHeader),
-in Thrift's compact protocol.
+Raises ExpansionError for invalid footers and pages. Column totals in the file are ignored, because libraries use the header of each page,
+with its size and number of values, where one run can stand for a billion values. Layout: parquet.thrift of the Apache Parquet format 2.11
+(FileMetaData, PageHeader), in Thrift's compact protocol; { footer; u32 length; "PAR1" } ends the file. pyarrow parses footers, too, but
+ends the process when it describes a column chunk whose statistics are damaged.
 """
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Final
+import os
+import struct
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from perfpy.untrusted.expansion import ExpansionError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_PATH, _COUNT, _SIZE, _DATA_AT, _DICTIONARY_AT = 3, 5, 7, 9, 11
+_TAIL: Final = struct.Struct("<I4s")
+_MAGIC: Final = b"PAR1"
+_FOOTER_MOST: Final = 8 << 20  # of 25,000 column chunks
+_FOOTER_DEPTH: Final = 8
 # fields of PageHeader, and of the three kinds of headers in it
 _UNCOMPRESSED, _COMPRESSED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
 _VALUES: Final = 1
@@ -20,7 +33,46 @@ _ENCODINGS: Final = frozenset((0, 2, 3, 4, 5, 6, 8, 9))
 # a page's header may have the least and the largest value of the page, which others keep below 4 kB
 _HEADER: Final = 1 << 16
 _DEPTH: Final = 4
+_LONG_LIST: Final = 15
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
+
+
+class ColumnChunk(NamedTuple):
+    """One column of one row group. `start` and `size` are of its pages in the file; `number` counts the group's columns."""
+
+    number: int
+    name: str
+    values: int
+    start: int
+    size: int
+
+
+def column_chunks(file: BinaryIO, columns: int) -> Iterator[ColumnChunk]:
+    """Yield the column chunks that the footer describes. columns: their number in each row group. Raises ExpansionError."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(end - _TAIL.size, 0))
+    tail = file.read(_TAIL.size)
+    length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (0, b"")
+    if magic != _MAGIC or length > min(end - _TAIL.size, _FOOTER_MOST):
+        raise ExpansionError("the footer is damaged, or too large")
+    file.seek(end - _TAIL.size - length)
+    groups = _CompactFields(file.read(length)).struct(_FOOTER_DEPTH).get(_ROW_GROUPS)
+    for group in groups if isinstance(groups, list) else ():
+        chunks = group.get(_COLUMNS) if isinstance(group, dict) else None
+        if not isinstance(chunks, list) or len(chunks) != columns:
+            raise ExpansionError("the footer is damaged")
+        yield from (_chunk(number, chunk) for number, chunk in enumerate(chunks))
+
+
+def _chunk(number: int, chunk: Any) -> ColumnChunk:
+    about = chunk.get(_META_DATA) if isinstance(chunk, dict) else None
+    names = about.get(_PATH) if isinstance(about, dict) else None
+    if not isinstance(names, list) or not names or not isinstance(names[0], bytes):
+        raise ExpansionError("the footer is damaged")
+    start, dictionary = _number(about, _DATA_AT), about.get(_DICTIONARY_AT)
+    if isinstance(dictionary, int) and 0 < dictionary < start:
+        start = dictionary
+    return ColumnChunk(number, names[0].decode(errors="replace"), _number(about, _COUNT), start, _number(about, _SIZE))
 
 
 def memory_of(file: BinaryIO, start: int, size: int, width: int) -> int:
@@ -45,12 +97,12 @@ def memory_of(file: BinaryIO, start: int, size: int, width: int) -> int:
 def _number(fields: Any, field: int) -> int:
     value = fields.get(field) if isinstance(fields, dict) else None
     if not isinstance(value, int) or value < 0:
-        raise ExpansionError("the header of a page is damaged")
+        raise ExpansionError("the footer or the header of a page is damaged")
     return value
 
 
 class _CompactFields:
-    """Structs in Thrift's compact protocol: fields by number, integers and structs with their values, others passed over."""
+    """Structs in Thrift's compact protocol: fields by number; booleans and fractions are None."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -73,15 +125,30 @@ class _CompactFields:
         if kind == _STRUCT and depth:
             return self.struct(depth - 1)
         if kind == _BINARY:
-            length = self._varint()  # which moves on
+            length = self._varint()
             self.position += length
-        elif kind == _BYTE:
+            return self._data[self.position - length : self.position]
+        if kind in (_LIST, _SET) and depth:
+            return self._list(depth - 1)
+        if kind == _BYTE:
             self.position += 1
         elif kind == _DOUBLE:
             self.position += 8
         else:  # no header has others
             raise ExpansionError("the header of a page is damaged")
         return None
+
+    def _list(self, depth: int) -> list[Any]:
+        head = self._byte()
+        kind, count = head & 15, head >> 4
+        if count == _LONG_LIST:
+            count = self._varint()
+        if count > len(self._data) - self.position:
+            raise ExpansionError("a list is longer than the rest of the file")
+        if kind in (_TRUE, _FALSE, _BYTE):
+            self.position += count
+            return []
+        return [self._value(kind, depth) for _ in range(count)]
 
     def _byte(self) -> int:
         if self.position >= len(self._data):

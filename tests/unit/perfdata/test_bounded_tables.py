@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import struct
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from perfpy.perfdata import bounded_tables
 from perfpy.perfdata.bounded_tables import open_table
 from perfpy.untrusted.expansion import ExpansionError
-from perfpy.untrusted.parquet_pages import memory_of
+from perfpy.untrusted.parquet_pages import column_chunks, memory_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,3 +111,66 @@ def test_damaged_page_headers_raise_one_error(tmp_path: Path) -> None:
                 refused += 1
     assert good
     assert refused
+
+
+def test_a_footer_whose_statistics_fit_no_column_is_one_error(tmp_path: Path) -> None:
+    """pyarrow ends the process where it describes the chunks of this one: its column is no longer optional."""
+    whole = (tmp_path / table(tmp_path / "a.parquet", {"x": [1, None] * 50})).read_bytes()
+    (length,) = struct.unpack("<I", whole[-8:-4])
+    footer = whole[-8 - length :]
+    for at in range(60):
+        if footer[at : at + 2] == b"\x25\x02":  # repetition_type: OPTIONAL
+            damaged = footer[:at] + b"\x25\x00" + footer[at + 2 :]
+            (tmp_path / "a.parquet").write_bytes(whole[: -8 - length] + damaged)
+    program = f"""
+from perfpy.perfdata.bounded_tables import damage_of_tables, open_table
+from perfpy.errors import PerfError
+try:
+    with open_table({str(tmp_path / "a.parquet")!r}) as table:
+        table.read()
+except (*damage_of_tables(), PerfError) as error:
+    print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "OSError\n", "")
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        b"\x00",  # no row groups
+        b"\x49\x1c\x19\x1c\x00\x00\x00",  # a chunk without a description
+        b"\x49\xf9\xff\xff\xff\x7f",  # a list of 256 million lists
+        b"\x49" + b"\x19" * 100,  # lists in lists
+        b"\x18\xff\xff\x03",  # a text that ends beyond the footer
+    ],
+)
+def test_footers_that_describe_nothing_are_refused(footer: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    with (tmp_path / "a.parquet").open("rb") as file:
+        if footer == b"\x00":
+            assert [*column_chunks(file, 1)] == []
+        else:
+            with pytest.raises(ExpansionError):
+                [*column_chunks(file, 1)]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PARE" + bytes(8) + b"PARE", b"PAR1\xff\xff\xff\xffPAR1"])
+def test_files_without_a_footer_are_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(content)
+    with (tmp_path / "a.parquet").open("rb") as file, pytest.raises(ExpansionError, match="footer"):
+        [*column_chunks(file, 1)]
+
+
+def test_chunks_are_those_of_pyarrow(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", {"x": [1, None] * 500, "y": [["a"], ["b", "c"]] * 500}, row_group_size=300)
+    footer = parquet.read_metadata(path)
+    expected = [
+        (number, about.path_in_schema.partition(".")[0], about.num_values, about.dictionary_page_offset, about.total_compressed_size)
+        for group in range(footer.num_row_groups)
+        for number in range(footer.num_columns)
+        for about in [footer.row_group(group).column(number)]
+    ]
+    with open(path, "rb") as file:
+        assert [tuple(chunk) for chunk in column_chunks(file, footer.num_columns)] == expected
+    assert len(expected) == 8

@@ -66,7 +66,9 @@ def column_chunks(file: BinaryIO, columns: int) -> Iterator[ColumnChunk]:
 
 def _chunk(number: int, chunk: Any) -> ColumnChunk:
     about = chunk.get(_META_DATA) if isinstance(chunk, dict) else None
-    names = about.get(_PATH) if isinstance(about, dict) else None
+    if not isinstance(about, dict):
+        raise ExpansionError("the footer is damaged")
+    names = about.get(_PATH)
     if not isinstance(names, list) or not names or not isinstance(names[0], bytes):
         raise ExpansionError("the footer is damaged")
     start, dictionary = _number(about, _DATA_AT), about.get(_DICTIONARY_AT)

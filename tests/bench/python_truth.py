@@ -1,7 +1,8 @@
 """Shares of functions and lines that record --python finds, beside what ten programs planted: python tests/bench/python_truth.py
 
 What enters: the CPythons of this machine. What leaves: a line a version and program: the largest difference in percentage points from
-the planted shares, of functions and of lines, started and attached, and how many samples had exact callers; with --beside PATH those
+the planted shares, of functions and of lines, each with the standard error that the number of samples alone gives, started and attached,
+and how many samples had exact callers; with --beside PATH those
 of py-spy, attached. --wrong SAMPLES: how many callers were wrong in a program in which each function has one caller at one line.
 
 Each program gives HEAVY and LIGHT their shares of its processor time, which each thread measures itself. HEAVY calls the same work
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import signal
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VERSIONS: Final = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-_SECONDS: Final = 3  # of processor time; of attached programs, of wall time
+_SECONDS: Final = 3  # of processor time
 _LONGEST: Final = 90
 _RATE: Final = "997"
 _LINES: Final = (60.0, 40.0)
@@ -118,6 +120,17 @@ asyncio.new_event_loop().run_until_complete(main())
 }
 
 
+#: waits until a process has used some seconds of processor time since
+_WAIT: Final = """
+import os, sys, time
+def used():
+    with open(f"/proc/{sys.argv[1]}/stat") as file: fields = file.read().rpartition(")")[2].split()
+    return (sum(map(int, fields[11:15]))) / os.sysconf("SC_CLK_TCK")
+end = used() + float(sys.argv[2])
+while used() < end: time.sleep(0.05)
+"""
+
+
 class Found(NamedTuple):
     """Shares that a profiler found: of heavy among both, of heavy's first line among its lines, in percent; what it said of itself."""
 
@@ -135,6 +148,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=["started", "attached"])
     parser.add_argument("--beside", metavar="PATH", help="py-spy")
     parser.add_argument("--wrong", type=int, metavar="SAMPLES", help="count wrong callers among so many samples")
+    parser.add_argument("--seconds", type=float, default=_SECONDS, help="of processor time for each recording")
     asked = parser.parse_args()
     for version in asked.versions:
         python = interpreter(version)
@@ -144,10 +158,10 @@ def main() -> None:
             print(f"{version:5} {_wrong(python, asked.wrong)}", flush=True)
         else:
             for name in asked.programs:
-                print(f"{version:5} {name:11} {_differences(python, name, asked.ways, asked.beside)}", flush=True)
+                print(f"{version:5} {name:11} {_differences(python, name, asked.ways, asked.beside, asked.seconds)}", flush=True)
 
 
-def _differences(python: str, name: str, ways: list[str], beside: str | None) -> str:
+def _differences(python: str, name: str, ways: list[str], beside: str | None, seconds: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         (path / "program.py").write_text(_PROGRAMS[name])
@@ -157,25 +171,36 @@ def _differences(python: str, name: str, ways: list[str], beside: str | None) ->
         all_ways = {"started": _started, "attached": _attached}
         for way, find in (*((way, all_ways[way]) for way in ways), *([("py-spy", _beside(beside))] if beside else [])):
             try:
-                truth, found = find(python, path)
+                truth, found = find(python, path, seconds)
             except (subprocess.SubprocessError, OSError, ValueError, ZeroDivisionError) as error:
                 texts.append(f"{way}: {type(error).__name__}")
                 continue
             heavy = 100 * truth["heavy"] / sum(truth.values())
-            texts.append(f"{way}: {found.heavy - heavy:+5.1f} {found.first_line - _LINES[0]:+5.1f} of {found.samples} {found.said}")
+            errors = [_binomial_error(heavy, found.samples), _binomial_error(_LINES[0], found.samples * heavy / 100)]
+            texts.append(
+                f"{way}: {found.heavy - heavy:+5.1f} ({errors[0]:.1f}) {found.first_line - _LINES[0]:+5.1f} ({errors[1]:.1f})"
+                f" of {found.samples} {found.said}"
+            )
         return "  ".join(texts)
 
 
-def _started(python: str, folder: Path) -> tuple[dict[str, float], Found]:
-    said = _record("--", python, "program.py", "took.json", str(_SECONDS), folder=folder)
+def _binomial_error(percent: float, samples: float) -> float:
+    """Return the standard error of a share, in percentage points."""
+    return math.sqrt(percent * (100 - percent) / samples) if samples else math.inf
+
+
+def _started(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+    said = _record("--", python, "program.py", "took.json", str(seconds), folder=folder)
     return _truth(folder), _of_recording(folder)._replace(said=said)
 
 
-def _attached(python: str, folder: Path) -> tuple[dict[str, float], Found]:
+def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
     with subprocess.Popen([python, "program.py", "took.json", str(_LONGEST)], cwd=folder) as process:
         time.sleep(0.5)
-        pids = ",".join(map(str, [process.pid, *_children(process.pid)]))
-        said = _record("-p", pids, "--", "sleep", str(_SECONDS), folder=folder)
+        children = _children(process.pid)
+        pids = ",".join(map(str, [process.pid, *children]))
+        waits = (sys.executable, "-c", _WAIT, str(children[0] if children else process.pid), str(seconds / max(len(children), 1)))
+        said = _record("-p", pids, "--", *waits, folder=folder)
         _end(process)
     return _truth(folder), _of_recording(folder)._replace(said=said)
 
@@ -190,11 +215,25 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _beside(program: str) -> Callable[[str, Path], tuple[dict[str, float], Found]]:
-    def find(python: str, folder: Path) -> tuple[dict[str, float], Found]:
+def _beside(program: str) -> Callable[[str, Path, float], tuple[dict[str, float], Found]]:
+    def find(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
         with subprocess.Popen([python, "program.py", "took.json", str(_LONGEST)], cwd=folder) as process:
             time.sleep(0.5)
-            command = [program, "record", "-s", "-p", str(process.pid), "-d", str(_SECONDS), "-r", _RATE, "-f", "raw", "-o", "raw"]
+            command = [
+                program,
+                "record",
+                "-s",
+                "-p",
+                str(process.pid),
+                "-d",
+                str(math.ceil(seconds)),
+                "-r",
+                _RATE,
+                "-f",
+                "raw",
+                "-o",
+                "raw",
+            ]
             subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
             _end(process)
         stacks = [line.rsplit(" ", 1) for line in (folder / "raw").read_text().splitlines()]

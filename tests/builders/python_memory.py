@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from perfpy.interpreters.cpython.debug_offsets import COOKIE, decode
+from perfpy.interpreters.cpython.debug_offsets import SIZE as DESCRIPTION_SIZE
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
 
     from perfpy.interpreters.cpython.layouts import PythonLayout
 
+#: what CPython 3.13.0 on x86-64 says of itself
+OF_3_13 = (
+    *(0x030D00F0, 0, 459_944, 600, 632),
+    *(390_000, 7272, 7264, 7344, 7544, 8312, 8360, 8368, 16, 262_000, 0, 262_016, 262_008),
+    *(304, 0, 8, 16, 72, 152, 160, 232, 32),
+    *(80, 8, 0, 56, 72, 70),
+    *(208, 112, 120, 128, 136, 68, 52, 96, 104, 200),
+)
 BASE = 0x7F00_0000_0000
 SIZE = 1 << 22
 
@@ -158,3 +168,18 @@ class PythonMemory:
         else:
             self.heap.put(state + layout.frame, innermost)
         return state
+
+
+def described() -> bytes:
+    data = COOKIE + struct.pack(f"<{len(OF_3_13)}Q", *OF_3_13)
+    return data + bytes(DESCRIPTION_SIZE - len(data))
+
+
+def memory_of(version: tuple[int, int]) -> PythonMemory:
+    """Return a process of a version; of 3.13, one that describes itself."""
+    if version in LAYOUTS:
+        return PythonMemory(version)
+    memory = PythonMemory(version, decode(described()))
+    memory.heap.write(memory.runtime, described())
+    memory.heap.put(memory.runtime + memory.layout.runtime.interpreters, memory.interpreter)
+    return memory

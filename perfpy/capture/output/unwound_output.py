@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.output.stack_file import StackFile
+    from perfpy.capture.python_frames.sampled_frames import FrameCopier
     from perfpy.capture.unwinding.frame_reader import ReaderProcess
     from perfpy.perfdata.container.compression import Packer
     from perfpy.perfdata.container.writer import Slice
@@ -58,6 +59,7 @@ class UnwoundOutput(RecordOutput):
         most: bytes of the file above which records are dropped (--max-size).
         after_round: called after all ring buffers were read.
         stack_file: creates the file of raw stacks; set before the first record.
+        frame_copier: copies Python frames, until it is attached.
         images: at the end, images of functions by file name.
         hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
     """
@@ -87,6 +89,7 @@ class UnwoundOutput(RecordOutput):
             self._reader.given_away()
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
+        self.frame_copier: FrameCopier | None = None
         self.hits = b""
         self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)

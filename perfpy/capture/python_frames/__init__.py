@@ -1,9 +1,12 @@
 """`record --python`: functions and lines of Python programs, read from the memory of their interpreters.
 
-Three processes take part. The recorder empties the ring buffers, and tells the reader with each write what is new. The reader at once reads
-the Python frames of the sampled threads (perfpy.capture.unwinding.frame_reading); it is a separate process, because a page of a hostile
+Three processes take part. The recorder empties the ring buffers, and tells the reader with each write what is new. The reader
+(perfpy.capture.unwinding.frame_reading) has the Python frames of the sampled threads; it is a separate process, because a page of a hostile
 program can block its reader for ever. The unwinding process (perfpy.capture.unwinding) has the sample itself, with registers and a stack
 copy, and merges both.
+
+With permission to load BPF programs, the kernel copies the frames in the interrupt of the sample (frame_program, sampled_frames). Otherwise
+the reader reads them at once when it hears of a sample, and the unwinding process judges which of them still fit it.
 
 How a recording stores Python frames: each code object has a range of addresses, from FIRST_ADDRESS (`functions`) on, the same in all
 processes. An address in it is the current instruction: the range's start plus the instruction's offset in bytes, plus two; the start alone
@@ -17,6 +20,8 @@ Modules:
 choices          default clock, callchains, frequency and ring buffers
 locating         the interpreter of a process: _PyRuntime, version, evaluation loop
 process_memory   the memory of a recorded process
+frame_program    the BPF program that copies frames
+sampled_frames   its maps; copies and their samples
 answers          the reader's messages to the unwinding process
 evaluation       the Python frame and instruction in an evaluation loop's frame
 registers        the registers of the frames of a callchain

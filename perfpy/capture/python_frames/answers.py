@@ -47,7 +47,7 @@ class FoundChain(NamedTuple):
     """The frames of a thread, for samples taken at `times`, innermost first.
 
     left: frames that the thread has left, the last called first; lag: nanoseconds from the newest of these samples to the reading;
-    has_moved: the thread ran while it was read.
+    has_moved: the thread ran while it was read; is_exact: they were copied at the moment of the sample.
     """
 
     pid: int
@@ -58,6 +58,7 @@ class FoundChain(NamedTuple):
     is_whole: bool
     has_moved: bool
     lag: int
+    is_exact: bool = False
 
 
 class ReadUpTo(NamedTuple):

@@ -1,7 +1,7 @@
-"""What `record --python` chooses where the user left it open: the clock, how stacks are walked, how often, when the rings are read.
+"""What `record --python` chooses where the user left it open: the clock, how stacks are walked, how often.
 
 What enters: RecordOptions. What leaves: the same options with what Python frames need: stacks that are unwound while they are recorded,
-times that another process can compare with its own, and a wake-up with each sample, as frames are read the better the sooner.
+and times that another process can compare with its own.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ def chosen(options: RecordOptions) -> RecordOptions:
     if options.sampling.freq is None and options.sampling.period is None:
         options = options._replace(sampling=options.sampling._replace(freq=_FREQUENCY))
     clock = time.CLOCK_MONOTONIC if options.sampling.clockid is None else options.sampling.clockid
-    chosen_options = options._replace(
-        sampling=options.sampling._replace(unwind=True, time=True, clockid=clock), buffers=options.buffers._replace(no_buffering=True)
-    )
+    chosen_options = options._replace(sampling=options.sampling._replace(unwind=True, time=True, clockid=clock))
     chosen_options.check()
     return chosen_options

@@ -99,6 +99,28 @@ def of_old_versions(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]
     return MergedFrames(found, grade)
 
 
+def of_copied_frames(loops: int, read: Sequence[ReadFrame]) -> MergedFrames:
+    """Return the frames of each loop, from frames that were copied at the moment of the sample.
+
+    Args:
+        loops: the number of evaluation loops in the native chain.
+        read: the frames, innermost first.
+    """
+    segments: list[list[Frame]] = [[]]
+    for frame in read:
+        segments[-1].append((frame[1], frame[2]))
+        if frame[3]:
+            segments.append([])
+    if not segments[-1]:
+        segments.pop()
+    missing = loops - len(segments)
+    if missing < 0:  # the native chain is truncated: the last loop in it gets the callers that it lacks
+        outer = [frame for segment in segments[loops - 1 :] for frame in segment]
+        return MergedFrames([*segments[: loops - 1], outer], EXACT)
+    # a loop that begins or ends has no frame
+    return MergedFrames([*([[]] * missing), *segments], EXACT if segments else UNKNOWN)
+
+
 def _beyond(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]) -> Sequence[ReadFrame]:
     """Return the frames outside of the outermost loop, where that one's frame was read."""
     last = loops[-1]

@@ -17,6 +17,7 @@ class PythonSummary(NamedTuple):
     functions: int
     lag: int
     refused: dict[int, str]
+    copied: int = 0  # samples whose frames the kernel copied
 
 
 def notes(summary: PythonSummary) -> list[str]:
@@ -27,13 +28,22 @@ def notes(summary: PythonSummary) -> list[str]:
         known = total - summary.counts[UNKNOWN]
         lines.append(
             f"[ perf record: --python: {summary.functions} functions in {known} of {total} samples of Python code"
-            f"{_doubts(summary.counts)}; frames were read {summary.lag / 1e6:.2f} ms after their samples ]"
+            f"{_doubts(summary.counts)}; {_moment(summary, known)} ]"
         )
     for pid, reason in sorted(summary.refused.items())[:3]:
         lines.append(f"warning: --python: {f'process {pid}: ' if pid else ''}{reason}")
     if not total and not summary.refused:
         lines.append("note: --python: no sample was taken in CPython's evaluation loop")
     return lines
+
+
+def _moment(summary: PythonSummary, known: int) -> str:
+    """Return when the frames were read."""
+    late = f"read {summary.lag / 1e6:.2f} ms after their samples"
+    if not summary.copied:
+        return f"frames were {late}"
+    others = known - summary.copied
+    return f"the kernel copied frames with their samples{f', {others} were {late}' if others > 0 else ''}"
 
 
 def _doubts(counts: tuple[int, ...]) -> str:

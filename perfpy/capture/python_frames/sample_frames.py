@@ -113,6 +113,7 @@ class PythonFrames:
         self._path = ""
         self.counts = [0] * (merging.UNKNOWN + 1)
         self._lags: list[int] = []
+        self._copied = 0  # samples whose frames the kernel copied
 
     # what the reader says
 
@@ -137,7 +138,8 @@ class PythonFrames:
         if isinstance(answer, FoundChain):
             if len(self._chains) >= _MOST_CHAINS:
                 self._chains.clear()
-            self._lags.append(answer.lag)
+            if not answer.is_exact:
+                self._lags.append(answer.lag)
             for moment in answer.times:
                 self._chains[answer.tid, moment] = (self._processes[answer.pid], answer)
         elif isinstance(answer, FoundCode):
@@ -177,6 +179,10 @@ class PythonFrames:
     def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
         """Look at the evaluation loops of a sample, and learn from them."""
         owner, chain = self._chains.get(batch.key(row), (process, None))
+        if chain and chain.is_exact:
+            native = batch.user_addresses(row)
+            rows = np.flatnonzero(owner.are_loops(native)).tolist()
+            return _Loops(owner, chain, native, rows, [], {}, SeenCallers(), {}, False)
         read, left = (chain.frames, chain.left) if chain else ([], [])
         codes = owner.ranges.codes
         frames = {address + codes[code].frame_size: NO_FRAME for address, code, _, _ in (*left, *read)}
@@ -204,12 +210,20 @@ class PythonFrames:
         """Return the chain of a sample; None where nothing is known of its Python frames."""
         owner, chain = loops.owner, loops.chain
         read, left = (chain.frames, chain.left) if chain else ([], [])
+        if chain and chain.is_exact:
+            self._copied += 1
+            return self._with_frames(batch, row, loops, merging.of_copied_frames(len(loops.rows), read))
         said = [evaluated(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
         if owner.version < (3, 11):
             merged = merging.of_old_versions(said, read, is_cut=loops.is_cut)
         else:
             seen, before, is_cut = loops.callers, loops.before, loops.is_cut
             merged = merging.merge(said, read, owner.ranges.codes, left=left, seen=seen, before=before, is_cut=is_cut)
+        return self._with_frames(batch, row, loops, merged)
+
+    def _with_frames(self, batch: _Batch, row: int, loops: _Loops, merged: merging.MergedFrames) -> list[int] | None:
+        """Return the chain with the Python frames of each loop; None if there are none."""
+        owner = loops.owner
         self.counts[merged.grade] += 1
         found = dict(zip(loops.rows, merged.loops, strict=True))
         if not any(found.values()):
@@ -274,7 +288,7 @@ class PythonFrames:
         """Return what is known of all samples."""
         lags = sorted(self._lags)
         middle = lags[len(lags) // 2] if lags else 0
-        return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused)
+        return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused, self._copied)
 
 
 class _Batch:
@@ -285,11 +299,20 @@ class _Batch:
         self._chains = chains
         self._registers = columns["user_regs"].gathered()
         self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
-        repeated = np.repeat(np.arange(len(chains)), chains.lengths)
-        abi = int(columns["user_regs_abi"][0]) if columns.rows else 0
-        found = unwinder.frame_rules(abi, columns["pid"][repeated], keys[repeated], chains.values) if columns.rows else None
-        self._rules: list[FrameRules] = found[0] if found else []
-        self._ends: NDArray[np.bool_] = found[1] if found else np.zeros(0, bool)
+        self._keys = keys
+        self._unwinder = unwinder
+        self._rules: list[FrameRules] | None = None
+        self._ends: NDArray[np.bool_] = np.zeros(0, bool)
+
+    def _load_rules(self) -> list[FrameRules]:
+        """Return the rules of all frames; most recordings with copied frames need none."""
+        if self._rules is None:
+            columns, chains = self._columns, self._chains
+            repeated = np.repeat(np.arange(len(chains)), chains.lengths)
+            abi = int(columns["user_regs_abi"][0]) if columns.rows else 0
+            found = self._unwinder.frame_rules(abi, columns["pid"][repeated], self._keys[repeated], chains.values) if columns.rows else None
+            self._rules, self._ends = found or ([], self._ends)
+        return self._rules
 
     def key(self, row: int) -> tuple[int, int]:
         return int(self._columns["tid"][row]), int(self._columns["time"][row])
@@ -303,10 +326,15 @@ class _Batch:
         found: list[int] = self._chains[row][: self._begin(row)].tolist()
         return found
 
+    def user_addresses(self, row: int) -> NDArray[np.uint64]:
+        """Return the addresses of the user's part."""
+        return self._chains[row][self._begin(row) :]
+
     def user_frames(self, row: int) -> tuple[NDArray[np.uint64], list[FrameRules], bool]:
         """Return the addresses of the user's part, their rules, and whether it may lack outer frames."""
+        rules = self._load_rules()
         begin, end = int(self._chains.offsets[row]) + self._begin(row), int(self._chains.offsets[row + 1])
-        return self._chains.values[begin:end], self._rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
+        return self._chains.values[begin:end], rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
 
     def registers_and_stack(self, row: int) -> tuple[dict[int, int], StackCopy]:
         values = self._registers[row].tolist()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from perfpy.capture.off_cpu.sources import WaitPlan
     from perfpy.capture.output.threaded_draining import ThreadedDrain
+    from perfpy.capture.python_frames.sampled_frames import FrameCopier
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters
     from perfpy.events.event import Event
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
 
 
 def open_output(
-    options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], waits: WaitPlan | None
+    options: RecordOptions,
+    packer: Packer | None,
+    events: Sequence[Event],
+    tell: Callable[[str], None],
+    waits: WaitPlan | None,
+    copier: FrameCopier | None,
 ) -> RecordOutput:
-    """Open the empty output. waits describes how switches become waits (record --off-cpu)."""
+    """Open the empty output.
+
+    Args:
+        waits: how switches become waits (record --off-cpu).
+        copier: copies Python frames (record --python).
+    """
     if options.is_folder:
         from perfpy.capture.session.folders import open_folder  # rarely needed
 
@@ -32,7 +43,7 @@ def open_output(
     if options.rewritten:
         from perfpy.capture.session.unwound_recording import open_output as open_unwound  # as above
 
-        return open_unwound(options, packer, events, tell, waits)
+        return open_unwound(options, packer, events, tell, waits, copier)
     return RecordOutput(options.output.path, packer)
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.capture.output.data_file import DataFile
     from perfpy.capture.output.draining import Drain
     from perfpy.capture.output.threaded_draining import ThreadedDrain
+    from perfpy.capture.python_frames.sampled_frames import FrameCopier
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.session.own_samples import OwnSamples
     from perfpy.capture.session.progress import ProgressLine
@@ -142,6 +143,7 @@ class Recorder:
             self.options = chosen(self.options)
         self._names = self._runtime_names() if self.options.jit else None
         self._waits: WaitPlan | None = None
+        self._copier: FrameCopier | None = None
         self._size = 0
         self._failure: OutputFailedError | None = None
         self._progress: ProgressLine | None = None
@@ -155,7 +157,7 @@ class Recorder:
         with ExitStack() as stack:
             # First, so that signals interrupt nothing.
             signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
-            self._output = open_output(self.options, self._packer, events, self._tell, self._waits)
+            self._output = open_output(self.options, self._packer, events, self._tell, self._waits, self._copier)
             if self.options.target.exclude_perf:
                 from perfpy.capture.session.own_samples import exclude_threads  # rarely needed
 
@@ -188,6 +190,12 @@ class Recorder:
         """Return the target and the events, before anything is opened or written. Raises PerfError for invalid ones."""
         self.options = with_frequency(self.options, self._procfs.setting(MAX_RATE), self._tell)
         target = self._find_target()
+        if self.options.python:
+            from perfpy.capture.python_frames.sampled_frames import open_copier  # rarely needed
+
+            self._copier = open_copier(self.options.sampling.clockid)
+            if self._copier is None:  # frames are read the better the sooner
+                self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(self._parse(), self.options, target, self._kernel)
         from perfpy.capture.off_cpu.sources import add_wait_events  # rarely needed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +12,14 @@ from perfpy.capture.output.stack_file import StackFile
 from perfpy.capture.output.unwound_output import UnwoundOutput
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.unwinding.plain_attrs import has_stacks, plain_attr
-from perfpy.errors import UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.off_cpu.sources import WaitPlan
+    from perfpy.capture.python_frames.sampled_frames import FrameCopier, FrameMaps
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.rings.sample_counters import SampleCounters
     from perfpy.capture.unwinding.frame_reader import ReaderProcess
@@ -31,28 +33,45 @@ _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
 
 
 def open_output(
-    options: RecordOptions, packer: Packer | None, events: Sequence[Event], tell: Callable[[str], None], plan: WaitPlan | None = None
+    options: RecordOptions,
+    packer: Packer | None,
+    events: Sequence[Event],
+    tell: Callable[[str], None],
+    plan: WaitPlan | None = None,
+    copier: FrameCopier | None = None,
 ) -> UnwoundOutput:
     """Open the output, and start the process that unwinds. Raises UsageError if there is nothing to unwind.
 
-    plan describes how switches become waits, if any.
+    Args:
+        plan: how switches become waits, if any.
+        copier: copies Python frames, if the kernel permits it.
     """
     if options.sampling.unwind and not any(has_stacks(event.attr) for event in events):
         raise UsageError("--unwind: no event has callchains of DWARF stacks")
     only = None if options.sampling.unwind or plan is None else (plan.switches,)
-    new_reader = partial(_new_reader, events[0].attr) if options.python else None
+    new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None) if options.python else None
     serve = partial(_serve, plan, only, options)
     output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
+    output.frame_copier = copier
     output.most = options.output.max_size
     if not options.sampling.unwind:
         output.piece = _PIECE_OF_WAITS
     return output
 
 
-def _new_reader(attr: EventAttr, spool: Spool) -> ReaderProcess:
+def _new_reader(attr: EventAttr, maps: FrameMaps | None, spool: Spool) -> ReaderProcess:
     from perfpy.capture.unwinding.frame_reader import ReaderProcess  # rarely needed
 
-    return ReaderProcess(spool, attr)
+    return ReaderProcess(spool, attr, maps)
+
+
+def _attach(output: UnwoundOutput, counters: SampleCounters) -> None:
+    """Let the kernel copy Python frames with each sample, if it permits that."""
+    copier, output.frame_copier = output.frame_copier, None
+    if copier is not None:
+        with suppress(OSError, KernelRefusedError):
+            copier.attach(one.counter for one in counters.opened if has_stacks(one.event.attr))
+        copier.close()
 
 
 def _serve(
@@ -91,6 +110,7 @@ def open_file(
         return StackFile(beside, DataFile(beside, counters, options, procfs, workload=workload))
 
     output.stack_file = stack_file
+    _attach(output, counters)
     attrs, file_counters = _in_file(counters, options, plan)
     file = DataFile(output, file_counters, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.python_frames.sampled_frames import FrameMaps
     from perfpy.capture.unwinding.spool import Extent, Spool
 
 LOOK: Final = 21  #: the kind of its requests, see perfpy.capture.unwinding.messages
@@ -28,13 +29,14 @@ _COMM: Final = "perfpy-python"
 class ReaderProcess:
     """The other process. answers: to be read by the unwinding process alone, which is forked after this one."""
 
-    def __init__(self, spool: Spool, attr: EventAttr) -> None:
+    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
             stores = (spool.memory, spool.disk, spool.open_piece)
-            run_child({request_end, answer_end, *stores}, _COMM, lambda: _serve(request_end, answer_end, stores, attr))
+            fds = {request_end, answer_end, *stores, *(maps or ())}
+            run_child(fds, _COMM, lambda: _serve(request_end, answer_end, stores, attr, maps))
         os.close(request_end)
         os.close(answer_end)
         os.set_blocking(self._requests, False)
@@ -64,10 +66,10 @@ class ReaderProcess:
                 os.waitpid(self.pid, 0)
 
 
-def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr) -> None:
+def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None) -> None:
     """What the other process does: numpy is for it alone."""
     from perfpy.capture.unwinding.frame_reading import serve
 
     with contextlib.suppress(OSError):  # a frame that is read sooner fits its sample more often
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    serve(requests, answers, stores, attr)
+    serve(requests, answers, stores, attr, maps)

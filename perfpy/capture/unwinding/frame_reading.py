@@ -21,6 +21,7 @@ from perfpy.abi.samples import SampleLayout
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, packed
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.capture.python_frames.process_memory import InterpreterMemory
+from perfpy.capture.python_frames.sampled_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
 from perfpy.capture.unwinding import messages
 from perfpy.capture.unwinding.spool_reading import SpoolReader
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.python_frames.answers import Answer
     from perfpy.capture.python_frames.locating import LocatedRuntime
+    from perfpy.capture.python_frames.sampled_frames import CopiedFrames, FrameMaps
+    from perfpy.interpreters.cpython.frames import ThreadFrames
 
 _READ: Final = 1 << 16
 _FIRST_PAUSE: Final = 0.05  # seconds until a process is looked at again that runs no CPython, or none yet; twice as long each time
@@ -93,8 +96,10 @@ class _KnownProcess:
 class FrameReader:
     """Reads frames. Its answers are to be sent in their order."""
 
-    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None) -> None:
+    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None, sampled: SampledFrames | None = None) -> None:
         self._heads = heads
+        self._sampled = sampled
+        self._samples = WaitingSamples()
         self._procfs = procfs or ProcFs()
         self._locator = RuntimeLocator(self._procfs)
         self._known: dict[int, _KnownProcess] = {}
@@ -115,9 +120,10 @@ class FrameReader:
             if kind == RecordType.SAMPLE and size > max(heads.ids, heads.time) + 8:
                 (moment,) = _TIME.unpack_from(data, position + heads.time)
                 thread = _IDS.unpack_from(data, position + heads.ids)
-                threads.setdefault(thread, []).append(moment)
-                newest[thread] = records[position : position + size]
                 latest = max(latest, moment)
+                if not self._answer_sample(thread[0], thread[1], moment):
+                    threads.setdefault(thread, []).append(moment)
+                    newest[thread] = records[position : position + size]
             elif kind != RecordType.SAMPLE:
                 self._see(kind, misc, data[position + 8 : position + size])
             position += size
@@ -138,14 +144,72 @@ class FrameReader:
             or (kind == RecordType.EXIT and pid != second)
         ):
             self._forget(pid)
+        elif kind == RecordType.EXIT and self._sampled:
+            self._sampled.forget_thread(_IDS.unpack_from(body, 8)[0])
         elif kind in (RecordType.MMAP, RecordType.MMAP2) and pid not in self._known and b"python" in bytes(body[24:512]):
             self._waiting.pop(pid, None)
+            if self._sampled:
+                self._sampled.forget(pid)
 
     def _forget(self, pid: int) -> None:
         self._waiting.pop(pid, None)
+        if self._sampled:
+            self._sampled.forget(pid)
         known = self._known.pop(pid, None)
         if known is not None:
             known.memory.close()
+
+    def take_copies(self) -> None:
+        """Take the frames that the kernel copied, and read those of threads that it does not know yet."""
+        assert self._sampled is not None
+        first_reads: dict[int, ThreadFrames | None] = {}
+        for pid, tid, copied in self._sampled.take():
+            if copied.words is None:
+                if tid not in first_reads:
+                    first_reads[tid] = self._read_first(pid, tid, copied)
+                frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
+            else:
+                frames, lag = self._decode(pid, tid, copied), 0
+            if frames is not None:
+                self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None))
+
+    def _decode(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
+        """Return copied frames; None for memory of a thread's state that was used again."""
+        process = self._known.get(pid)
+        if process is None or (copied.native_id and copied.native_id != process.inner_tid(tid)):
+            assert self._sampled is not None
+            self._sampled.forget_thread(tid)
+            return None
+        return process.python.frames_of_words(copied.frames(), is_whole=copied.is_whole)
+
+    def _read_first(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
+        """Read the frames of a thread, and let the kernel copy its next ones."""
+        assert self._sampled is not None
+        process = self._known.get(pid) or self._found(pid)
+        if process is None:
+            waiting = self._waiting.get(pid)
+            self._sampled.be_quiet(pid, tid, max(waiting.until - time.monotonic(), 0.0) if waiting else _FIRST_PAUSE)
+            return None
+        inner = process.inner_tid(tid)
+        try:
+            frames = process.python.frames(inner, copied.stack_pointer, is_main=pid == tid)
+            entry = entry_of(process.python, inner)
+        except UnreadableMemoryError:
+            frames = entry = None
+        if entry is None:
+            self._sampled.be_quiet(pid, tid, _FIRST_PAUSE)
+        else:
+            self._sampled.know(pid, tid, entry)
+        return frames
+
+    def _answer_sample(self, pid: int, tid: int, moment: int) -> bool:
+        """Answer with the frames that wait for a sample; return False if there are none."""
+        process = self._known.get(pid)
+        sample = self._samples.take(tid, moment) if process else None
+        if process is None or sample is None:
+            return False
+        self._answer(process, tid, [moment], sample.frames, sample.lag, is_exact=sample.is_exact)
+        return True
 
     def _read(self, pid: int, tid: int, times: list[int], record: NDArray[np.uint8]) -> None:
         process = self._known.get(pid) or self._found(pid)
@@ -161,15 +225,18 @@ class FrameReader:
         if found is None:
             return
         lag = time.monotonic_ns() - max(times) if self._heads.uses_monotonic else 0
+        self._answer(process, tid, times, found, lag, is_exact=False)
+
+    def _answer(self, process: _KnownProcess, tid: int, times: list[int], found: ThreadFrames, lag: int, *, is_exact: bool) -> None:
         for frame in (*found.frames, *found.left):
             code = frame.code
             if code.number not in process.told:
                 process.told.add(code.number)
-                self.answers.append(FoundCode(pid, *code))
+                self.answers.append(FoundCode(process.pid, *code))
         frames, left = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (found.frames, found.left)
         )
-        self.answers.append(FoundChain(pid, tid, times, frames, left, found.is_whole, found.has_moved, lag))
+        self.answers.append(FoundChain(process.pid, tid, times, frames, left, found.is_whole, found.has_moved, lag, is_exact))
 
     def _found(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()
@@ -212,17 +279,21 @@ class FrameReader:
         return self._known[pid]
 
 
-def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr) -> None:
+def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None = None) -> None:
     """Read until the recorder closes its pipe. A slow receiver of the answers does not hold the reading up."""
     os.set_blocking(answers, False)
-    spool, reader, incoming = SpoolReader(stores), FrameReader(SampleHeads(attr)), messages.Incoming()
+    sampled = SampledFrames(maps) if maps else None
+    spool, reader, incoming = SpoolReader(stores), FrameReader(SampleHeads(attr), sampled=sampled), messages.Incoming()
     sender = _Sender(answers)
+    inputs = [requests, *([sampled.descriptor] if sampled else [])]
     while True:
-        is_readable = select.select([requests], [answers] if sender else [], [])[0]
-        if is_readable:
-            data = os.read(requests, _READ)
-            if not data:
-                break
+        readable = select.select(inputs, [answers] if sender else [], [])[0]
+        data = os.read(requests, _READ) if requests in readable else None
+        if sampled:
+            reader.take_copies()  # after the request has arrived: the copies of its samples are older
+        if data == b"":
+            break
+        if data:
             incoming.add(data)
             for _, extents in incoming.requests():
                 reader.look(spool.bytes_of(extents))

@@ -49,7 +49,7 @@ def _max_size(text: str) -> int:
 
 
 _HARDWARE = "it needs a hardware tracer, which perfpy does not decode"
-_BPF = "it needs BPF programs, which perfpy does not load; --filter filters tracepoints in the kernel"
+_BPF = "it needs perf's BPF programs; --filter filters tracepoints in the kernel"
 
 _LACKING: Final = {
     "-S,--snapshot": _HARDWARE,

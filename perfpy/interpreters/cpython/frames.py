@@ -15,6 +15,8 @@ from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perfpy.interpreters.cpython.code_objects import CodeObject, Codes
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
@@ -58,6 +60,7 @@ class FrameWalker:
         self._memory = memory
         self._layout = layout
         self._codes = codes
+        self._unit = _UNITS_OF_3_10 if layout.version == (3, 10) else 1
 
     def frames(self, state: bytes, address: int) -> ThreadFrames:
         """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemoryError."""
@@ -72,6 +75,39 @@ class FrameWalker:
         found = found[self._first_alive(found, state, after) :]
         left = self._left(chunks, found[0].address if found else 0)
         return ThreadFrames(found, is_whole, self._innermost(after) != innermost, left)
+
+    def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
+        """Return frames that were copied while their thread stood still.
+
+        Args:
+            words: address, code, instruction and the aligned word with the owner of each frame, innermost first.
+            is_whole: whether all callers are among them.
+        """
+        layout = self._layout.frame
+        found: list[PythonFrame] = []
+        has_data_stack = self._layout.has_data_stack
+        shift, entry_shift = 8 * (layout.owner & 7), 8 * (layout.is_entry & 7)
+        for address, code_address, instruction, owner in words:
+            if has_data_stack and owner >> shift & 0xFF >= layout.shims:
+                if found:
+                    found[-1] = found[-1]._replace(is_entry=True)
+                continue
+            code = self._codes.find(code_address & ~self._layout.tag_mask)
+            offset = 0 if code is None else self._offset_of(code, instruction)
+            if code is None or not -2 <= offset < code.end - code.begin:
+                return ThreadFrames(found, False, False, [])
+            is_entry = not has_data_stack or (layout.is_entry != NONE and bool(owner >> entry_shift & 0xFF))
+            found.append(PythonFrame(address, code, offset, is_entry))
+        if found and is_whole:
+            found[-1] = found[-1]._replace(is_entry=True)
+        return ThreadFrames(found, is_whole, False, [])
+
+    def _offset_of(self, code: CodeObject, instruction: int) -> int:
+        """Return the offset of an instruction in its code, from a frame's word: a pointer, or before 3.11 a number of units."""
+        if self._layout.has_data_stack:
+            return instruction - code.begin
+        last = struct.unpack("<i", struct.pack("<I", instruction & 0xFFFFFFFF))[0]
+        return int(last) * self._unit if last >= 0 else -2
 
     def _first_alive(self, found: list[PythonFrame], state: bytes, after: bytes) -> int:
         """Return the first frame that the thread had not left when they had been copied: those before it may be of another moment."""
@@ -154,7 +190,7 @@ class FrameWalker:
     def _walk_objects(self, address: int) -> tuple[list[PythonFrame], bool]:
         """Walk frame objects: before 3.11."""
         layout = self._layout.frame
-        unit = _UNITS_OF_3_10 if self._layout.version == (3, 10) else 1
+        unit = self._unit
         found: list[PythonFrame] = []
         while address and len(found) < MOST_FRAMES:
             if not is_pointer(address):

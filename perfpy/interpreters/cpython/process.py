@@ -17,7 +17,7 @@ from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.threads import ThreadStates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from perfpy.interpreters.cpython.memory import Memory
 
@@ -71,6 +71,14 @@ class PythonProcess:
             if found.is_whole or len(found.frames) >= MOST_FRAMES:
                 break
         return found
+
+    def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
+        """Return frames that were copied while their thread stood still (FrameWalker.frames_of_words)."""
+        return self._walker.frames_of_words(words, is_whole=is_whole)
+
+    def state_address(self, tid: int) -> int:
+        """Return the address of the state of a thread whose frames were read; 0 if there is none."""
+        return self._state_of.get(tid, 0)
 
     def _state(self, tid: int, stack_pointer: int, *, is_main: bool) -> tuple[int, bytes] | None:
         address = self._state_of.get(tid)

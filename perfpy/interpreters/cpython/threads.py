@@ -66,14 +66,15 @@ class ThreadStates:
         above = [(ident, state) for ident, state in states if 0 <= ident - stack_pointer < _LARGEST_STACK]
         return min(above)[1] if above else 0
 
-    def gil_holder(self) -> int:
-        """Return the state of the thread that holds the lock of the main interpreter; 0 for none."""
+    def gil_addresses(self) -> tuple[int, int]:
+        """Return where the main interpreter's lock has its last holder, and whether it is locked; zeros for builds without one."""
         runtime = self._layout.runtime
+        if self._layout.is_free_threaded:
+            return 0, 0
         try:
             gil = self._runtime
             if runtime.gil:
-                gil = read_word(self._memory, next(self.interpreters()) + runtime.gil)
-            is_locked = int.from_bytes(self._memory.read(gil + runtime.gil_locked, 4), "little")
-            return read_word(self._memory, gil + runtime.gil_holder) if is_locked == 1 else 0
-        except (UnreadableMemoryError, StopIteration):
-            return 0
+                gil = read_word(self._memory, list(self.interpreters())[-1] + runtime.gil)  # the first interpreter is listed last
+        except (UnreadableMemoryError, IndexError):
+            return 0, 0
+        return gil + runtime.gil_holder, gil + runtime.gil_locked

@@ -90,6 +90,9 @@ def test_notes_say_what_is_less_than_exact():
         "2 without Python callers",
     ]
     assert "1.50 ms" in line
+    (line,) = notes(PythonSummary((80, 0, 0, 3, 0, 1), 5, 1_500_000, {}, 80))
+    assert line.endswith("; the kernel copied frames with their samples, 3 were read 1.50 ms after their samples ]")
+    assert notes(PythonSummary((80, 0, 0, 0, 0, 1), 5, 0, {}, 80))[0].endswith("; the kernel copied frames with their samples ]")
     assert "exact" not in notes(PythonSummary((90, 0, 0, 0, 0, 0), 5, 0, {}))[0]
     assert notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {7: "it may not be read"})) == ["warning: --python: process 7: it may not be read"]
     assert "no sample" in notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {}))[0]

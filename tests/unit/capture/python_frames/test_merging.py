@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.evaluation import Evaluated
-from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEEN, UNKNOWN, UNPROVEN, merge, of_old_versions
+from perfpy.capture.python_frames.merging import (
+    EXACT,
+    OPEN_LINES,
+    PARTIAL,
+    SEEN,
+    UNKNOWN,
+    UNPROVEN,
+    merge,
+    of_copied_frames,
+    of_old_versions,
+)
 from perfpy.capture.python_frames.seen_callers import KnownCalls, SeenCallers
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
@@ -196,3 +206,24 @@ def test_loops_that_say_nothing_have_the_frames_that_were_there_before():
     before = {(STACK, 0): 10, (STACK + SIZE, 1): 16, (STACK + 2 * SIZE, 3): 10}
     assert merge([None], ONE_LOOP, CODES, before=before, is_cut=False) == ([[(1, None), (0, 10)]], UNPROVEN)
     assert merge([None], ONE_LOOP, CODES, before={}, is_cut=False) == ([[]], UNKNOWN)
+
+
+# frames that were copied at the moment of the sample
+
+CALLS = [frame(2, 2, 4), frame(1, 1, 8, is_entry=True), frame(0, 0, 12, is_entry=True)]
+
+
+def test_copied_frames_belong_to_their_loops():
+    assert of_copied_frames(2, CALLS) == ([[(2, 4), (1, 8)], [(0, 12)]], EXACT)
+
+
+def test_a_loop_that_begins_has_no_copied_frame():
+    assert of_copied_frames(3, CALLS) == ([[], [(2, 4), (1, 8)], [(0, 12)]], EXACT)
+
+
+def test_callers_beyond_a_truncated_stack_follow_its_last_loop():
+    assert of_copied_frames(1, CALLS) == ([[(2, 4), (1, 8), (0, 12)]], EXACT)
+
+
+def test_nothing_copied_is_unknown():
+    assert of_copied_frames(2, []) == ([[], []], UNKNOWN)

@@ -9,31 +9,18 @@ import pytest
 
 from perfpy.interpreters.cpython import code_objects, frames
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
-from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
+from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
-from tests.builders.python_memory import BASE, PythonMemory
+from tests.builders.python_memory import BASE, OF_3_13, PythonMemory, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfpy.interpreters.cpython.frames import ThreadFrames
 
-#: what CPython 3.13.0 on x86-64 says of itself
-OF_3_13 = (
-    *(0x030D00F0, 0, 459_944, 600, 632),
-    *(390_000, 7272, 7264, 7344, 7544, 8312, 8360, 8368, 16, 262_000, 0, 262_016, 262_008),
-    *(304, 0, 8, 16, 72, 152, 160, 232, 32),
-    *(80, 8, 0, 56, 72, 70),
-    *(208, 112, 120, 128, 136, 68, 52, 96, 104, 200),
-)
 OLD = [(3, 8), (3, 9), (3, 10)]
 NEW = [(3, 11), (3, 12)]
-
-
-def described() -> bytes:
-    data = COOKIE + struct.pack(f"<{len(OF_3_13)}Q", *OF_3_13)
-    return data + bytes(SIZE - len(data))
 
 
 def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
@@ -42,12 +29,7 @@ def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
 
 @pytest.fixture(params=[*OLD, *NEW, (3, 13)], ids=lambda version: "{}.{}".format(*version))
 def memory(request) -> PythonMemory:
-    if request.param in LAYOUTS:
-        return PythonMemory(request.param)
-    made = PythonMemory(request.param, decode(described()))
-    made.heap.write(made.runtime, described())
-    made.heap.put(made.runtime + made.layout.runtime.interpreters, made.interpreter)
-    return made
+    return memory_of(request.param)
 
 
 def frames_of(process: PythonProcess, tid: int = 77, stack_pointer: int = 0) -> ThreadFrames:
@@ -225,16 +207,16 @@ def test_frames_that_were_left_while_they_were_copied_are_not_believed():
     assert [frame.code.name for frame in frames_of(process).frames] == ["main"]
 
 
-def test_the_holder_of_the_lock():
-    memory = PythonMemory((3, 12))
-    state = memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
-    gil = memory.heap.new(64)
-    memory.heap.put(memory.interpreter + memory.layout.runtime.gil, gil)
-    memory.heap.put(gil + memory.layout.runtime.gil_holder, state)
-    process = process_of(memory)
-    assert process.states.gil_holder() == 0
-    memory.heap.put(gil + memory.layout.runtime.gil_locked, 1, 4)
-    assert process.states.gil_holder() == state
+@pytest.mark.parametrize("version", [(3, 11), (3, 12)])
+def test_where_the_lock_is(version):
+    memory = PythonMemory(version)
+    memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    runtime = memory.layout.runtime
+    gil = memory.runtime
+    if runtime.gil:
+        gil = memory.heap.new(64)
+        memory.heap.put(memory.interpreter + runtime.gil, gil)
+    assert process_of(memory).states.gil_addresses() == (gil + runtime.gil_holder, gil + runtime.gil_locked)
 
 
 # memory that lies

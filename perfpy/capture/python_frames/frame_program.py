@@ -1,0 +1,311 @@
+"""The BPF program that copies a thread's Python frames at the moment of its sample.
+
+The kernel runs it in the sample's interrupt, while the thread stands still. It looks up the thread in a map that the reader fills, follows
+the frames from the innermost one outwards, and puts four words of each into a ring: its address, its code object, its instruction and
+the word with its owner. It changes nothing in the thread, cannot fault and ends after MOST_FRAMES frames; the kernel verifies that.
+
+Layout of a map value (THREAD): addresses and offsets, u64 each, in the order of ThreadEntry. Layout of a record: HEAD, then FRAME for each
+frame. A record of a thread that is not in the map is a head without frames; it wakes the reader.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from perfpy.interpreters.cpython.frames import MOST_FRAMES
+
+#: time (CLOCK_MONOTONIC, ns), tid, pid, number of frames, holder of the GIL, whether it is locked, native id, stack pointer, next frame (0:
+#: complete)
+HEAD: Final = struct.Struct("=QIIqQQQQQ")
+FRAME: Final = struct.Struct("=4Q")  #: address, code, instruction, owner's word
+UNKNOWN_THREAD: Final = -1  #: in place of the number of frames
+_TEMPORARY: Final = -128  # where a frame is read to, in front of the record
+SCRATCH_SIZE: Final = -_TEMPORARY + HEAD.size + MOST_FRAMES * FRAME.size
+_OFFSETS: Final = 0x78  # of 8-byte words in a frame's first 128 bytes
+
+_LOOKUP, _NOW, _CPU, _PID_TGID, _READ_USER, _OUTPUT = 1, 5, 8, 14, 112, 130  # enum bpf_func_id
+_NO_WAKEUP, _FORCE_WAKEUP = 1, 2  # of ring buffers
+_BETWEEN_WAKEUPS: Final = 20_000_000  # ns: code objects are read before their process ends
+_STACK_POINTER: Final = 152  # in struct pt_regs of x86-64
+
+
+class ThreadEntry(NamedTuple):
+    """The value of a thread in the map.
+
+    Attributes:
+        state: address of its PyThreadState; 0 for a thread without one.
+        quiet_until: CLOCK_MONOTONIC, ns; a thread without state wakes the reader only later.
+        frame: address of the pointer to the innermost frame; with is_indirect of a pointer to a structure that has it at `frame_offset`.
+        native_id: address of the thread's number; 0 before 3.11.
+        size: bytes of a frame, at most 127.
+        previous, code, instruction, owner: offsets in a frame, multiples of 8.
+        gil_holder, gil_locked: addresses; 0 for builds without a GIL.
+        wake_at: CLOCK_MONOTONIC, ns; from then on a copy wakes the reader, and the program sets the next time.
+    """
+
+    state: int = 0
+    quiet_until: int = 0
+    frame: int = 0
+    is_indirect: int = 0
+    frame_offset: int = 0
+    native_id: int = 0
+    size: int = 0
+    previous: int = 0
+    code: int = 0
+    instruction: int = 0
+    owner: int = 0
+    gil_holder: int = 0
+    gil_locked: int = 0
+    wake_at: int = 0
+
+    def pack(self) -> bytes:
+        """Return the value's bytes."""
+        return THREAD.pack(*self)
+
+
+THREAD: Final = struct.Struct(f"={len(ThreadEntry._fields)}Q")
+_ENTRY_OFFSETS: Final = {name: 8 * number for number, name in enumerate(ThreadEntry._fields)}
+_HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked": 32, "native_id": 40, "pointer": 48, "next": 56}
+
+_R0, _R1, _R2, _R3, _R4, _R5, _COUNT, _SCRATCH, _FRAME, _ENTRY, _STACK = range(11)
+
+
+class _Assembler:
+    """Instructions of a BPF program, with labels. Layout: { u8 code; u4 dst, src; s16 offset; s32 immediate }."""
+
+    def __init__(self) -> None:
+        self._code: list[tuple[int, int, int, int, int]] = []
+        self._labels: dict[str, int] = {}
+        self._jumps: dict[int, str] = {}
+
+    def emit(self, code: int, dst: int = 0, src: int = 0, offset: int = 0, immediate: int = 0) -> None:
+        self._code.append((code, dst, src, offset, immediate))
+
+    def label(self, name: str) -> None:
+        self._labels[name] = len(self._code)
+
+    def move(self, dst: int, src: int) -> None:
+        self.emit(0xBF, dst, src)
+
+    def set(self, dst: int, value: int) -> None:
+        self.emit(0xB7, dst, immediate=value)
+
+    def add(self, dst: int, src: int) -> None:
+        self.emit(0x0F, dst, src)
+
+    def add_number(self, dst: int, value: int) -> None:
+        self.emit(0x07, dst, immediate=value)
+
+    def load(self, dst: int, src: int, offset: int) -> None:
+        self.emit(0x79, dst, src, offset)
+
+    def store(self, dst: int, offset: int, src: int) -> None:
+        self.emit(0x7B, dst, src, offset)
+
+    def load_map(self, dst: int, descriptor: int) -> None:
+        self.emit(0x18, dst, 1, immediate=descriptor)  # BPF_PSEUDO_MAP_FD
+        self.emit(0)
+
+    def call(self, function: int) -> None:
+        self.emit(0x85, immediate=function)
+
+    def jump(self, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0x05)
+
+    def jump_if_equal(self, dst: int, value: int, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0x15, dst, immediate=value)
+
+    def jump_if_other(self, dst: int, value: int, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0x55, dst, immediate=value)
+
+    def jump_if_at_least(self, dst: int, value: int, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0x35, dst, immediate=value)
+
+    def jump_if_above(self, dst: int, value: int, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0x25, dst, immediate=value)
+
+    def jump_if_below(self, dst: int, src: int, label: str) -> None:
+        self._jumps[len(self._code)] = label
+        self.emit(0xAD, dst, src)
+
+    def read_user_word(self, to: int) -> None:
+        """Read the word at the address in r3 into the scratch memory; zero if it cannot be read, and r0 is not zero then."""
+        self.move(_R1, _SCRATCH)
+        self.add_number(_R1, to)
+        self.set(_R2, 8)
+        self.call(_READ_USER)
+
+    def bytes(self) -> bytes:
+        encoded = b""
+        for number, (code, dst, src, offset, immediate) in enumerate(self._code):
+            distance = self._labels[self._jumps[number]] - number - 1 if number in self._jumps else offset
+            encoded += struct.pack("=BBhi", code, dst | src << 4, distance, immediate)
+        return encoded
+
+
+def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> bytes:
+    """Return the instructions.
+
+    Args:
+        threads: descriptor of the hash map from tids to THREAD values.
+        scratch: descriptor of an array with one value of SCRATCH_SIZE for each CPU.
+        ring: descriptor of the ring buffer.
+        is_sample: whether it runs for samples of events, not at a tracepoint; threads that are not in the map wake the reader then.
+    """
+    program = _Assembler()
+    _find_thread(program, threads, scratch, is_sample=is_sample)
+    _copy_head(program)
+    _copy_frames(program)
+    _copy_gil(program)
+    _send(program, ring)
+    program.label("unknown")
+    if is_sample:
+        _send_unknown(program, ring)
+    program.label("end")
+    program.set(_R0, 1)  # the sample is written
+    program.emit(0x95)
+    return program.bytes()
+
+
+def _find_thread(program: _Assembler, threads: int, scratch: int, *, is_sample: bool) -> None:
+    """Look up the scratch memory and the thread; write time and ids."""
+    if is_sample:
+        program.load(_R3, _R1, _STACK_POINTER)
+    else:
+        program.set(_R3, 0)
+    program.store(_STACK, -24, _R3)
+    program.call(_CPU)
+    program.emit(0x63, _STACK, _R0, -8)
+    program.load_map(_R1, scratch)
+    program.move(_R2, _STACK)
+    program.add_number(_R2, -8)
+    program.call(_LOOKUP)
+    program.jump_if_equal(_R0, 0, "end")
+    program.move(_SCRATCH, _R0)
+    program.add_number(_SCRATCH, -_TEMPORARY)
+    program.load(_R3, _STACK, -24)
+    program.store(_SCRATCH, _HEAD_OFFSETS["pointer"], _R3)
+    program.call(_NOW)
+    program.store(_SCRATCH, _HEAD_OFFSETS["time"], _R0)
+    program.call(_PID_TGID)
+    program.store(_SCRATCH, _HEAD_OFFSETS["ids"], _R0)
+    program.emit(0x63, _STACK, _R0, -8)
+    program.load_map(_R1, threads)
+    program.move(_R2, _STACK)
+    program.add_number(_R2, -8)
+    program.call(_LOOKUP)
+    program.jump_if_equal(_R0, 0, "unknown")
+    program.move(_ENTRY, _R0)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["state"])
+    program.jump_if_other(_R1, 0, "known")
+    program.load(_R1, _SCRATCH, _HEAD_OFFSETS["time"])
+    program.load(_R2, _ENTRY, _ENTRY_OFFSETS["quiet_until"])
+    program.jump_if_below(_R1, _R2, "end")
+    program.jump("unknown")
+    program.label("known")
+
+
+def _copy_head(program: _Assembler) -> None:
+    """Read the thread's number, and the address of its innermost frame."""
+    program.load(_R3, _ENTRY, _ENTRY_OFFSETS["native_id"])
+    program.jump_if_equal(_R3, 0, "without number")
+    program.read_user_word(_HEAD_OFFSETS["native_id"])
+    program.jump_if_other(_R0, 0, "unknown")
+    program.label("without number")
+    program.load(_R3, _ENTRY, _ENTRY_OFFSETS["frame"])
+    program.read_user_word(_TEMPORARY)
+    program.jump_if_other(_R0, 0, "unknown")
+    program.load(_FRAME, _SCRATCH, _TEMPORARY)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["is_indirect"])
+    program.jump_if_equal(_R1, 0, "has innermost")
+    program.move(_R3, _FRAME)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame_offset"])
+    program.add(_R3, _R1)
+    program.read_user_word(_TEMPORARY)
+    program.jump_if_other(_R0, 0, "unknown")
+    program.load(_FRAME, _SCRATCH, _TEMPORARY)
+    program.label("has innermost")
+
+
+def _copy_frames(program: _Assembler) -> None:
+    """Follow the frames; the register _COUNT has their number in the end."""
+    program.set(_COUNT, 0)
+    program.label("frame")
+    program.jump_if_equal(_FRAME, 0, "frames end")
+    program.jump_if_at_least(_COUNT, MOST_FRAMES, "frames end")
+    program.move(_R1, _SCRATCH)
+    program.add_number(_R1, _TEMPORARY)
+    program.load(_R2, _ENTRY, _ENTRY_OFFSETS["size"])
+    program.emit(0x57, _R2, immediate=127)
+    program.move(_R3, _FRAME)
+    program.call(_READ_USER)
+    program.jump_if_other(_R0, 0, "frames end")
+    program.move(_R4, _COUNT)
+    program.emit(0x67, _R4, immediate=FRAME.size.bit_length() - 1)
+    program.move(_R5, _SCRATCH)
+    program.add(_R5, _R4)
+    program.store(_R5, HEAD.size, _FRAME)
+    for number, name in enumerate(("code", "instruction", "owner", "previous"), 1):
+        program.load(_R1, _ENTRY, _ENTRY_OFFSETS[name])
+        program.emit(0x57, _R1, immediate=_OFFSETS)
+        program.move(_R2, _SCRATCH)
+        program.add_number(_R2, _TEMPORARY)
+        program.add(_R2, _R1)
+        program.load(_FRAME if name == "previous" else _R3, _R2, 0)
+        if name != "previous":
+            program.store(_R5, HEAD.size + 8 * number, _R3)
+    program.add_number(_COUNT, 1)
+    program.jump("frame")
+    program.label("frames end")
+    program.store(_SCRATCH, _HEAD_OFFSETS["count"], _COUNT)
+    program.store(_SCRATCH, _HEAD_OFFSETS["next"], _FRAME)
+    program.set(_FRAME, 0)
+    program.set(_COUNT, 0)  # from here on the verifier has one state, not one for each number of frames
+
+
+def _copy_gil(program: _Assembler) -> None:
+    """Read the holder of the GIL, and whether it is locked."""
+    for name, to in (("gil_holder", "holder"), ("gil_locked", "locked")):
+        program.set(_R1, 0)
+        program.store(_SCRATCH, _HEAD_OFFSETS[to], _R1)
+        program.load(_R3, _ENTRY, _ENTRY_OFFSETS[name])
+        program.jump_if_equal(_R3, 0, f"without {name}")
+        program.read_user_word(_HEAD_OFFSETS[to])
+        program.label(f"without {name}")
+
+
+def _send(program: _Assembler, ring: int) -> None:
+    """Put the record into the ring."""
+    program.load(_R3, _SCRATCH, _HEAD_OFFSETS["count"])
+    program.jump_if_above(_R3, MOST_FRAMES, "end")
+    program.emit(0x67, _R3, immediate=FRAME.size.bit_length() - 1)
+    program.add_number(_R3, HEAD.size)
+    program.load_map(_R1, ring)
+    program.move(_R2, _SCRATCH)
+    program.set(_R4, _NO_WAKEUP)
+    program.load(_R5, _SCRATCH, _HEAD_OFFSETS["time"])
+    program.load(_R0, _ENTRY, _ENTRY_OFFSETS["wake_at"])
+    program.jump_if_below(_R5, _R0, "output")
+    program.add_number(_R5, _BETWEEN_WAKEUPS)
+    program.store(_ENTRY, _ENTRY_OFFSETS["wake_at"], _R5)
+    program.set(_R4, _FORCE_WAKEUP)
+    program.label("output")
+    program.call(_OUTPUT)
+    program.jump("end")
+
+
+def _send_unknown(program: _Assembler, ring: int) -> None:
+    """Put a head without frames into the ring, and wake the reader."""
+    program.set(_R1, UNKNOWN_THREAD)
+    program.store(_SCRATCH, _HEAD_OFFSETS["count"], _R1)
+    program.load_map(_R1, ring)
+    program.move(_R2, _SCRATCH)
+    program.set(_R3, HEAD.size)
+    program.set(_R4, _FORCE_WAKEUP)
+    program.call(_OUTPUT)

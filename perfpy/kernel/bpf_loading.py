@@ -1,0 +1,101 @@
+"""Load BPF programs and create their maps by bpf(2).
+
+Layout: union bpf_attr, struct bpf_insn and the layout of BPF_MAP_TYPE_RINGBUF in include/uapi/linux/bpf.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_SYSCALL_NUMBERS: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "ppc64le": 361, "ppc64": 361, "s390x": 351}
+
+_MAP_CREATE, _MAP_UPDATE_ELEM, _MAP_DELETE_ELEM, _PROG_LOAD = 0, 2, 3, 5
+ARRAY, LRU_HASH, RINGBUF = 2, 9, 27  #: enum bpf_map_type
+TRACEPOINT, PERF_EVENT = 5, 7  #: enum bpf_prog_type
+_ATTR_SIZE: Final = 128
+_LICENSE: Final = b"GPL"  # helpers that read a task's memory require it of the program
+_BUSY, _DISCARDED = 1 << 31, 1 << 30  # of a record's length
+_RECORD_HEAD: Final = 8
+
+
+def _call(command: int, attr: bytes) -> int:
+    """Call bpf(2). Raises OSError."""
+    number = _SYSCALL_NUMBERS.get(os.uname().machine)
+    if number is None or sys.maxsize < 2**32:
+        raise OSError("no number of bpf(2) for this machine")
+    result: int = _libc.syscall(number, command, ctypes.create_string_buffer(attr, _ATTR_SIZE), _ATTR_SIZE)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def create_map(kind: int, key_size: int, value_size: int, entries: int) -> int:
+    """Create a map and return its descriptor. Raises OSError."""
+    return _call(_MAP_CREATE, struct.pack("=5I", kind, key_size, value_size, entries, 0))
+
+
+def update(descriptor: int, key: bytes, value: bytes) -> None:
+    """Set the value of a key. Raises OSError, for example if the map is full."""
+    key_buffer, value_buffer = ctypes.create_string_buffer(key, len(key)), ctypes.create_string_buffer(value, len(value))
+    pointers = (ctypes.addressof(key_buffer), ctypes.addressof(value_buffer))
+    _call(_MAP_UPDATE_ELEM, struct.pack("=I4xQQQ", descriptor, *pointers, 0))
+
+
+def delete(descriptor: int, key: bytes) -> None:
+    """Remove a key. Raises OSError if it is not in the map."""
+    buffer = ctypes.create_string_buffer(key, len(key))
+    _call(_MAP_DELETE_ELEM, struct.pack("=I4xQ", descriptor, ctypes.addressof(buffer)))
+
+
+def load_program(kind: int, instructions: bytes) -> int:
+    """Load a program and return its descriptor. Raises OSError."""
+    code = ctypes.create_string_buffer(instructions, len(instructions))
+    license_text = ctypes.create_string_buffer(_LICENSE)
+    pointers = (ctypes.addressof(code), ctypes.addressof(license_text))
+    return _call(_PROG_LOAD, struct.pack("=IIQQ", kind, len(instructions) // 8, *pointers))
+
+
+class BpfRing:
+    """The reading side of a BPF_MAP_TYPE_RINGBUF: a page with the consumer's position, one with the producer's, then twice the data."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        page = mmap.PAGESIZE
+        self._consumer = mmap.mmap(descriptor, page)
+        self._rest = mmap.mmap(descriptor, page + 2 * size, prot=mmap.PROT_READ, offset=page)
+        self._positions = memoryview(self._consumer)[:8].cast("Q"), memoryview(self._rest)[:8].cast("Q")
+        self._data = memoryview(self._rest)[page:]
+        self._mask = size - 1
+
+    def records(self) -> Iterator[bytes]:
+        """Yield the complete records, and release their room."""
+        consumer, producer = self._positions
+        position = consumer[0]
+        while position < producer[0]:
+            offset = position & self._mask
+            (length,) = struct.unpack_from("=I", self._data, offset)
+            if length & _BUSY:
+                return
+            size = length & ~_DISCARDED
+            if size > self._mask:
+                return
+            if not length & _DISCARDED:
+                yield bytes(self._data[offset + _RECORD_HEAD : offset + _RECORD_HEAD + size])
+            position += (size + _RECORD_HEAD + 7) & ~7
+            consumer[0] = position
+
+    def close(self) -> None:
+        """Unmap the ring."""
+        for view in (*self._positions, self._data):
+            view.release()
+        self._consumer.close()
+        self._rest.close()

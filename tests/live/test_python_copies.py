@@ -1,0 +1,105 @@
+"""record --python for root: the kernel copies frames with their samples; without BPF a process reads them later."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders.pythons import interpreter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions, permission to load BPF programs
+
+#: each function has one caller, and returns within microseconds
+PROGRAM = """
+import threading, time
+def leaf_a(k): return k * 3 & 0xffff
+def leaf_b(k): return k * 5 & 0xffff
+def branch_a(k):
+    for _ in range(3): k = leaf_a(k)
+    return k
+def branch_b(k):
+    for _ in range(3): k = leaf_b(k)
+    return k
+def values(n):
+    for k in range(n): yield branch_a(k) + branch_b(k)
+def run():
+    while time.time() < END: sum(values(50))
+END = time.time() + 60
+threads = [threading.Thread(target=run, daemon=True) for _ in range(2)]
+for thread in threads: thread.start()
+run()
+"""
+CALLERS = {"leaf_a": "branch_a", "leaf_b": "branch_b", "branch_a": "values", "branch_b": "values", "values": "run"}
+
+
+@pytest.fixture(scope="module", params=["3.8", "3.11", "3.12", "3.13", "3.14"])
+def python(request: pytest.FixtureRequest) -> str:
+    found = interpreter(request.param)
+    if not found:
+        pytest.skip(f"no Python {request.param} on this machine")
+    return found
+
+
+def recorded(folder: Path, python: str, *launcher: str) -> str:
+    """Record the running program for two seconds; return what record says."""
+    (folder / "program.py").write_text(PROGRAM)
+    with subprocess.Popen([python, "program.py"], cwd=folder) as process:
+        try:
+            time.sleep(0.3)
+            words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "-p", str(process.pid), "--", "sleep", "2"]
+            command = [*launcher, sys.executable, "-m", "perfpy", *words]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done.stderr
+            assert process.poll() is None
+        finally:
+            process.kill()
+    return done.stderr
+
+
+def calls(folder: Path) -> list[tuple[str, str]]:
+    script = [sys.executable, "-m", "perfpy", "script", "-F", "ip,sym"]
+    text = subprocess.run(script, cwd=folder, capture_output=True, text=True, timeout=60, check=True).stdout
+    chains = [re.findall(r"py::(\w+):", block) for block in text.split("\n\n")]
+    return [pair for chain in chains for pair in pairwise(chain)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+def test_copied_frames_have_their_own_callers(python: str, tmp_path: Path):
+    said = recorded(tmp_path, python)
+    assert "the kernel copied frames with their samples" in said
+    exact, known = re.search(r"\((\d+) exact", said), re.search(r"functions in (\d+) of (\d+) samples", said)
+    assert known
+    assert int(exact[1] if exact else known[1]) >= 0.95 * int(known[2])
+    found = calls(tmp_path)
+    assert len(found) > 200
+    wrong = [pair for pair in found if pair[0] in CALLERS and pair[1] != CALLERS[pair[0]]]
+    others = re.search(r", (\d+) were read", said)  # the first sample of each thread
+    assert len(wrong) <= 2 * int(others[1] if others else 0), wrong
+
+
+@pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="a pid namespace needs root and unshare")
+def test_without_them_frames_are_read_later(tmp_path: Path):
+    """In a pid namespace the kernel's pids are not those of the recorder."""
+    python = interpreter("3.12")
+    if not python:
+        pytest.skip("no Python 3.12 on this machine")
+    (tmp_path / "program.py").write_text(PROGRAM.replace("+ 60", "+ 2"))
+    words = ["record", "--python", "-o", "perf.data", "-e", "cpu-clock", "-F", "999", "--", python, "program.py"]
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "perfpy", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"; frames were read [\d.]+ ms after their samples", done.stderr), done.stderr
+    found = [pair for pair in calls(tmp_path) if pair[0] in CALLERS]
+    assert len(found) > 100
+    assert sum(pair[1] == CALLERS[pair[0]] for pair in found) > 0.9 * len(found)

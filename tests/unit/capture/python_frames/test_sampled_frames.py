@@ -1,0 +1,171 @@
+"""Frames copied with their samples: the program's instructions on memory made by hand, its records, and their samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.capture.python_frames.frame_program import FRAME, HEAD, SCRATCH_SIZE, UNKNOWN_THREAD, ThreadEntry, frame_program
+from perfpy.capture.python_frames.sampled_frames import CopiedFrames, SampleInTime, WaitingSamples, decode, entry_of
+from perfpy.interpreters.cpython.frames import MOST_FRAMES, ThreadFrames
+from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE
+from perfpy.interpreters.cpython.process import PythonProcess
+from tests.builders.bpf_machine import BpfMachine
+from tests.builders.python_memory import PythonMemory, memory_of
+
+MAPS = (3, 4, 5)
+TID = 77
+NO_WAKEUP, FORCE_WAKEUP = 1, 2
+
+
+@pytest.fixture(params=[*LAYOUTS, (3, 13)], ids=lambda version: "{}.{}".format(*version))
+def memory(request) -> PythonMemory:
+    return memory_of(request.param)
+
+
+def process_of(memory: PythonMemory) -> PythonProcess:
+    process = PythonProcess(memory.heap, memory.runtime, memory.layout.version, lambda: 0.0)
+    assert process.frames(TID, is_main=True) is not None
+    return process
+
+
+def entry(process: PythonProcess) -> ThreadEntry:
+    found = entry_of(process, TID)
+    assert found is not None
+    return found
+
+
+def run(memory: PythonMemory, threads: dict[int, ThreadEntry], *, is_sample: bool = True) -> BpfMachine:
+    machine = BpfMachine(MAPS, {tid: one.pack() for tid, one in threads.items()}, SCRATCH_SIZE, memory.heap)
+    assert machine.run(frame_program(*MAPS, is_sample=is_sample), 0x7FFF_0000) == 1  # the sample is written
+    return machine
+
+
+def copied(machine: BpfMachine) -> CopiedFrames:
+    (output,) = machine.outputs
+    pid, tid, found = decode(output.record)
+    assert (pid, tid) == (7, TID)
+    return found
+
+
+def with_calls(memory: PythonMemory) -> int:
+    outer, inner, called = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
+    calls = [[(outer, 8), (inner, 20)], [(called, 4)]] if memory.layout.has_data_stack else [[(outer, 8)], [(inner, 20)], [(called, 4)]]
+    return memory.thread(TID, memory.stack(calls))
+
+
+def test_the_copy_has_the_frames_that_a_walk_through_memory_has(memory):
+    with_calls(memory)
+    process = process_of(memory)
+    copy = copied(run(memory, {TID: entry(process)}))
+    walked = process.frames(TID, is_main=True)
+    assert walked is not None
+    assert len(walked.frames) == 3
+    assert process.frames_of_words(copy.frames(), is_whole=copy.is_whole) == ThreadFrames(walked.frames, True, False, [])
+    assert copy.time == 1_000
+    assert copy.native_id == (TID if memory.layout.thread.native_id != NONE else 0)
+
+
+def test_frames_without_an_end_end(memory):
+    code = memory.code("main")
+    innermost, chunk, top = memory.stack([[(code, 8)]])
+    memory.thread(TID, (innermost, chunk, top))
+    process = process_of(memory)
+    memory.heap.put(innermost + memory.layout.frame.previous, innermost)
+    (output,) = run(memory, {TID: entry(process)}).outputs
+    assert len(output.record) == HEAD.size + MOST_FRAMES * FRAME.size
+    copy = decode(output.record)[2]
+    assert not copy.is_whole
+    assert not process.frames_of_words(copy.frames(), is_whole=copy.is_whole).is_whole
+
+
+def test_memory_that_is_not_there_ends_the_frames(memory):
+    state = with_calls(memory)
+    process = process_of(memory)
+    found = entry(process)
+    walked = process.frames(TID, is_main=True)
+    assert walked is not None
+    innermost = walked.frames[0].address
+    memory.heap.put(innermost + memory.layout.frame.previous, 0x10)
+    copy = copied(run(memory, {TID: found}))
+    assert len(copy.words or b"") == FRAME.size
+    assert not copy.is_whole
+    gone = found._replace(native_id=0x10, frame=0x10)
+    machine = run(memory, {TID: gone})
+    assert copied(machine).words is None
+    assert machine.outputs[0].flags == FORCE_WAKEUP
+    assert state == found.state
+
+
+def test_offsets_beyond_a_frame_stay_in_the_copy(memory):
+    """The kernel's verifier requires it; a map value with other numbers must not lead beyond the scratch memory."""
+    with_calls(memory)
+    wild = entry(process_of(memory))._replace(previous=MOST_FRAMES * 4096, code=1 << 40, instruction=1 << 63, owner=0xFFFF, size=1 << 20)
+    run(memory, {TID: wild})
+
+
+def test_threads_that_are_not_in_the_map_wake_the_reader_and_tracepoints_do_not():
+    memory = PythonMemory((3, 12))
+    machine = run(memory, {})
+    (output,) = machine.outputs
+    assert output.flags == FORCE_WAKEUP
+    assert HEAD.unpack(output.record)[3] == UNKNOWN_THREAD
+    assert copied(machine).stack_pointer == 0x7FFF_0000
+    assert not run(memory, {}, is_sample=False).outputs
+
+
+def test_threads_without_python_are_quiet_for_some_time():
+    memory = PythonMemory((3, 12))
+    assert not run(memory, {TID: ThreadEntry(quiet_until=1_001)}).outputs
+    assert run(memory, {TID: ThreadEntry(quiet_until=1_000)}).outputs
+
+
+def test_copies_wake_the_reader_now_and_then():
+    memory = PythonMemory((3, 12))
+    with_calls(memory)
+    found = entry(process_of(memory))
+    machine = run(memory, {TID: found})
+    assert machine.outputs[0].flags == FORCE_WAKEUP
+    later = ThreadEntry(*memoryview(machine.entry).cast("Q")).wake_at
+    assert later == 20_001_000
+    assert run(memory, {TID: found._replace(wake_at=later)}).outputs[0].flags == NO_WAKEUP
+
+
+@pytest.mark.parametrize("version", [(3, 8), (3, 11), (3, 12)])
+def test_who_holds_the_lock(version):
+    memory = PythonMemory(version)
+    state = with_calls(memory)
+    runtime = memory.layout.runtime
+    gil = memory.runtime
+    if version >= (3, 12):
+        gil = memory.heap.new(64)
+        memory.heap.put(memory.interpreter + runtime.gil, gil)
+    memory.heap.put(gil + runtime.gil_holder, state)
+    found = entry(process_of(memory))
+    assert (copied(run(memory, {TID: found})).holder, copied(run(memory, {TID: found})).is_locked) == (state, False)
+    memory.heap.put(gil + runtime.gil_locked, 1, 4)
+    assert copied(run(memory, {TID: found})).is_locked
+
+
+def sample(time: int) -> SampleInTime:
+    return SampleInTime(time, ThreadFrames([], True, False, []), 0, True)
+
+
+def test_samples_take_the_nearest_copy_of_their_thread():
+    waiting = WaitingSamples()
+    for time in (1_000_000, 2_000_000, 3_000_000):
+        waiting.put(TID, sample(time))
+    waiting.put(78, sample(2_000_100))
+    assert waiting.take(TID, 2_000_010) == sample(2_000_000)  # that of 1,000,000 lost its sample
+    assert waiting.take(TID, 2_500_100) == sample(3_000_000)
+    assert waiting.take(TID, 3_000_000) is None
+    assert waiting.take(78, 3_000_000) is None
+    assert waiting.take(78, 1_999_990) == sample(2_000_100)
+    assert waiting.take(79, 0) is None
+
+
+def test_copies_that_no_sample_takes_are_bounded():
+    waiting = WaitingSamples()
+    for time in range(10_000):
+        waiting.put(TID, sample(time * 1_000_000))
+    assert waiting.take(TID, 5_000_000) is None
+    assert waiting.take(TID, 9_999_000_000) == sample(9_999_000_000)

@@ -108,9 +108,13 @@ def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, parano
     if errno == EACCES and not attr.exclude_kernel and not attr.exclude_user and (paranoid or 0) > 1:
         other = attr.copy(exclude_kernel=1, exclude_hv=1)
         separator = "" if "/" in name or ":" in name else ":"
-        message = f"kernel.perf_event_paranoid={paranoid} excludes the kernel; measuring user space only"
-        return Replacement(other, f"{name}{separator}u", message)
+        return Replacement(other, f"{name}{separator}u", user_space_only(paranoid))
     return None
+
+
+def user_space_only(paranoid: int | None) -> str:
+    """Return the note that samples of the kernel are missing, and why."""
+    return f"kernel.perf_event_paranoid={paranoid} excludes the kernel; measuring user space only"
 
 
 class _Feature(NamedTuple):

@@ -58,6 +58,11 @@ def may_count_cpus() -> bool:
     return bool(trusted) or (paranoid_level() or 0) <= 0
 
 
+def may_measure_kernel() -> bool:
+    """Whether this user may measure the kernel, not only user space."""
+    return (paranoid_level() or 0) <= 1 or bool(own_status()[0] & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN))
+
+
 def kernel_addresses_hidden(restriction: int, paranoid: int, capabilities: int) -> bool:
     """Whether /proc/kallsyms hides addresses from this user, by kernel.kptr_restrict and perf_event_paranoid (kernel/ksyms_common.c)."""
     if capabilities & 1 << _CAP_SYSLOG:

@@ -58,7 +58,7 @@ SAMPLED = [
 ]
 
 
-def calls(command: list[str], strace: str, folder: Path) -> tuple[collections.Counter[str], str]:
+def calls(command: list[str], strace: str, folder: Path, *, probes: bool = False) -> tuple[collections.Counter[str], str]:
     """Return the measurement's calls as texts without what varies between runs, and the command's output."""
     log = folder / "strace.log"
     tracer = [strace, "-f", "-v", "-s", "256", "-e", "trace=perf_event_open", "-o", str(log)]
@@ -66,7 +66,7 @@ def calls(command: list[str], strace: str, folder: Path) -> tuple[collections.Co
     found: collections.Counter[str] = collections.Counter()
     for line in log.read_text().splitlines():
         match = _CALL.search(line)
-        if match and "read_format=PERF" in match[1]:  # the others are probes for what the kernel knows
+        if match and (probes or "read_format=PERF" in match[1]):  # the others are probes for what the kernel knows
             attr = re.sub(r"/\*.*?\*/|\bsize=\w+", "", match[1])
             found[f"{attr} {match[3]} {'leads' if match[4] == '-1' else 'member'} {match[5]} {match[7] or 'opened'}"] += 1
     return found, run.stderr
@@ -104,3 +104,16 @@ def test_sampling_asks_the_kernel_for_the_same(events: str, perf: str, strace: s
     ours, _ = calls([*PERFPY, *arguments], strace, tmp_path)
     assert theirs, "perf opened nothing"
     assert ours == theirs
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "line", ["", "--intr-regs=ax,bx", "-I -e task-clock", "-I -g", "-I -e cpu-clock:u", "-e cycles:P", "--user-regs=ax"]
+)
+def test_a_user_opens_no_probe_that_perf_does_not_open(line: str, perf: str, strace: str, tmp_path: Path) -> None:
+    unprivileged = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]
+    arguments = ["record", "-o", "p.data", *line.split(), "--", "true"]
+    theirs, _ = calls([*unprivileged, perf, *arguments], strace, tmp_path, probes=True)
+    ours, _ = calls([*unprivileged, *PERFPY, *arguments], strace, tmp_path, probes=True)
+    assert ours
+    assert ours - theirs == collections.Counter()

@@ -26,10 +26,11 @@ from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
+from perfpy.events.fallback import user_space_only
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.refusals import kernel_addresses_hidden, own_status
+from perfpy.kernel.refusals import kernel_addresses_hidden, may_measure_kernel, own_status, paranoid_level
 from perfpy.perfdata.container.compression import Packer
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Recorder:
         self.options = options or RecordOptions()
         self.options.check()
         self.command = tuple(command)
-        self._texts = tuple(events) or (_CLOCK if self.options.off_cpu.enabled else _DEFAULT_EVENT,)
+        self._texts = tuple(events)
         self._filters = tuple(filters)
         self._kernel = kernel or this_kernel()
         self._procfs = ProcFs()
@@ -249,8 +250,17 @@ class Recorder:
             self.options = options._replace(target=options.target._replace(inherit=False))  # no other threads were requested
         return target
 
+    def _default_event(self) -> str:
+        """Return perf's default event; for users who may not measure the kernel, that of user space."""
+        if self.options.off_cpu.enabled:
+            return _CLOCK
+        if may_measure_kernel():
+            return _DEFAULT_EVENT
+        self._note(user_space_only(paranoid_level()))
+        return _DEFAULT_EVENT + "u"
+
     def _parse(self) -> list[Event]:
-        events = parse_events(self._texts, self._filters, event_source(self.options.event_files))
+        events = parse_events(self._texts or (self._default_event(),), self._filters, event_source(self.options.event_files))
         for text in events.warnings:
             self._tell(f"WARNING: {text}")
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):

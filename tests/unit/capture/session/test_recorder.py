@@ -6,7 +6,9 @@ import pytest
 
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.record_options import OffCpuOptions, RecordOptions
+from perfpy.capture.session import recorder
 from perfpy.capture.session.recorder import Recorder
+from perfpy.kernel import refusals
 from tests.builders.fake_kernel import FakeKernel
 
 
@@ -16,3 +18,15 @@ def test_beside_the_time_off_the_cpu_stands_the_time_on_it(off_cpu, first):
         ("true",), options=RecordOptions(off_cpu=OffCpuOptions(enabled=off_cpu), quiet=True), kernel=FakeKernel()
     ).prepare()
     assert (events[0].attr.type, events[0].attr.config) == first
+
+
+@pytest.mark.parametrize(
+    ("paranoid", "capabilities", "user_only"), [(2, 0, True), (3, 0, True), (1, 0, False), (2, 1 << 38, False), (2, 1 << 21, False)]
+)
+def test_the_default_event_leaves_out_the_kernel_for_users_who_may_not_measure_it(monkeypatch, capsys, paranoid, capabilities, user_only):
+    monkeypatch.setattr(refusals, "paranoid_level", lambda: paranoid)
+    monkeypatch.setattr(recorder, "paranoid_level", lambda: paranoid)
+    monkeypatch.setattr(refusals, "own_status", lambda: (capabilities, 0))
+    _, events = Recorder(("true",), options=RecordOptions(notes=True), kernel=FakeKernel()).prepare()
+    assert (events[0].attr.exclude_kernel, events[0].attr.exclude_guest) == (user_only, user_only)
+    assert ("measuring user space only" in capsys.readouterr().err) == user_only

@@ -50,6 +50,13 @@ def test_the_list_is_no_longer_than_needed(tmp_path: Path) -> None:
     assert not QUICK - frozenset().union(*(loaded_by(line, tmp_path) for line in READING + MEASURING))
 
 
+def test_quick_modules_have_the_light_named_tuple() -> None:
+    """typing.NamedTuple loads annotationlib and ast in Python 3.14."""
+    sources = {name: (CHECKOUT / name.replace(".", "/")).with_suffix(".py") for name in QUICK}
+    slow = re.compile(r"^from typing import .*\bNamedTuple\b", re.MULTILINE)
+    assert not {name for name, path in sources.items() if path.exists() and slow.search(path.read_text())}
+
+
 def test_what_replaces_a_refused_event_loads_nothing_slow() -> None:
     line = "import sys; import perfpy.events.fallback; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)

@@ -4,12 +4,13 @@ The trace follows its AUXTRACE record outside the record's size, so callers read
 tools/lib/perf/include/perf/event.h; each stands in its class.
 """
 
-# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
+from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from perfpy.abi.framing import text
+from perfpy.abi.startup import NamedTuple
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7

@@ -326,7 +326,8 @@ def decode(type: int, misc: int, body: bytes, id_layout: IdLayout = NO_ID, endia
     layout = _STRUCTS[type, endian]
     end = len(body) - id_layout.size
     if end < layout.size:
-        raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes, needs {layout.size + id_layout.size}")
+        needed = layout.size + id_layout.size
+        raise ValueError(f"{names_of(RecordType)[type]} ({type}) record with a body of {len(body)} bytes, needs {needed}")
     # an unterminated C string continues into the trailer: perf 3.12's MMAP2 records had it 8 bytes earlier
     tail_bytes = body[layout.size :] if tail is record_tails.one_text else body[layout.size : end]
     values = tail(layout.unpack_from(body), tail_bytes, endian)

@@ -4,11 +4,10 @@ They have no sample_id trailer. Data that follows a record outside its size (AUX
 caller. Layouts: tools/lib/perf/include/perf/event.h and perf.data-file-format.txt; each stands in its class.
 """
 
-# no `from __future__ import annotations`: with real types, a NamedTuple is made in half the time
+from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from perfpy.abi import auxtrace_records, build_id_record, cpu_map
 from perfpy.abi.attr import EventAttr
@@ -17,9 +16,12 @@ from perfpy.abi.build_id_record import HeaderBuildId
 from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
 from perfpy.abi.framing import aligned, padded, text, with_header
 from perfpy.abi.records import Unknown
+from perfpy.abi.startup import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfpy.abi.newer_records import NewerRecord
 
 
@@ -200,7 +202,7 @@ _TYPE_OF: Final[dict[type, int]] = {
 }
 
 
-def decode(type: int, misc: int, body: bytes, endian: str = "<") -> "UserRecord | NewerRecord":
+def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord | NewerRecord:
     """Decode one of perf's own records from its body, the bytes after the header.
 
     An unknown type becomes Unknown. Raises ValueError if the body is too short for its layout.
@@ -213,16 +215,16 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> "UserRecord 
         decoder = _DECODERS.get(type) or (_newer_decoder(type) if type > RecordType.COMPRESSED2 else None)
         return decoder(misc, body, endian) if decoder else Unknown(misc, type, body)
     except (struct.error, IndexError) as error:
-        raise ValueError(f"{names_of(RecordType)[type]} record with a body of {len(body)} bytes is cut") from error
+        raise ValueError(f"{names_of(RecordType)[type]} ({type}) record with a body of {len(body)} bytes is cut") from error
 
 
-def _newer_decoder(type: int) -> "Callable[[int, bytes, str], NewerRecord] | None":
+def _newer_decoder(type: int) -> Callable[[int, bytes, str], NewerRecord] | None:
     from perfpy.abi.newer_records import DECODERS  # few recordings have any
 
     return DECODERS.get(type)
 
 
-def encode(record: "UserRecord | NewerRecord", endian: str) -> bytes:
+def encode(record: UserRecord | NewerRecord, endian: str) -> bytes:
     """Encode the whole record with its header; the mirror of decode()."""
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)

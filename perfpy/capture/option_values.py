@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from perfpy.abi.flags import BranchSample
 from perfpy.abi.registers import sampled_registers
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.kinds import Counted, Flag, Value
+from perfpy.cli.line.kinds import UNWIND_STYLES, Counted, Flag, Value
 from perfpy.cli.line.options import PerfCommand, fail, option
 from perfpy.cli.line.shared import InputOptions
 from perfpy.errors import OutputFailedError, PerfError
@@ -55,7 +55,7 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     kallsyms: str = option("--kallsyms", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "symbols of the kernel are not needed here", hidden=True)
-    unwind_style: str = option("--unwind-style", Value(default=""), "stacks are not unwound here", hidden=True)
+    unwind_style: str = option("--unwind-style", Value(UNWIND_STYLES, default=""), "stacks are unwound without", hidden=True)
     verbose: int = option("-v,--verbose", Counted(), "print each action")
 
 

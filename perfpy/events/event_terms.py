@@ -5,8 +5,9 @@ Names and values: perf-record(1) and perf-list(1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError
 
 if TYPE_CHECKING:

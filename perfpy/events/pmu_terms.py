@@ -6,10 +6,11 @@ format/.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from perfpy.abi.auxtrace_records import PMCU_NAME
 from perfpy.abi.flags import PerfType
+from perfpy.abi.startup import NamedTuple
 from perfpy.errors import EventSyntaxError
 from perfpy.events.catalog import cache_event, generic_event
 from perfpy.events.event_terms import apply_event_term, is_event_term, term_names

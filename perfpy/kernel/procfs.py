@@ -6,7 +6,9 @@ A task that ends during the read is None or an empty list, never an error. Layou
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.startup import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -91,12 +91,12 @@ class _FilePreamble:
         for index, number in enumerate(header.features):
             entry = table[index * SECTION_SIZE : (index + 1) * SECTION_SIZE]
             if len(entry) < SECTION_SIZE:
-                self._warn(f"offset {header.data.end:#x}: the feature table is truncated")
+                self._warn(f"at offset {header.data.end:#x}: the feature table is truncated")
                 return
             section = FileSection(as_number(entry[:8], header.endian), as_number(entry[8:], header.endian))
             preamble.feature_sections[number] = section
             left -= section.size
             if section.end > self._source.size or left < 0:
-                self._warn(f"offset {section.offset:#x}: feature {number} of {section.size} bytes extends beyond the file; skipped")
+                self._warn(f"at offset {section.offset:#x}: feature {number} of {section.size} bytes extends beyond the file; skipped")
             elif number in FEATURE_NAMES:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)

@@ -211,7 +211,7 @@ class PerfData:
         try:
             return KeptFiles(lambda offset, size: self._source.read(begin + offset, size), section.size, self.endian, self._warn)
         except ValueError as error:
-            self._warn(f"offset {begin:#x}: kept files: {error}; skipped")
+            self._warn(f"at offset {begin:#x}: kept files: {error}; skipped")
             return None
 
     def section(self, number: int) -> bytes:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
     from _typeshed import TraceFunction
 
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdCompressor
+else:
+    from backports.zstd import ZstdCompressor
+
 MEMORY = 1 << 30  # of address space, in bytes; numpy and its libraries map some hundred MB of it
 SECONDS = 10  # of CPU time: the machine of a test may be slow
 ALL = (1 << 64) - 1
@@ -49,8 +54,6 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 
 def bomb(size: int) -> bytes:
     """A COMPRESSED record of `size` bytes of small records."""
-    from backports.zstd import ZstdCompressor
-
     one = header_of(RecordType.FINISHED_INIT, 8)
     zstd = ZstdCompressor()
     return user_records.encode(user_records.Compressed(0, zstd.compress(one * (size // len(one)), zstd.FLUSH_BLOCK)), "<")
@@ -79,8 +82,6 @@ def test_a_zstd_bomb_ends_soon_where_the_file_does_not_say_how_much_is_in_it(tmp
 
 
 def test_a_bomb_of_large_records_ends_too(tmp_path: Path) -> None:
-    from backports.zstd import ZstdCompressor
-
     zstd = ZstdCompressor(level=19)
     one = header_of(RecordType.CGROUP, 0xFFF8) + bytes(0xFFF0)
     packed = b"".join(zstd.compress(one) for _ in range(8192)) + zstd.flush()  # half a gigabyte
@@ -110,8 +111,6 @@ def test_stacks_that_hardly_change_are_no_bomb(tmp_path: Path) -> None:
 
 
 def test_very_many_zstd_frames_in_a_record_are_no_recording(tmp_path: Path) -> None:
-    from backports.zstd import ZstdCompressor
-
     frame = ZstdCompressor().flush()
     path = tmp_path / "perf.data"
     path.write_bytes(simple_recording(3).record(user_records.Compressed(0, frame * 5000)).file())

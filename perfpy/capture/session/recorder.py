@@ -26,7 +26,6 @@ from perfpy.capture.targets import ANY, Target, resolve
 from perfpy.capture.workload import Workload
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
-from perfpy.events.fallback import user_space_only
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
@@ -256,6 +255,8 @@ class Recorder:
             return _CLOCK
         if may_measure_kernel():
             return _DEFAULT_EVENT
+        from perfpy.events.fallback import user_space_only  # loaded only if the kernel refuses
+
         self._note(user_space_only(paranoid_level()))
         return _DEFAULT_EVENT + "u"
 

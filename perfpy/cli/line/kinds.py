@@ -193,6 +193,23 @@ class Choice:
         return text
 
 
+class WordList:
+    """A type whose values are some of a few words, separated by commas."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, text: str) -> str:
+        """Return the text if all its words are among them."""
+        if set(text.split(",")) - set(self.words):
+            raise ValueError(" or ".join(self.words))
+        return text
+
+
+#: perf's libraries for unwinding; perfpy unwinds without either
+UNWIND_STYLES: Final = WordList("libdw", "libunwind")
+
+
 def percent(text: str) -> float:
     """Convert a share: "3%" and "3" are 0.03."""
     try:

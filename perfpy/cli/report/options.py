@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Choice, Flag, Value, unsigned
+from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Choice, Flag, Value, WordList, unsigned
 from perfpy.cli.line.options import CommandOptions, option, word
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Final
 
 #: -g without a value.
@@ -32,17 +31,6 @@ _LACKING: Final = {
     "--branch-history": "it mixes branches into callchains; script -F brstackinsn prints the branches before each sample",
     "--disable-order": "records are always sorted by time",
 }
-
-
-def _styles(*known: str) -> Callable[[str], str]:
-    """Return the type of a comma-separated list of words."""
-
-    def checked(text: str) -> str:
-        if set(text.split(",")) - set(known):
-            raise ValueError(" or ".join(known))
-        return text
-
-    return checked
 
 
 class ReportColumnOptions(CommandOptions):
@@ -153,11 +141,9 @@ class UnneededOptions(CommandOptions):
 
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
     addr2line_style: str = option(
-        "--addr2line-style", Value(_styles("libdw", "llvm", "libbfd", "addr2line"), default=""), "as --addr2line", hidden=True
+        "--addr2line-style", Value(WordList("libdw", "llvm", "libbfd", "addr2line"), default=""), "as --addr2line", hidden=True
     )
-    unwind_style: str = option(
-        "--unwind-style", Value(_styles("libdw", "libunwind"), default=""), "stacks are unwound without", hidden=True
-    )
+    unwind_style: str = option("--unwind-style", Value(UNWIND_STYLES, default=""), "stacks are unwound without", hidden=True)
     objdump: str = option("--objdump", Value(default=""), "for annotated code, which this report has not", hidden=True)
     asm_raw: bool = option("--asm-raw", Flag(), "for annotated code", hidden=True)
     disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "for annotated code", hidden=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.kinds import Attached, Flag, Listed, Value, unsigned
+from perfpy.cli.line.kinds import UNWIND_STYLES, Attached, Flag, Listed, Value, unsigned
 from perfpy.cli.line.options import CommandOptions, option, program_to_run
 from perfpy.cli.line.shared import HeaderOptions, InputOptions, JobOptions, QuietOptions, SymbolFileOptions, VerboseOptions
 from perfpy.errors import UsageError
@@ -161,6 +161,7 @@ class ScriptCommandOptions(
     """Options of `perfpy script`."""
 
     words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
+    unwind_style: str = option("--unwind-style", Value(UNWIND_STYLES, default=""), "stacks are unwound without", hidden=True)
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property

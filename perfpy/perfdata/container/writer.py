@@ -12,10 +12,11 @@ import contextlib
 import errno
 import os
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
+from perfpy.abi.startup import NamedTuple
 from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.features import Feature

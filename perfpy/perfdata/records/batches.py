@@ -159,11 +159,11 @@ def decode_chunk(
     if rows is not None:
         batch = StoredBatch(columns, batch.event[rows], batch.key[rows], batch.time[rows], batch.offset[rows])
         skipped = len(chunk) - len(rows)
-        warn(f"offset {int(chunk.offsets[0]):#x} and after: skipped {skipped} {plural(skipped, 'sample')} of unknown events")
+        warn(f"at offset {int(chunk.offsets[0]):#x} and after: skipped {skipped} {plural(skipped, 'sample')} of unknown events")
     if columns.damaged is not None and columns.damaged.any():
         bad = int(batch.offset[columns.damaged.argmax()])
         short = int(columns.damaged.sum())
-        warn(f"offset {bad:#x}: skipped {short} {plural(short, 'sample')} shorter than the event's layout")
+        warn(f"at offset {bad:#x}: skipped {short} {plural(short, 'sample')} shorter than the event's layout")
         batch = batch.take(~columns.damaged)
     batch.columns.damaged = None
     return batch

@@ -73,7 +73,7 @@ class PipePreamble:
             if kind == RecordType.HEADER_ATTR:
                 self._preamble.attr_records.append(record)
         except ValueError as error:
-            self._warn(f"offset {offset:#x}: {error}; skipped")
+            self._warn(f"at offset {offset:#x}: {error}; skipped")
 
     def _add_value(self, value: user_records.UserRecord | NewerRecord, end: int) -> None:
         preamble = self._preamble

@@ -112,7 +112,7 @@ class RecordScans:
 
     def _warn_of_damage(self, stream: RecordStream) -> None:
         if stream.damage:
-            self._warn(f"offset {stream.damage.offset:#x}: {stream.damage.reason}; read up to there")
+            self._warn(f"at offset {stream.damage.offset:#x}: {stream.damage.reason}; read up to there")
 
     @property
     def is_damaged(self) -> bool:

@@ -112,7 +112,7 @@ class SideBand:
 
             return user_records.decode(raw.type, raw.misc, raw.body, table.endian)
         except ValueError as error:
-            self._warn(f"offset {raw.offset:#x}: {error}; skipped")
+            self._warn(f"at offset {raw.offset:#x}: {error}; skipped")
             return None
 
     def tasks(self) -> TaskRecords:

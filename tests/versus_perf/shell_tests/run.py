@@ -53,9 +53,9 @@ _OTHER_COMMANDS = {
 _NEEDED = {"record+probe_libc_inet_pton.sh": "ping"}
 
 
-def names(words: list[str]) -> list[str]:
+def names(scripts: Path, words: list[str]) -> list[str]:
     """The scripts to run."""
-    found = sorted(path.name for path in SCRIPTS.glob("*.sh"))
+    found = sorted(path.name for path in scripts.glob("*.sh"))
     there = [name for name in found if name not in _OTHER_COMMANDS and shutil.which(_NEEDED.get(name, "sh"))]
     return [name for name in there if all(word in name for word in words)]
 
@@ -74,7 +74,7 @@ def in_place_of_perf(folder: Path, perf: str, measures: str) -> Path:
     return folder / "bin"
 
 
-def run(name: str, place: Path) -> tuple[str, str]:
+def run(script: Path, place: Path) -> tuple[str, str]:
     """The verdict of a script, and what it said; place: in front of PATH."""
     with tempfile.TemporaryDirectory(prefix="shell-tests-") as folder:
         environment = {
@@ -85,7 +85,7 @@ def run(name: str, place: Path) -> tuple[str, str]:
             "LC_ALL": "C",
             "PERF_CONFIG": "/dev/null",
         }
-        command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(SCRIPTS / name)]
+        command = ["timeout", "-k", "5", str(_LIMIT), "bash", str(script)]
         done = subprocess.run(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
@@ -97,6 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what a script said where perf and perfpy differ")
+    parser.add_argument("--scripts", type=Path, default=SCRIPTS, metavar="FOLDER", help="the scripts of another perf (with --perf)")
     parser.add_argument("--perf", default=shutil.which("perf"))
     parser.add_argument("--perfpy", default=str(Path(sys.executable).with_name("perfpy")))
     options = parser.parse_args()
@@ -106,9 +107,9 @@ def main() -> int:
             in_place_of_perf(Path(folder) / name, options.perf, program)
             for name, program in (("theirs", options.perf), ("ours", options.perfpy))
         )
-        for name in names(options.words):
-            theirs, _ = run(name, perf)
-            ours, said = run(name, perfpy)
+        for name in names(options.scripts, options.words):
+            theirs, _ = run(options.scripts / name, perf)
+            ours, said = run(options.scripts / name, perfpy)
             verdict = "same" if theirs.split()[0] == ours.split()[0] else "better" if ours == "passes" else "differs"
             counted[verdict] += 1
             print(f"{verdict:9}{name:40} perf {theirs}, perfpy {ours}", flush=True)

@@ -1,6 +1,6 @@
 /* The programs that perf's shell tests measure, in place of `perf test -w NAME`: a perf without symbols has none that they could find.
  *
- * perf-workloads NAME [SECONDS]: burns time in a function that is called like NAME, or as the tests expect it.
+ * perf-workloads NAME [SECONDS [THREADS]]: burns time in a function that is called like NAME, or as the tests expect it.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,10 +47,21 @@ __attribute__((noinline)) void parent(void)
         leaf(100000);
 }
 
-static void *thread(void *ignored)
+static void *thfunc(void *ignored)
 {
     test_loop();
     return ignored;
+}
+
+__attribute__((noinline)) void thloop(int threads)
+{
+    pthread_t others[64];
+    int count = threads - 1 < 64 ? threads - 1 : 64;
+    for (int i = 0; i < count; i++)
+        pthread_create(&others[i], NULL, thfunc, NULL);
+    test_loop();
+    for (int i = 0; i < count; i++)
+        pthread_join(others[i], NULL);
 }
 
 int main(int argc, char **argv)
@@ -60,10 +71,7 @@ int main(int argc, char **argv)
     if (!strcmp(name, "noploop")) {
         noploop();
     } else if (!strcmp(name, "thloop")) {
-        pthread_t other;
-        pthread_create(&other, NULL, thread, NULL);
-        test_loop();
-        pthread_join(other, NULL);
+        thloop(argc > 3 ? atoi(argv[3]) : 2);
     } else if (!strcmp(name, "leafloop")) {
         parent();
     } else if (!strcmp(name, "sqrtloop")) {

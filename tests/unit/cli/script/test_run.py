@@ -65,6 +65,22 @@ def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbi
     assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
 
 
+@pytest.mark.parametrize("styles", ["libdw", "libunwind", "libunwind,libdw"])
+def test_perfs_choice_of_an_unwinder_changes_nothing(tmp_path: Path, styles: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    arguments = ["-i", recorded(tmp_path / "perf.data", USUAL), "--symfs", "/nonexistent"]
+    assert command.run("script", arguments) == 0
+    plain = capfdbinary.readouterr().out
+    assert plain
+    assert command.run("script", ["--unwind-style", styles, *arguments]) == 0
+    assert capfdbinary.readouterr().out == plain
+
+
+@pytest.mark.parametrize("name", ["script", "inject", "report"])
+def test_an_unknown_unwinder_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="--unwind-style expects libdw or libunwind, not 'x'"):
+        load(name).run(name, ["--unwind-style", "x"])
+
+
 def test_records_are_shown_by_their_options():
     asked = ScriptCommandOptions.read(
         command.parser(["--show-task-events", "--show-text-poke-events", "--show-lost-events", "--no-show-lost-events"])

@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import select
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 from perfpy.errors import OutputFailedError, UsageError
+from perfpy.untrusted.files import open_named
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -99,11 +101,13 @@ class Control:
     def _open_fifo(self, path: str) -> int:
         try:
             # Opened for writing, too; otherwise the first writer's exit would end the file.
-            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = open_named(path, os.O_RDWR | os.O_NONBLOCK)
+            self._owned.append(fd)
+            if not stat.S_ISFIFO(os.fstat(fd).st_mode):  # answers would be written into a file
+                raise OSError(errno.EINVAL, "not a fifo")
         except OSError as error:
             self.close()
-            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="create the fifo first with mkfifo") from None
-        self._owned.append(fd)
+            raise OutputFailedError(path, error.strerror or str(error), remedy="create the fifo first with mkfifo") from None
         return fd
 
     def fileno(self) -> int:

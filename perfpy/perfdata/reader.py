@@ -76,8 +76,8 @@ class PerfData:
         try:
             self._source = self._open(origin)
             self.path = self._source.path
-            if check_owner:
-                self._source.check_owner()
+            for source in self._sources if check_owner else ():
+                source.check_owner()
             self.header = self._decode_header()
             self.endian = self.header.endian
             preamble = read_preamble(self._source, self.header, self._warn)
@@ -115,6 +115,10 @@ class PerfData:
         """Close the file. Batches and records already returned stay valid."""
         for source in self._sources:
             source.close()
+
+    def is_file(self, fd: int) -> bool:
+        """Whether a descriptor is of the recording's main file."""
+        return self._source.is_file(fd)
 
     @property
     def is_pipe(self) -> bool:

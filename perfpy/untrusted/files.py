@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WRITER_SECONDS = 5
 _MOST_LINKS = 8
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -47,7 +48,7 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool
     for _ in range(_MOST_LINKS if follow else 0):
         if fd is not None:
             break
-        path = _trusted_target(path)
+        path = trusted_target(path)
         fd = _open(path, False, reader)
     if fd is None:
         raise ForeignFileError(errno.ELOOP, "a symbolic link", path)
@@ -121,7 +122,7 @@ def _open(path: str, follow: bool, reader: int) -> int | None:
         raise
 
 
-def _trusted_target(path: str) -> str:
+def trusted_target(path: str) -> str:
     """The path that a symbolic link of root's or ours leads to. Raises ForeignFileError for a link of others."""
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
     try:
@@ -184,6 +185,63 @@ def stream_fd(path: str) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def open_named(path: str, flags: int, mode: int = 0o600) -> int:
+    """Open a path of an option for writing. Links at its end must be root's or ours. Raises OSError.
+
+    In a folder of another user, or one like /tmp, a link of that user could lead to any file of ours.
+    """
+    if _leads_to_descriptor(path):
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+    for _ in range(_MOST_LINKS):
+        try:
+            return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        path = trusted_target(path)
+        if _leads_to_descriptor(path):
+            return os.open(path, flags | os.O_CLOEXEC, mode)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a path of an option, as the opener of open(): see open_named. Raises OSError."""
+    return open_named(path, flags, 0o666)
+
+
+def create_named(path: str) -> int:
+    """Create a file that an option names, empty, for reading and writing; also open an existing device or fifo. Raises OSError.
+
+    A regular file of another user, or with hard links, is replaced: that user could read what is written to it.
+    """
+    try:
+        return os.open(path, _NEW, 0o600)
+    except FileExistsError:
+        pass
+    fd = open_named(path, os.O_RDWR | os.O_CREAT)
+    try:
+        state = os.fstat(fd)
+        is_safe = _leads_to_descriptor(path) or (state.st_uid in trusted() and state.st_nlink <= 1)
+        if stat.S_ISREG(state.st_mode) and is_safe:
+            os.ftruncate(fd, 0)
+            return fd
+        if not stat.S_ISREG(state.st_mode):
+            if stat.S_ISFIFO(state.st_mode) and state.st_uid not in trusted():
+                raise ForeignFileError(errno.EACCES, f"belongs to user {state.st_uid}", path)
+            return fd
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    os.unlink(path)
+    return os.open(path, _NEW, 0o600)
+
+
+def _leads_to_descriptor(path: str) -> bool:
+    """Whether a path is one of /dev/stdout and the like, whose last link has no path; nobody else can put links there."""
+    return path.startswith(("/dev/std", "/dev/fd/", "/proc/"))
 
 
 def is_handed(path: str) -> bool:

@@ -35,7 +35,13 @@ class Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self.fd)
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder; a second call does nothing."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
     def inner(self, *names: str, make: bool = True) -> Folder:
         """A folder inside, by one name a level; the names are untrusted.paths'."""
@@ -54,8 +60,8 @@ class Folder:
         return Folder(held, path)
 
     def create(self, name: str) -> int:
-        """A file descriptor of a new file, which only we can read. Raises FileExistsError."""
-        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+        """Create a file that only we can read, and open it for reading and writing. Raises FileExistsError."""
+        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
 
     def has(self, name: str) -> bool:
         """Whether something has that name."""
@@ -87,6 +93,20 @@ def own(path: str, *, make: bool = True) -> Folder:
         os.close(fd)
         raise
     return Folder(fd, path)
+
+
+def new_folder(path: str) -> Folder:
+    """Create a folder that an option names. Raises OSError, also if another one has its name by then."""
+    os.mkdir(path, _MODE)
+    folder = Folder(os.open(path, _FLAGS | os.O_NOFOLLOW), path)
+    try:
+        _require_ours(folder.fd, path)
+        if os.listdir(folder.fd):
+            raise ForeignFolderError(errno.ENOTEMPTY, "another folder has its name", path)
+    except BaseException:
+        folder.close()
+        raise
+    return folder
 
 
 def require_own(path: str) -> None:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.output.output import RecordOutput, rotate
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.writer import FileWriter
+from perfpy.untrusted.folders import new_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfpy.perfdata.container.writer import RecordWriter
 
 MAIN_FILE: Final = "data"
@@ -25,15 +28,33 @@ class FolderOutput(RecordOutput):
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)  # an empty file, which is not kept as .old
-            os.mkdir(self.path, 0o700)
+            self._folder = new_folder(self.path)
         except OSError as error:
-            raise OutputFailedError(self.path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
-        return FileWriter(os.path.join(self.path, MAIN_FILE))
+            raise OutputFailedError(self.path, error.strerror or str(error), remedy="choose another folder with -o") from None
+        return FileWriter(os.path.join(self.path, MAIN_FILE), self.create(MAIN_FILE))
+
+    def create(self, name: str) -> int:
+        """Create a file in the folder, through its descriptor: others may exchange the folder of that name."""
+        try:
+            return self._folder.create(name)
+        except OSError as error:
+            path = os.path.join(self.path, name)
+            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
+
+    def finish(self, features: Mapping[int, bytes]) -> None:
+        """Complete the folder."""
+        try:
+            super().finish(features)
+        finally:
+            self._folder.close()
 
     def abandon(self) -> None:
         """Remove the folder, and restore the old one: nothing was recorded."""
         self.writer.close()
-        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.lstat(self.path), os.fstat(self._folder.fd)):
+                shutil.rmtree(self.path, ignore_errors=True)
+        self._folder.close()
         if self._old:
             with contextlib.suppress(OSError):
                 os.rename(self._old, self.path)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class RingFile:
-    """The file of one CPU's ring buffers. level is of its compression, 0 for none."""
+    """The file of one CPU's ring buffers: path, its descriptor, the level of compression (0 for none)."""
 
-    def __init__(self, path: str, level: int) -> None:
-        self.file = RecordFile(path)
+    def __init__(self, path: str, fd: int, level: int) -> None:
+        self.file = RecordFile(path, fd)
         self.starts = RoundStarts()
         self.packer = Packer(level) if level else None
 
@@ -94,7 +94,8 @@ class RingFilesOutput(FolderOutput):
 
     def open_files(self, number: int) -> None:
         """Open one file for each CPU, in order."""
-        self.files = [RingFile(os.path.join(self.path, f"{MAIN_FILE}.{index}"), self._level) for index in range(number)]
+        names = [f"{MAIN_FILE}.{index}" for index in range(number)]
+        self.files = [RingFile(os.path.join(self.path, name), self.create(name), self._level) for name in names]
 
     @property
     def size(self) -> int:

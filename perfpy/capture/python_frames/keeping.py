@@ -22,7 +22,7 @@ def keep_images(files: Iterable[str], images: Mapping[str, bytes], tell: Callabl
     section = encode(images, NATIVE_ENDIAN)
     for path in files:
         try:
-            with PerfData(path) as data:
+            with PerfData(path, check_owner=True) as data:
                 append_section(path, data, section)
         except PerfError as failure:
             tell(f"warning: --python: {failure}; the lines of Python functions are not in the recording")

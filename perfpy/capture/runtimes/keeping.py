@@ -66,7 +66,7 @@ def store_names(
         images: further files by name.
         remove_dumps: remove dumps that are in the recording.
     """
-    with PerfData(path) as data:
+    with PerfData(path, check_owner=True) as data:
         maps, code = PerfMaps(began, known_lines), JittedCode(data, cache)
         for side in data.side_band():
             if isinstance(side.record, (records.Mmap, records.Mmap2)):

@@ -7,6 +7,7 @@ whole file in memory.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections import deque
@@ -43,6 +44,8 @@ def append_section(path: str, data: PerfData, section: bytes) -> None:
     entry = data.data.end + SECTION_SIZE * numbers.index(KEPT_FILES)
     try:
         with open(path, "r+b", buffering=0) as file:
+            if not data.is_file(file.fileno()):
+                raise OSError(errno.ESTALE, "another file has its name by now")
             end = file.seek(0, os.SEEK_END)
             _append(file.fileno(), section, end)
             os.pwrite(file.fileno(), struct.pack("=2Q", end, len(section)), entry)
@@ -65,11 +68,11 @@ def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None
     real = os.path.realpath(path)
     new = f"{real}.{os.getpid()}.new"
     try:
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise OutputFailedError(new, error.strerror or str(error)) from None
     try:
-        _write(new, data, code, section)
+        _write(FileWriter(new, fd), data, code, section)
         os.replace(new, real)
     except OSError as error:
         os.unlink(new)
@@ -79,9 +82,8 @@ def rewrite(path: str, data: PerfData, code: JittedCode, section: bytes) -> None
         raise
 
 
-def _write(path: str, data: PerfData, code: JittedCode, section: bytes) -> None:
+def _write(writer: FileWriter, data: PerfData, code: JittedCode, section: bytes) -> None:
     packing = data.features.get(key_of(Feature.COMPRESSED))
-    writer = FileWriter(path)
     try:
         writer.begin([WrittenEvent(event.attr, tuple(event.ids)) for event in data.events], {})
         copy = _Copy(writer, code, Packer(packing.level) if packing else None)

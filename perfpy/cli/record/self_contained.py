@@ -40,7 +40,7 @@ _TYPE_AT: Final = 17
 def keep_files(path: str, content: str, tell: Callable[[str], None]) -> None:
     """Add the files to the recording, and report it. On failure the recording is unchanged, and a warning is printed."""
     try:
-        with Recording(path) as recording:
+        with Recording(path, check_owner=True) as recording:
             before = recording.data.kept_files
             stored = {name: data for name in before if (data := before.get(name))} if before else {}
             free, files = _MOST, dict[str, bytes]()

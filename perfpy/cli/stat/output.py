@@ -11,6 +11,7 @@ import time
 
 from perfpy.abi.startup import NamedTuple
 from perfpy.errors import OutputFailedError
+from perfpy.untrusted.files import opener
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -93,10 +94,11 @@ class StatOutput:
                 return _guarded(os.fdopen(self.form.log_fd, mode, closefd=False))
             if not self._name or self._name == "-":
                 return sys.stderr
-            stream = _guarded(open(self._name, mode, encoding="utf-8", errors="surrogateescape"))  # noqa: SIM115  # closed by __exit__
+            file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
+            stream = _guarded(file)
         except OSError as error:
             where = self._name or f"descriptor {self.form.log_fd}"
-            raise OutputFailedError(where, os.strerror(error.errno or 0)) from None
+            raise OutputFailedError(where, error.strerror or str(error)) from None
         if not self.form.json:
             stream.write(f"# started on {time.ctime()}\n\n")
         return stream

@@ -78,6 +78,10 @@ class ByteSource:
         if os.fstat(self._fd).st_uid not in (0, os.geteuid()):
             raise BadPerfDataError(self.path, "belongs neither to you nor to root", remedy="read it with -f if you trust it")
 
+    def is_file(self, fd: int) -> bool:
+        """Whether a descriptor is of this file."""
+        return os.path.samestat(os.fstat(fd), os.fstat(self._fd))
+
     def modified(self) -> float:
         """Return the file's modification time, in seconds since the epoch."""
         return os.fstat(self._fd).st_mtime

@@ -21,6 +21,7 @@ from perfpy.abi.user_records import FinishedRound, HeaderAttr, HeaderTracingData
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.container.features import Feature
 from perfpy.perfdata.container.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header
+from perfpy.untrusted.files import create_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,9 +79,9 @@ class RecordFile:
         """Open the file `fd`, or create `path`."""
         self.path = path
         try:
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if fd < 0 else fd
+            self.fd = create_named(path) if fd < 0 else fd
         except OSError as error:
-            raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="choose another file with -o") from None
+            raise OutputFailedError(path, error.strerror or str(error), remedy="choose another file with -o") from None
         self.size = 0
         self._records_from = 0  # offset of the first record
 
@@ -133,10 +134,13 @@ class FileWriter(RecordFile):
     def resumed(cls, path: str) -> FileWriter:
         """Open the file of a recorder that was killed, to append after its last mark.
 
-        Raises OSError, and ValueError if it has no mark.
+        Raises OSError, and ValueError if it has no mark, or is another user's.
         """
-        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
+        writer = cls(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK))
         try:
+            state = os.fstat(writer.fd)
+            if state.st_uid != os.geteuid() or state.st_nlink != 1:
+                raise ValueError(f"{path}: not a file of ours alone")
             header = decode_header(os.pread(writer.fd, HEADER_SIZE, 0))
             if not isinstance(header, FileHeader) or not header.data.size or header.data.end > os.fstat(writer.fd).st_size:
                 raise ValueError(f"{path}: not a recording that can be resumed")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.control import Control
-from perfpy.capture.output import folder_output
 from perfpy.capture.output.folder_output import FolderOutput
 from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.ring_files import RingFilesOutput
@@ -26,6 +25,7 @@ from perfpy.errors import BadPerfDataError, OutputFailedError
 from perfpy.perfdata.container.kept_files import KEPT_FILES
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 from perfpy.perfdata.reader import PerfData
+from perfpy.untrusted import folders
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
@@ -172,7 +172,7 @@ def test_a_race_for_the_name_of_a_recording_is_lost_by_the_link(theirs: Path, vi
 
 def test_a_folder_that_is_exchanged_gets_no_files(theirs: Path, victim: Path, monkeypatch: pytest.MonkeyPatch):
     """Its owner moves the new folder away, and leaves one with links there."""
-    real = folder_output.new_folder
+    real = folders.new_folder
     path = theirs / "perf.data"
 
     def exchanged(name: str) -> object:
@@ -183,7 +183,7 @@ def test_a_folder_that_is_exchanged_gets_no_files(theirs: Path, victim: Path, mo
             link(path / part, victim)
         return folder
 
-    monkeypatch.setattr(folder_output, "new_folder", exchanged)
+    monkeypatch.setattr("perfpy.capture.output.folder_output.new_folder", exchanged)
     output = RingFilesOutput(str(path))
     output.open_files(1)
     output.begin([WrittenEvent(usual_attr(), ())], {})

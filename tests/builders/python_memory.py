@@ -26,6 +26,15 @@ OF_3_13 = (
     *(80, 8, 0, 56, 72, 70),
     *(208, 112, 120, 128, 136, 68, 52, 96, 104, 200),
 )
+#: what CPython 3.14.8 on x86-64 says of itself
+OF_3_14 = (
+    *(0x030E08F0, 0, 316_616, 784, 808),
+    *(225_864, 7280, 7272, 7344, 7360, 7408, 7688, 7672, 7680, 16, 7784, 0, 7800, 7792, 7992, 0),
+    *(832, 0, 8, 16, 72, 152, 160, 232, 32),
+    *(88, 8, 0, 56, 80, 74, 64, 0),
+    *(216, 112, 120, 128, 136, 68, 52, 96, 104, 208, 0),
+)
+DESCRIPTIONS = {(3, 13): OF_3_13, (3, 14): OF_3_14}
 BASE = 0x7F00_0000_0000
 SIZE = 1 << 22
 
@@ -170,16 +179,17 @@ class PythonMemory:
         return state
 
 
-def described() -> bytes:
-    data = COOKIE + struct.pack(f"<{len(OF_3_13)}Q", *OF_3_13)
+def described(version: tuple[int, int]) -> bytes:
+    """Return the description at the beginning of a runtime."""
+    data = COOKIE + struct.pack(f"<{len(DESCRIPTIONS[version])}Q", *DESCRIPTIONS[version])
     return data + bytes(DESCRIPTION_SIZE - len(data))
 
 
 def memory_of(version: tuple[int, int]) -> PythonMemory:
-    """Return a process of a version; of 3.13, one that describes itself."""
+    """Return a process of a version; from 3.13 on, one that describes itself."""
     if version in LAYOUTS:
         return PythonMemory(version)
-    memory = PythonMemory(version, decode(described()))
-    memory.heap.write(memory.runtime, described())
+    memory = PythonMemory(version, decode(described(version)))
+    memory.heap.write(memory.runtime, described(version))
     memory.heap.put(memory.runtime + memory.layout.runtime.interpreters, memory.interpreter)
     return memory

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.capture.python_frames.cold_code import cold_parts
 from perfpy.symbols.files import elf, live_process
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _look_into(path: str) -> _RuntimeInFile | None:
         runtime = runtime or next((begin for begin, _ in _symbols(entries, strings, _RUNTIME, exact=True)), 0)
         for name in _LOOPS:
             loops += [one for one in _symbols(entries, strings, name, exact=False) if one not in loops]
+    if file.section(".symtab", elf.SHT_SYMTAB) is None:
+        loops += [part for loop in list(loops) for part in cold_parts(file, *loop)]
     section = file.section(_SECTION)
     runtime = runtime or (section.addr if section else 0)
     first = int(file.segments["vaddr"].min()) & -_PAGE

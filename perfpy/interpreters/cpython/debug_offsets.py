@@ -13,7 +13,7 @@ from typing import Final
 from perfpy.interpreters.cpython.layouts import NONE, CodeLayout, FrameLayout, PythonLayout, RuntimeLayout, ThreadLayout
 
 COOKIE: Final = b"xdebugpy"
-SIZE: Final = 8 * 48  # of what is read: all groups up to the code object, of any version
+SIZE: Final = 8 * 64  # of what is read: all groups up to the code object, of any version
 _RUNTIME: Final = ("size", "finalizing", "interpreters_head")
 _INTERPRETER: Final = ("size", "id", "next", "threads_head")
 _GIL: Final = ("ceval_gil", "gil_runtime_state", "gil_runtime_state_enabled", "gil_runtime_state_locked", "gil_runtime_state_holder")

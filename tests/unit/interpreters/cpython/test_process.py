@@ -27,7 +27,7 @@ def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
     return PythonProcess(memory.heap, memory.runtime, memory.layout.version, clock)
 
 
-@pytest.fixture(params=[*OLD, *NEW, (3, 13)], ids=lambda version: "{}.{}".format(*version))
+@pytest.fixture(params=[*OLD, *NEW, (3, 13), (3, 14)], ids=lambda version: "{}.{}".format(*version))
 def memory(request) -> PythonMemory:
     return memory_of(request.param)
 

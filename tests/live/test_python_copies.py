@@ -88,6 +88,21 @@ def test_copied_frames_have_their_own_callers(python: str, tmp_path: Path):
     assert len(wrong) <= 2 * int(others[1] if others else 0), wrong
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+def test_waits_have_copied_frames_too(tmp_path: Path):
+    """Wakeups are samples, too, and take no copies."""
+    python = interpreter("3.12")
+    if not python:
+        pytest.skip("no Python 3.12 on this machine")
+    (tmp_path / "program.py").write_text(PROGRAM.replace("+ 60", "+ 2"))
+    command = [sys.executable, "-m", "perfpy", "record", "--python", "--off-cpu", "-o", "perf.data", "--", python, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    known, others = re.search(r"functions in (\d+) of", done.stderr), re.search(r", (\d+) were read", done.stderr)
+    assert known
+    assert int(others[1] if others else 0) < 0.1 * int(known[1])
+
+
 @pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="a pid namespace needs root and unshare")
 def test_without_them_frames_are_read_later(tmp_path: Path):
     """In a pid namespace the kernel's pids are not those of the recorder."""

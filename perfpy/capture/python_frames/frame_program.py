@@ -156,7 +156,8 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
         threads: descriptor of the hash map from tids to THREAD values.
         scratch: descriptor of an array with one value of SCRATCH_SIZE for each CPU.
         ring: descriptor of the ring buffer.
-        is_sample: whether it runs for samples of events, not at a tracepoint; threads that are not in the map wake the reader then.
+        is_sample: whether it runs for samples of events, not at a tracepoint. Threads that are not in the map wake the reader; at a
+            tracepoint only those of processes whose first thread is in it.
     """
     program = _Assembler()
     _find_thread(program, threads, scratch, is_sample=is_sample)
@@ -164,9 +165,10 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
     _copy_frames(program)
     _copy_gil(program)
     _send(program, ring)
+    if not is_sample:
+        _find_process(program, threads)
     program.label("unknown")
-    if is_sample:
-        _send_unknown(program, ring)
+    _send_unknown(program, ring)
     program.label("end")
     program.set(_R0, 1)  # the sample is written
     program.emit(0x95)
@@ -200,7 +202,7 @@ def _find_thread(program: _Assembler, threads: int, scratch: int, *, is_sample: 
     program.move(_R2, _STACK)
     program.add_number(_R2, -8)
     program.call(_LOOKUP)
-    program.jump_if_equal(_R0, 0, "unknown")
+    program.jump_if_equal(_R0, 0, "unknown" if is_sample else "process")
     program.move(_ENTRY, _R0)
     program.load(_R1, _ENTRY, _ENTRY_OFFSETS["state"])
     program.jump_if_other(_R1, 0, "known")
@@ -209,6 +211,20 @@ def _find_thread(program: _Assembler, threads: int, scratch: int, *, is_sample: 
     program.jump_if_below(_R1, _R2, "end")
     program.jump("unknown")
     program.label("known")
+
+
+def _find_process(program: _Assembler, threads: int) -> None:
+    """End unless the process's first thread has Python frames: a tracepoint is hit by all tasks of the machine."""
+    program.label("process")
+    program.emit(0x61, _R1, _SCRATCH, _HEAD_OFFSETS["ids"] + 4)
+    program.emit(0x63, _STACK, _R1, -8)
+    program.load_map(_R1, threads)
+    program.move(_R2, _STACK)
+    program.add_number(_R2, -8)
+    program.call(_LOOKUP)
+    program.jump_if_equal(_R0, 0, "end")
+    program.load(_R1, _R0, _ENTRY_OFFSETS["state"])
+    program.jump_if_equal(_R1, 0, "end")
 
 
 def _copy_head(program: _Assembler) -> None:

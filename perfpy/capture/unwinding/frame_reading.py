@@ -54,7 +54,8 @@ _EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 class SampleHeads:
     """What is looked at in samples of an event: in bytes from the record's beginning where their pid and tid are, and their time.
 
-    uses_monotonic: their times are of a clock that can be asked here.
+    least: bytes of a sample with registers; those of wakeups (record --off-cpu) have none, and no frames. uses_monotonic: their times are of a
+    clock that can be asked here.
     """
 
     def __init__(self, attr: EventAttr) -> None:
@@ -62,6 +63,7 @@ class SampleHeads:
         self._stack_pointer = (attr.sample_regs_user & ((1 << _STACK_POINTER) - 1)).bit_count()
         self.ids = 8 * (self._layout.word_of("pid") or 0)
         self.time = 8 * (self._layout.word_of("time") or 0)
+        self.least = max(self.ids, self.time) + 8 + 8 * attr.sample_regs_user.bit_count()
         self.uses_monotonic = bool(attr.use_clockid) and attr.clockid == time.CLOCK_MONOTONIC
 
     def stack_pointer(self, record: NDArray[np.uint8]) -> int:
@@ -117,7 +119,7 @@ class FrameReader:
             kind, misc, size = _HEADER.unpack_from(data, position)
             if size < 8 or position + size > len(data):
                 break
-            if kind == RecordType.SAMPLE and size > max(heads.ids, heads.time) + 8:
+            if kind == RecordType.SAMPLE and size >= heads.least:
                 (moment,) = _TIME.unpack_from(data, position + heads.time)
                 thread = _IDS.unpack_from(data, position + heads.ids)
                 latest = max(latest, moment)

@@ -103,14 +103,24 @@ def test_offsets_beyond_a_frame_stay_in_the_copy(memory):
     run(memory, {TID: wild})
 
 
-def test_threads_that_are_not_in_the_map_wake_the_reader_and_tracepoints_do_not():
+def test_threads_that_are_not_in_the_map_wake_the_reader():
     memory = PythonMemory((3, 12))
     machine = run(memory, {})
     (output,) = machine.outputs
     assert output.flags == FORCE_WAKEUP
     assert HEAD.unpack(output.record)[3] == UNKNOWN_THREAD
     assert copied(machine).stack_pointer == 0x7FFF_0000
+    assert copied(machine).words is None
+
+
+def test_at_tracepoints_only_threads_of_python_processes_wake_the_reader():
+    memory = PythonMemory((3, 12))
+    with_calls(memory)
+    python = entry(process_of(memory))
     assert not run(memory, {}, is_sample=False).outputs
+    assert not run(memory, {7: ThreadEntry(quiet_until=1)}, is_sample=False).outputs
+    assert run(memory, {7: python}, is_sample=False).outputs[0].flags == FORCE_WAKEUP
+    assert copied(run(memory, {TID: python}, is_sample=False)).words
 
 
 def test_threads_without_python_are_quiet_for_some_time():

@@ -54,8 +54,8 @@ _EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 class SampleHeads:
     """What is looked at in samples of an event: in bytes from the record's beginning where their pid and tid are, and their time.
 
-    least: bytes of a sample with registers; those of wakeups (record --off-cpu) have none, and no frames. uses_monotonic: their times are of a
-    clock that can be asked here.
+    least: bytes of a sample with registers; those of wakeups (record --off-cpu) have none, and no frames.
+    uses_monotonic: their times are of a clock that can be asked here.
     """
 
     def __init__(self, attr: EventAttr) -> None:

@@ -225,6 +225,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l raw-trace -f -d 's
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l full-source-path -f -d 'show full paths of source files'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l skip-empty -f -d 'hide events without samples'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio -f -d 'print perfs plain text, also on a terminal'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l verdict -f -d 'print only the sentences that screens begin with'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l tui -f -d 'browse the report'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l stdio-color -f -a 'always never auto' -d 'colour plain text  always, never or auto'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l full-names -f -d 'show full function names on screens'

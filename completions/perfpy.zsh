@@ -328,6 +328,7 @@ _perfpy() {
                 '*--full-source-path[show full paths of source files]' \
                 '*--skip-empty[hide events without samples]' \
                 '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--verdict[print only the sentences that screens begin with]' \
                 '*--tui[browse the report]' \
                 '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
                 '*--full-names[show full function names on screens]' \

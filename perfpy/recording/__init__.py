@@ -495,10 +495,12 @@ class Recording:
         from perfpy.views.page.page import PageText, render
         from perfpy.views.page.profile_data import MOST_ROWS
         from perfpy.views.page.verdict import verdict
+        from perfpy.views.verdict.profile import headline
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        text = PageText(self.title, self.environment, verdict(hot.report, parts[0].truncated if parts else ()))
+        accuracy = verdict(hot.report, parts[0].truncated if parts else ())
+        text = PageText(self.title, self.environment, accuracy, headline(self, sample_filter, symbols))
         if not code:
             return render(parts, text)
         files = self.source_files(sample_filter=sample_filter, symbols=symbols)

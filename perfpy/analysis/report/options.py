@@ -72,6 +72,7 @@ class RowOptions(NamedTuple):
         hide_unresolved: whether to omit rows without a symbol
         rows_filtered: whether filters hide rows as in perf, each by its first sample, instead of selecting samples
         by_address: whether Report.folded keeps the addresses within a function
+        by_thread: whether Report.folded keeps the threads, and the states of waits
     """
 
     hierarchy: bool = False
@@ -83,6 +84,7 @@ class RowOptions(NamedTuple):
     relative_percentages: bool = False
     rows_filtered: bool = False
     by_address: bool = False
+    by_thread: bool = False
 
 
 class NameOptions(NamedTuple):

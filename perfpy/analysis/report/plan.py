@@ -9,6 +9,7 @@ from perfpy.abi.startup import NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.report.event_groups import EventGroups
 from perfpy.analysis.report.layout import Layout, make_layout
+from perfpy.analysis.samples.wait_events import says_why_it_waited
 from perfpy.analysis.sortkeys.sort_key import Mode, OutputField
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
 
     layout = make_layout(options.wanted, fields or traced)
     groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
-    return ReportPlan(events, options, layout, groups, _folding_plan(options, layout))
+    return ReportPlan(events, options, layout, groups, _folding_plan(options, layout, events))
 
 
 def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe: bool) -> ReportOptions:
@@ -111,13 +112,15 @@ _OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to", "pyline")
 _OF_FUNCTION = ("dso", "symbol", "symbol_size", "dso_size", "pyfunc")
 
 
-def _folding_plan(options: ReportOptions, layout: Layout) -> FoldingPlan:
+def _folding_plan(options: ReportOptions, layout: Layout, events: Sequence[FileEvent]) -> FoldingPlan:
     """Return the dimensions that the options need."""
     has_trees = options.chains.call_graph is not None and options.chains.call_graph.style != "none"
     chains = has_trees or options.chains.children or _needs_parents(options, layout) or bool(options.chains.ignore_callees)
     sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
     if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
         sources.append("frame")
+    if options.rows.by_thread:
+        sources += ["pid", "tid", *(["state"] if says_why_it_waited(events) else [])]
     always_summed = {"period", "samples", "children"}
     values = [entry.value.removesuffix("_children") for entry in layout.fields if isinstance(entry, OutputField)]
     measures = [name for name in values if name not in always_summed]

@@ -27,8 +27,8 @@ def margin(percent: float, samples: int) -> float:
     return 196 * math.sqrt(max(share * (1 - share), 0.0) / samples) if samples else 100.0
 
 
-def quality_notes(report: Report) -> Iterator[str]:
-    """Yield the notes."""
+def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
+    """Yield the notes. few: including those on events with few samples."""
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
     fewer = _FEWER[option_for_fewer(attrs)]
     remedy = f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
@@ -42,17 +42,17 @@ def quality_notes(report: Report) -> Iterator[str]:
     for histogram in report.histograms:
         samples = histogram.leader.samples
         if samples:
-            yield from _notes_of(histogram, samples)
+            yield from _notes_of(histogram, samples, few=few)
 
 
-def _notes_of(histogram: Histogram, samples: int) -> Iterator[str]:
+def _notes_of(histogram: Histogram, samples: int, *, few: bool) -> Iterator[str]:
     event = histogram.leader.event
     name = event.name
-    if samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
+    if few and samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
         points = margin(50, samples)
         more = "raise -F" if event.attr.freq else "lower -c"
-        few = f"only {samples} {plural(samples, 'sample')}"
-        yield f"{name}: {few}; a share of 50 % may be {points:.0f} points off; record longer or {more}"
+        only = f"only {samples} {plural(samples, 'sample')}"
+        yield f"{name}: {only}; a share of 50 % may be {points:.0f} points off; record longer or {more}"
     unnamed = _unnamed_percent(histogram)
     if unnamed >= _MUCH:
         yield f"{name}: {unnamed:.0f} % is in code without symbols"

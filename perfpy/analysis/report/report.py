@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.layout import Layout
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.plan import ReportPlan
+    from perfpy.analysis.report.rows import DrawnChains
     from perfpy.analysis.samples.cgroup_namespaces import CgroupNamespaces
     from perfpy.analysis.samples.source_texts import SourceTexts
     from perfpy.analysis.sortkeys.key_texts import MemoryWords, Payloads
@@ -98,6 +99,9 @@ class Report:
         truncated: callchains that end because copies of stacks were too short.
         folded: the folded samples.
         find_missing, note_chains: compute `missing` and `notes` on demand.
+        chains: frames and offsets of the distinct callchains, in the order in which trees are read.
+        find_lines: returns the path and the line of frames, None if unknown.
+        find_begins: returns the path and the line where functions (symbols) begin, if known.
         display: formats the report in Python's prompt and notebooks.
 
     >>> import perfpy
@@ -117,6 +121,9 @@ class Report:
     find_missing: Callable[[], list[MissingSymbols]]
     note_chains: Callable[[], str]
     display: Display | None = None
+    chains: DrawnChains | None = None
+    find_lines: Callable[[Sequence[int]], list[tuple[str, int] | None]] | None = None
+    find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
 
     if not TYPE_CHECKING:
 
@@ -284,7 +291,15 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     def missing() -> list[MissingSymbols]:
         return symbolizer.missing(profile.samples_of_frames())
 
-    return Report(histograms, options, plan.layout, 0, 0, [], profile.folded, missing, str)
+    def lines(frames: Sequence[int]) -> list[tuple[str, int] | None]:
+        return _source_texts(symbolizer, options).code(frames)
+
+    def begins(functions: Sequence[int]) -> dict[int, tuple[str, int]]:
+        return _source_texts(symbolizer, options).begins(functions)
+
+    report = Report(histograms, options, plan.layout, 0, 0, [], profile.folded, missing, str)
+    report.chains, report.find_lines, report.find_begins = drawn, lines, begins
+    return report
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

@@ -55,6 +55,10 @@ class SourceTexts:
         lines, paths = self._infos.code_lines(np.array(frames, np.int64)), self._infos.paths
         return [(paths[file], line) if file >= 0 else None for file, line in zip(lines.file.tolist(), lines.line.tolist(), strict=True)]
 
+    def begins(self, symbols: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Return the path and the line where functions begin, if known."""
+        return self._infos.begins(symbols)
+
     def _worded(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
         """Return FILE:LINE for each frame; None without a mapping; otherwise(frame, address) if the file is unknown."""
         lines = self._infos.code_lines(frames)

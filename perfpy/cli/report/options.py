@@ -112,6 +112,7 @@ class ReportTableOptions(CommandOptions):
 class ReportOutputOptions(CommandOptions):
     """The output's format."""
 
+    verdict: bool = option("--verdict", Flag(), "print only the sentences that screens begin with")
     tui: bool = option("--tui", Flag(), "browse the report (needs pip install perfpy[tui])")
     stdio_color: str = option(
         "--stdio-color",

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import RecordType
+from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu
 from perfpy.cli.line.notes import notes_are_read, print_notes, rows_of
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.views.annotate.browser import CodeScreen
     from perfpy.views.report.column_text import TextOptions
+    from perfpy.views.verdict.sentence import Sentence
 
 
 class ReportRun:
@@ -43,7 +45,8 @@ class ReportRun:
         self._browses = options.json is None and (
             by_setting or (options.tui and is_terminal())
         )  # perf prints its text if there is no terminal
-        self._plain = options.json is None and not self._browses and wants_plain(stdio=options.needs_plain)
+        has_form = options.json is not None or self._browses or options.verdict
+        self._plain = not has_form and wants_plain(stdio=options.needs_plain)
 
     def show(self) -> int:
         """Carry out the options, except for the header; return the exit status."""
@@ -102,6 +105,8 @@ class ReportRun:
             return self._write_json(self._options.json, report)
         if not report.samples or (is_empty and not self._plain):
             return 0
+        if self._options.verdict:
+            return _print(sentence.text for sentence in self._verdict(report))
         if self._browses:
             return self._browse(report)
         if self._plain:
@@ -147,7 +152,8 @@ class ReportRun:
 
     def _report_options(self) -> ReportOptions:
         try:
-            return self._request.report_options(plain=self._plain)
+            options = self._request.report_options(plain=self._plain)
+            return options._replace(rows=options.rows._replace(by_thread=self._is_screen))
         except PerfError:
             self._hint()
             raise
@@ -191,8 +197,23 @@ class ReportRun:
             tree=options.call_graph is not None,
             browser=_has_browser(),
             lines_after=rows_of(notes) if notes_are_read(quiet=options.quiet, verbose=options.verbose) else 0,
+            verdict=self._verdict(report),
         )
         show_report(report, self._recording, console(), screen_options)
+
+    def _verdict(self, report: Report) -> list[Sentence]:
+        from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports
+
+        folds = self._request.folds_interpreters(screen=self._is_screen)
+        return profile_verdict(report, self._recording, self._waits if folds and has_off_cpu(self._recording.events) else None)
+
+    def _waits(self) -> Report:
+        """Return a report of the waits with the frames of interpreters, which tell their reasons."""
+        options = self._report_options()
+        off_cpu = frozenset(event.index for event in self._recording.events if is_off_cpu(event))
+        options = options._replace(sample_filter=options.sample_filter._replace(events=off_cpu))
+        symbols = self._request.symbol_options(screen=True)._replace(fold_interpreters=False)
+        return self._recording.report(options=options, symbols=symbols, jobs=self._options.jobs)
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
@@ -222,7 +243,7 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
-        ReportBrowser(report, self._header_lines, full_names=self._options.full_names, code=self._code).run()
+        ReportBrowser(report, self._header_lines, full_names=self._options.full_names, code=self._code, verdict=self._verdict(report)).run()
         return 0
 
     def _code(self, event: FileEvent, function: str) -> CodeScreen:

@@ -6,6 +6,7 @@ printed above the others: the largest change is then the last line, beside the p
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.text import Text
@@ -14,6 +15,7 @@ from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.analysis.report.changed_rows import Amount, changed_rows, has_grown_or_shrunk, totals
 from perfpy.analysis.report.proportions import LEVEL
 from perfpy.untrusted.text import visible
+from perfpy.views.verdict.change_rules import change_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,11 +44,23 @@ class Side(NamedTuple):
 
 def show_differences(found: Iterable[Difference], sides: Sequence[Side], console: Console, *, everything: bool = False) -> None:
     """Print the header, and for each event totals and rows; everything: also rows within noise."""
+    differences = [*found]
+    _show_verdict(differences, console)
     for word, side in zip(("before", "after"), sides, strict=True):
         title = side.title if side.title != side.path else ""
         _line(console, Text.assemble(f"{word:7}", (visible(side.path), "bold"), "  ", (visible(title), "dim")))
-    for difference in found:
+    for difference in differences:
         _Event(difference, sides, console).show(everything=everything)
+
+
+def _show_verdict(differences: Sequence[Difference], console: Console) -> None:
+    """Print the sentences on the first event that both recordings have."""
+    verdicts = map(change_verdict, differences)
+    sentences = next(filter(None, verdicts), [])
+    for sentence in sentences:
+        console.print(Text("\n".join(wrap(sentence.text, console.width, break_on_hyphens=False)), style="bold"))
+    if sentences:
+        console.print()
 
 
 class _Event:

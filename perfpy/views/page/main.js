@@ -272,6 +272,8 @@ class Page {
     document.title = profile.title;
     $("title").textContent = profile.title;
     $("environment").textContent = profile.environment.join(" \u00b7 ");
+    $("headline").hidden = !(profile.headline || []).length;
+    $("headline").append(...(profile.headline || []).map(text => { const line = document.createElement("p"); line.textContent = text; return line; }));
     $("verdict").append(...profile.verdict.map(text => { const item = document.createElement("li"); item.textContent = text; return item; }));
     $("times").hidden = !timed;
     document.querySelectorAll(".timed").forEach(one => { one.hidden = !tasks; });

@@ -32,11 +32,19 @@ _EXPORT: Final = re.compile(r"^export (?=(?:async )?function|const|let|class)", 
 
 
 class PageText(NamedTuple):
-    """The texts of a page: title; environment: short phrases (host, seconds ...); verdict: lines on the accuracy."""
+    """The texts of a page.
+
+    Attributes:
+        title: of the recording.
+        environment: short phrases (host, seconds ...).
+        verdict: lines on the accuracy.
+        headline: sentences on where the time goes.
+    """
 
     title: str
     environment: Sequence[str] = ()
     verdict: Sequence[str] = ()
+    headline: Sequence[str] = ()
 
 
 def render(
@@ -61,6 +69,7 @@ def render(
     data |= {
         "title": text.title,
         "environment": list(text.environment),
+        "headline": list(text.headline),
         "verdict": [*text.verdict, *_grain(data)],
         "code": list(code),
         "files": list(files),

@@ -24,9 +24,10 @@ from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.report.browsed import BrowsedReport, Filter
 from perfpy.views.report.row_list import RowList
+from perfpy.views.verdict.sentence import FEW_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.report import Report
     from perfpy.perfdata.container.events import FileEvent
+    from perfpy.views.verdict.sentence import Sentence
 
 _QUESTIONS: Final = {
     "filter": "filter by name; Enter keeps the filter, Esc removes it",
@@ -136,7 +138,8 @@ class ReportBrowser(App[None]):
     CSS = """
     #ask { display: none; height: 3; }
     #ask.shown { display: block; }
-    #title, #notes { height: auto; }
+    #verdict, #title, #notes { height: auto; }
+    #verdict { text-style: bold; }
     #notes { color: $warning; }
     #heading { height: 1; color: $text-muted; }
     #whole { height: 2; color: $text-muted; }
@@ -150,6 +153,7 @@ class ReportBrowser(App[None]):
         *,
         full_names: bool = False,
         code: Callable[[FileEvent, str], Screen[None]] | None = None,
+        verdict: Sequence[Sentence] = (),
     ) -> None:
         """Set up the application.
 
@@ -158,8 +162,10 @@ class ReportBrowser(App[None]):
             header: returns the lines of the recording's header.
             full_names: show full names of functions.
             code: makes the screen of a function.
+            verdict: the sentences above the rows.
         """
         super().__init__()
+        self._verdict = verdict
         self.model = BrowsedReport(report, full_names=full_names)
         self._header = header
         self._code = code
@@ -170,8 +176,11 @@ class ReportBrowser(App[None]):
 
     def compose(self) -> ComposeResult:
         """Yield title, rows, input line and keys."""
+        if self._verdict:
+            yield Static(Text("\n".join(sentence.text for sentence in self._verdict)), id="verdict")
         yield Static(id="title")
-        notes = [f"! {visible(note)}" for note in quality_notes(self.model.report)]
+        few = not any(sentence.rule == FEW_SAMPLES for sentence in self._verdict)
+        notes = [f"! {visible(note)}" for note in quality_notes(self.model.report, few=few)]
         if notes:
             yield Static(Text("\n".join(notes)), id="notes")
         yield Static(id="heading")

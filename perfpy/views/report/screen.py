@@ -26,6 +26,7 @@ from perfpy.views.report.hottest import HottestPath, NamedShare, hottest_by, hot
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
+from perfpy.views.verdict.sentence import FEW_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
     from perfpy.views.recorded import Recorded
+    from perfpy.views.verdict.sentence import Sentence
 
 _CALL_ROWS: Final = 20
 _MOST_ROWS: Final = 40
@@ -61,6 +63,7 @@ class ScreenOptions(NamedTuple):
         tree: the first row's calls as a tree.
         browser: whether --tui can be suggested.
         lines_after: lines that follow on the same screen.
+        verdict: the sentences that come first.
     """
 
     text: TextOptions = TextOptions()
@@ -69,6 +72,7 @@ class ScreenOptions(NamedTuple):
     tree: bool = False
     browser: bool = False
     lines_after: int = 0
+    verdict: Sequence[Sentence] = ()
 
 
 class _Part(NamedTuple):
@@ -106,7 +110,9 @@ class _Limits(NamedTuple):
 
 def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
     """Print the header and the tables."""
-    lines = console.height - _show_header(report, recording, console) - options.lines_after
+    lines = (
+        console.height - show_verdict(options.verdict, console) - _show_header(report, recording, console, options) - options.lines_after
+    )
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
     limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
@@ -114,7 +120,18 @@ def show_report(report: Report, recording: Recorded, console: Console, options: 
     _show_next(console, options, sum(hidden))
 
 
-def _show_header(report: Report, recording: Recorded, console: Console) -> int:
+def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:
+    """Print the sentences, and return the number of lines; names of functions are shortened rather than wrapped apart."""
+    if not verdict:
+        return 0
+    lines = [line for sentence in verdict for line in wrap(sentence.text, console.width, break_long_words=True, break_on_hyphens=False)]
+    for line in lines:
+        console.print(Text(line), style="bold")
+    console.print()
+    return len(lines) + 1
+
+
+def _show_header(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> int:
     """Print the recording and its quality, and return the number of lines."""
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
@@ -124,7 +141,12 @@ def _show_header(report: Report, recording: Recorded, console: Console) -> int:
     console.print(Text.assemble((shown, "bold"), (f"  {beside}" if beside else "", "dim")))
     environment = "  ".join([f"{report.samples:,} {plural(report.samples, 'sample')}", *map(visible, recording.environment)])
     console.print(Text(fitted(environment, console.width)), style="dim")
-    notes = [line for note in quality_notes(report) for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")]
+    tells_few = any(sentence.rule == FEW_SAMPLES for sentence in options.verdict)
+    notes = [
+        line
+        for note in quality_notes(report, few=not tells_few)
+        for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")
+    ]
     for line in notes:
         console.print(Text(line), style="yellow")
     return 2 + len(notes)

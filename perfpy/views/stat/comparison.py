@@ -12,6 +12,7 @@ from perfpy.counts.comparison import FEW_EVENTS, HIGHER, LOWER, TOO_FEW, TOO_SMA
 from perfpy.counts.significance import runs_to_see
 from perfpy.counts.spread import quantile
 from perfpy.plurals import plural
+from perfpy.views.verdict.run_rules import comparison_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +41,11 @@ def render_text(comparisons: Sequence[Comparison], *, pictures: bool = False) ->
         pictures: draw both distributions below each counter
     """
     first = comparisons[0]
+    verdicts = zip(_letters(comparisons), comparisons, strict=True)
+    sentences = [sentence.text for letter, comparison in verdicts for sentence in comparison_verdict(comparison, letter)]
+    yield "\n" if sentences else ""
+    for sentence in sentences:
+        yield from _wrap(sentence)
     yield f"\n A: {first.a_name}  ({first.counts[0].a.runs} {plural(first.counts[0].a.runs, 'run')})\n"
     for letter, comparison in zip(_letters(comparisons), comparisons, strict=True):
         yield f" {letter}: {comparison.b_name}  ({comparison.counts[0].b.runs} {plural(comparison.counts[0].b.runs, 'run')})\n"

@@ -1,0 +1,10 @@
+"""The numbers of verdicts on recordings.
+
+Modules:
+
+categories  own code, libraries, interpreters, runtimes and the kernel
+functions   shares of functions, with their callers and callees
+waits       waits by their reason
+evidence    all numbers of one report
+shares      confidence intervals of shares
+"""

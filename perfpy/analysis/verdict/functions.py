@@ -1,0 +1,269 @@
+"""Shares of the functions of one event: their own samples, and those of the libraries and kernel code that they call.
+
+A sample is charged to the innermost function of own code in its callchain. Library and kernel functions in the samples of a function show
+what it spends its time on.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.abi.flags import SampleType
+from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.aggregate.profile import Folded
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.report import Report
+    from perfpy.analysis.samples.locations import Int64, Locations
+
+_DEPTH: Final = 512  # frames of a callchain that are searched
+_NONE: Final = -1
+_IDLE: Final = 0  # the thread of idle CPUs
+
+_FAULT: Final = re.compile(
+    r"(?:asm_)?exc_page_fault|do_user_addr_fault|(?:do_)?page_fault|do_anonymous_page|handle_mm_fault|el0_da|do_mem_abort"
+)
+_SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)|__(?:do|se)_(?:compat_)?sys_(\w+)|ksys_(\w+)")
+#: kinds of kernel work that are no system call
+PAGE_FAULTS: Final = "page faults"
+
+
+class Share(NamedTuple):
+    """A function, or a kind of kernel work, and the share of all samples, from 0 to 1."""
+
+    name: str
+    share: float
+
+
+class ChargedFunction(NamedTuple):
+    """A function of own code, or one without a caller of own code.
+
+    Attributes:
+        number: of the function.
+        name: as recorded.
+        file: short name of its file.
+        category: of the function.
+        own: share of its own samples.
+        charged: share of its own samples, and those of library and kernel code that it calls.
+        is_recursive: whether half of its samples are of a call within a call.
+        caller: the own function with most calls, and the share of the samples; None without one.
+        callees: library and kernel functions with the samples charged to it, by share.
+        kernel_work: system calls and page faults with these samples, by share.
+    """
+
+    number: int
+    name: str
+    file: str
+    category: int
+    own: float
+    charged: float
+    is_recursive: bool = False
+    caller: Share | None = None
+    callees: tuple[Share, ...] = ()
+    kernel_work: tuple[Share, ...] = ()
+
+
+class SampledFunctions:
+    """The functions of one event's samples, except those of idle CPUs.
+
+    Functions are numbered by symbol; unnamed code by file, after all symbols.
+
+    Attributes:
+        samples: the number of samples.
+        period: their sum of periods.
+        idle, idle_samples: the period and the samples of idle CPUs.
+        effective: the number of samples of equal period with the same statistical error.
+    """
+
+    def __init__(self, report: Report, histogram: Histogram, *, waits: bool | None = None) -> None:
+        """Select the rows of the histogram's first event; waits: only those off the CPU, or only those on it."""
+        self._locations: Locations = histogram.locations
+        folded = _rows_of_event(report.folded, histogram)
+        if waits is not None and "state" in folded.dimensions:
+            folded = folded.take(np.flatnonzero((folded.dimensions["state"] != 0) == waits))
+        is_idle = (folded.tid == _IDLE) & bool(histogram.leader.event.attr.sample_type & SampleType.TID)
+        self.idle, self.idle_samples = int(folded.period[is_idle].sum()), int(folded.count[is_idle].sum())
+        self.rows = folded = folded.take(np.flatnonzero(~is_idle))
+        self.samples, self.period = int(folded.count.sum()), int(folded.period.sum())
+        squares = float((folded.period.astype(np.float64) ** 2 / np.maximum(folded.count, 1)).sum())
+        self.effective = float(self.period) ** 2 / squares if squares else 0.0
+        self._chains = report.chains
+        graph = report.options.chains.call_graph
+        self._step = -1 if graph is not None and graph.order == "caller" else 1
+        self.leaf = self._functions(folded.dimensions["frame"])
+
+    def _functions(self, frames: NDArray[np.int64] | NDArray[np.int32]) -> Int64:
+        """Return the function of each frame."""
+        locations = self._locations
+        symbol = locations.symbol[frames].astype(np.int64)
+        return np.where(symbol >= 0, symbol, len(locations.symbols) + 1 + locations.dso[frames])
+
+    @cached_property
+    def present(self) -> Int64:
+        """The functions of all samples and callchains."""
+        return distinct(np.concatenate([self.leaf] if self._chains is None else [self.leaf, self._functions(self._chains[0])]))
+
+    @cached_property
+    def category_of(self) -> NDArray[np.int8]:
+        """The category of each function; those that no sample has stay UNKNOWN."""
+        locations = self._locations
+        categories = np.full(len(locations.symbols) + 1 + len(locations.dsos), UNKNOWN, np.int8)
+        for number in self.present.tolist():
+            dso = self._dso_number(number)
+            categories[number] = category(locations.dsos[dso] if dso >= 0 else None, self.name(number))
+        return categories
+
+    def _dso_number(self, function: int) -> int:
+        symbols = self._locations.symbols
+        return symbols.dso(function) if function < len(symbols) else function - len(symbols) - 1
+
+    def name(self, function: int) -> str:
+        """Return the recorded name of a function, "" for unnamed code."""
+        symbols = self._locations.symbols
+        return symbols.name(function) if function < len(symbols) else ""
+
+    def file(self, function: int) -> str:
+        """Return the short name of a function's file, "" for none."""
+        dso = self._dso_number(function)
+        return self._locations.dso_names[dso] if dso >= 0 else ""
+
+    def share(self, period: int) -> float:
+        """Return a period as a share of all samples that are not idle."""
+        return period / self.period if self.period else 0.0
+
+    def by_category(self) -> list[float]:
+        """Return the share of the samples of each category."""
+        totals = sum_by(self.category_of[self.leaf].astype(np.int64), self.rows.period, UNKNOWN + 1)
+        return [self.share(period) for period in totals.tolist()]
+
+    def outwards(self, rows: Int64) -> Iterator[tuple[Int64, Int64]]:
+        """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame."""
+        if self._chains is None:
+            return
+        frames, offsets = self._chains
+        chain = self.rows.chain[rows]
+        rows, chain = rows[chain >= 0], chain[chain >= 0]
+        first, end = offsets[chain], offsets[chain + 1]
+        position = first if self._step > 0 else end - 1
+        for _ in range(_DEPTH):
+            inside = (position >= first) & (position < end)
+            rows, position, first, end = rows[inside], position[inside], first[inside], end[inside]
+            if not len(rows):
+                return
+            yield rows, self._functions(frames[position])
+            position = position + self._step
+
+    @cached_property
+    def charged(self) -> Int64:
+        """The function of own code that each row is charged to, -1 for none."""
+        charged = np.where(self.category_of[self.leaf] == OWN, self.leaf, _NONE)
+        waiting = charged < 0
+        for rows, functions in self.outwards(np.flatnonzero(waiting)):
+            hits = waiting[rows] & (self.category_of[functions] == OWN)
+            charged[rows[hits]] = functions[hits]
+            waiting[rows[hits]] = False
+            if not waiting.any():
+                break
+        return charged
+
+    def hottest(self, most: int = 3) -> list[ChargedFunction]:
+        """Return the functions of own code with most charged samples, and functions without a caller of own code."""
+        accounted = np.where(self.charged >= 0, self.charged, self.leaf)
+        periods = self._periods(accounted)
+        order = np.argsort(-periods, kind="stable")[:most]
+        own = self._periods(self.leaf)
+        return [self._hot(number, accounted, int(periods[number]), int(own[number])) for number in order.tolist() if periods[number]]
+
+    def largest_own(self) -> Share | None:
+        """Return the named function with most own samples."""
+        periods = self._periods(self.leaf)[: len(self._locations.symbols)]
+        if not len(periods) or not periods.any():
+            return None
+        number = int(np.argmax(periods))
+        return Share(self.name(number), self.share(int(periods[number])))
+
+    def _periods(self, functions: Int64) -> Int64:
+        return sum_by(functions, self.rows.period, len(self.category_of))
+
+    def _hot(self, number: int, accounted: Int64, charged: int, own: int) -> ChargedFunction:
+        rows = np.flatnonzero(accounted == number)
+        caller, is_recursive = self._caller(number, rows)
+        leafs = rows[self.leaf[rows] != number]
+        totals = sum_by(self.leaf[leafs], self.rows.period[leafs], len(self.category_of))
+        callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
+        return ChargedFunction(
+            number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),
+            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)),
+        )  # fmt: skip
+
+    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, bool]:
+        """Return the own function that calls a function in most of these rows, and whether the function mostly calls itself."""
+        periods = self.rows.period
+        callers = np.full(len(self.leaf), _NONE, np.int64)
+        occurrences = np.zeros(len(self.leaf), np.int64)
+        for reached, functions in self.outwards(rows):
+            is_same = functions == number
+            occurrences[reached[is_same]] += 1
+            outer = (occurrences[reached] > 0) & ~is_same & (callers[reached] < 0) & (self.category_of[functions] == OWN)
+            callers[reached[outer]] = functions[outer]
+        callers, weights = callers[rows], periods[rows]
+        is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0
+        known = callers >= 0
+        if not known.any():
+            return None, is_recursive
+        totals = sum_by(callers[known], weights[known], len(self.category_of))
+        best = int(np.argmax(totals))
+        return Share(self.name(best), self.share(int(totals[best]))), is_recursive
+
+    @cached_property
+    def _work_of(self) -> tuple[list[str], NDArray[np.int32]]:
+        """The kinds of kernel work, and that of each function, -1 for none."""
+        kinds: dict[str, int] = {}
+        work = np.full(len(self.category_of), _NONE, np.int32)
+        for number in np.flatnonzero(self.category_of == KERNEL).tolist():
+            name = self.name(number)
+            call = _SYSTEM_CALL.match(name)
+            kind = PAGE_FAULTS if _FAULT.fullmatch(name) else next(filter(None, call.groups()), "") if call else ""
+            if kind:
+                work[number] = kinds.setdefault(kind, len(kinds))
+        return list(kinds), work
+
+    def kernel_work(self) -> list[Share]:
+        """Return the system calls and page faults of all samples, by share."""
+        return self._kernel_work(np.arange(len(self.leaf)))
+
+    def _kernel_work(self, rows: Int64) -> list[Share]:
+        kinds, work = self._work_of
+        rows = rows[self.category_of[self.leaf[rows]] == KERNEL]
+        outermost = np.full(len(self.leaf), _NONE, np.int64)
+        outermost[rows] = work[self.leaf[rows]]
+        in_kernel = np.zeros(len(self.leaf), np.bool_)
+        in_kernel[rows] = True
+        for reached, functions in self.outwards(rows):
+            in_kernel[reached] &= self.category_of[functions] == KERNEL
+            hits = in_kernel[reached] & (work[functions] >= 0)
+            outermost[reached[hits]] = work[functions[hits]]
+            if not in_kernel[reached].any():
+                break
+        named = rows[outermost[rows] >= 0]
+        totals = sum_by(outermost[named], self.rows.period[named], len(kinds))
+        return [Share(kinds[kind], self.share(int(totals[kind]))) for kind in np.argsort(-totals, kind="stable").tolist() if totals[kind]]
+
+
+def _rows_of_event(folded: Folded, histogram: Histogram) -> Folded:
+    return folded.take(np.flatnonzero((folded.event == histogram.leader.event.index) & ~folded.filtered))
+
+
+#: categories of functions that no person wrote for this program
+PLUMBING: Final = (LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN)

@@ -1,0 +1,157 @@
+"""Waits of threads by their reason, from the samples of time off the CPU (record --off-cpu).
+
+The functions of a wait's callchain decide, the kernel's first: a wait in futex() is one for a lock, for the end of a thread, or for a
+condition, depending on the function of the C library that called it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.waits import READY
+from perfpy.analysis.aggregate.exact_sums import sum_by
+from perfpy.analysis.verdict.categories import INTERPRETER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.samples.locations import Int64
+    from perfpy.analysis.verdict.functions import SampledFunctions
+
+#: reasons of waits, in the order in which a callchain with functions of several is decided
+(
+    CPU,
+    GIL,
+    JOIN,
+    BARRIER,
+    CONDITION,
+    LOCK,
+    CHILD,
+    SLEEP,
+    FILE_LOCK,
+    TERMINAL,
+    PIPE,
+    NETWORK,
+    EVENTS,
+    SIGNAL,
+    KERNEL_LOCK,
+    DISK,
+    FUTEX,
+    OTHER,
+) = range(18)
+
+_FUNCTIONS: Final = {
+    GIL: r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach",
+    JOIN: r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)",
+    BARRIER: r"_*pthread_barrier_wait",
+    CONDITION: r"_*pthread_cond_(?:timed|clock)?wait.*|std::condition_variable::.*|runtime\.notesleep",
+    LOCK: r"_*pthread_(?:mutex|rwlock|spin)_(?:timed|clock)?(?:rd|wr)?lock.*|_*lll_(?:mutex_)?lock.*|runtime\.lock2?"
+    r"|(?:std::sys::.*|parking_lot.*)(?:Mutex|mutex|RwLock|rwlock).*|_*new_sem_.*wait.*|_*sem_(?:timed|clock)?wait.*|PyThread_acquire_lock.*",
+    CHILD: r"(?:__)?do_wait|kernel_wait4|kernel_waitid|__(?:x64|arm64|ia32)_sys_wait(?:4|id)",
+    SLEEP: r"hrtimer_nanosleep|do_nanosleep|common_nsleep|__(?:x64|arm64|ia32)_sys_(?:clock_)?nanosleep",
+    FILE_LOCK: r"locks_lock_inode_wait|flock_lock_inode_wait|fcntl_setlk(?:64)?|__(?:x64|arm64|ia32)_sys_flock",
+    TERMINAL: r"n_tty_read|tty_read",
+    PIPE: r"(?:anon_)?pipe_(?:read|write)|wait_for_partner|fifo_open",
+    NETWORK: r"inet_csk_accept|tcp_(?:recv|send)msg.*|sk_(?:stream_)?wait_\w+|__skb_wait_for_more_packets|udp_recvmsg"
+    r"|inet_(?:recv|stream)\w+|unix_(?:stream|dgram)_\w+|unix_accept|sock_recvmsg",
+    EVENTS: r"(?:do_)?ep(?:oll)?_(?:poll|wait)|do_sys_poll|do_poll|do_select|poll_schedule_timeout\S*|core_sys_select|io_cqring_wait",
+    SIGNAL: r"sigsuspend|do_sigtimedwait|__(?:x64|arm64|ia32)_sys_pause",
+    DISK: r"io_schedule\w*|folio_wait_\w+|wait_on_page_\w+|blk_\w+|submit_bio_wait|bio_\w+|jbd2_\w+|(?:ext4|xfs|btrfs|vfs|file)_fsync\S*"
+    r"|(?:ext4|xfs)_sync_file|filemap_\w+|do_fsync|wait_for_completion_io|blkdev_\w+|nfs_wait\w+|iomap_dio_\w+",
+    KERNEL_LOCK: r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*",
+    FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
+}
+_PATTERNS: Final = {reason: re.compile(pattern) for reason, pattern in _FUNCTIONS.items()}
+_TIMED: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")
+_USER: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)  # reasons of waits in futex()
+
+
+class Wait(NamedTuple):
+    """The waits for one reason.
+
+    Attributes:
+        reason: one of the numbers above.
+        seconds: their sum over all threads.
+        threads: the number of threads that waited.
+        thread: the one that waited longest.
+        number, function: own function with most of this time, -1 and "" for none.
+        in_function: its share of this time.
+    """
+
+    reason: int
+    seconds: float
+    threads: int
+    thread: int
+    number: int
+    function: str
+    in_function: float
+
+
+class Waits:
+    """The waits of one event of time off the CPU."""
+
+    def __init__(self, functions: SampledFunctions) -> None:
+        self._functions = functions
+        self.rows = functions.rows
+
+    @cached_property
+    def reason(self) -> Int64:
+        """The reason of each row's waits."""
+        functions, rows = self._functions, self.rows
+        masks = self._masks()
+        seen = masks[functions.leaf]
+        inner = functions.leaf.copy()
+        interpreter = functions.category_of == INTERPRETER
+        timed = self._timed()
+        gil = np.zeros(len(seen), np.bool_)
+        for reached, called in functions.outwards(np.arange(len(seen))):
+            gil[reached] |= timed[inner[reached]] & interpreter[called]
+            seen[reached] |= masks[called]
+            inner[reached] = called
+        reasons = np.full(len(seen), OTHER, np.int64)
+        in_futex = (seen & (1 << FUTEX)) != 0
+        for reason in reversed(range(OTHER)):
+            matches = (seen & (1 << reason)) != 0
+            reasons[matches & in_futex if reason in _USER else matches] = reason
+        reasons[gil & in_futex] = GIL
+        if "state" in rows.dimensions:
+            reasons[rows.dimensions["state"] == READY] = CPU
+        return reasons
+
+    def _masks(self) -> NDArray[np.int64]:
+        """Return for each function the bits of the reasons that its name matches."""
+        masks = np.zeros(len(self._functions.category_of), np.int64)
+        for number in self._functions.present.tolist():
+            name = self._functions.name(number).partition("@")[0]
+            masks[number] = sum(1 << reason for reason, pattern in _PATTERNS.items() if name and pattern.fullmatch(name))
+        return masks
+
+    def _timed(self) -> NDArray[np.bool_]:
+        """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
+        timed = np.zeros(len(self._functions.category_of), np.bool_)
+        for number in self._functions.present.tolist():
+            timed[number] = _TIMED.fullmatch(self._functions.name(number)) is not None
+        return timed
+
+    def by_reason(self) -> list[Wait]:
+        """Return the waits by reason, longest first."""
+        rows = np.arange(len(self.rows))
+        totals = sum_by(self.reason[rows], self.rows.period[rows], OTHER + 1)
+        return [self._wait(reason, int(totals[reason]), rows) for reason in np.argsort(-totals, kind="stable").tolist() if totals[reason]]
+
+    def _wait(self, reason: int, period: int, rows: Int64) -> Wait:
+        rows = rows[self.reason[rows] == reason]
+        charged, periods = self._functions.charged[rows], self.rows.period[rows]
+        known = charged >= 0
+        name, share, best = "", 0.0, -1
+        if known.any():
+            totals = sum_by(charged[known], periods[known], len(self._functions.category_of))
+            best = int(np.argmax(totals))
+            name, share = self._functions.name(best), int(totals[best]) / period
+        tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
+        longest = int(np.argmax(sum_by(thread.ravel(), periods, len(tids))))
+        return Wait(reason, period / 1e9, len(tids), int(tids[longest]), best, name, share)

@@ -1,0 +1,11 @@
+"""Verdicts: one to three sentences that begin each view, made from its numbers.
+
+Modules:
+
+sentence      sentences and their words
+profile       the verdict on a recording
+cpu_rules     sentences about the use of CPUs
+wait_rules    sentences about waits
+change_rules  the verdict on two recordings (diff)
+run_rules     the verdict on programs run in turns (stat --compare)
+"""

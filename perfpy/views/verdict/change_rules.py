@@ -1,0 +1,98 @@
+"""Sentences about two recordings: the change of the total, and the rows that changed most.
+
+Changes are compared with sampling noise alone (perfpy.analysis.report.proportions); how much runs differ by themselves is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.analysis.report.changed_rows import changed_rows, has_grown_or_shrunk, totals
+from perfpy.views.verdict.sentence import Sentence, beginning, called, listed, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.changed_rows import Amount, ChangedRow
+    from perfpy.analysis.report.difference import Difference
+
+LEAST_CHANGE: Final = 0.005  # of the total before: smaller changes are none, even if they are certain
+_DEVIATIONS: Final = 1.96  # of a normal distribution: 95 % lie within
+_MOST: Final = 2  # rows that are named
+_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+_FEW: Final = 10  # samples on a side, with which nothing is told
+
+
+def change_verdict(difference: Difference) -> list[Sentence]:
+    """Return one or two sentences on the changes of one event; none if a recording does not have it."""
+    if any(histogram is None for histogram in difference.histograms[:2]):
+        return []
+    before, after = totals(difference)
+    if not before.period or not before.samples:
+        return []
+    return [_total(difference, before, after), *_rows(difference, before)]
+
+
+def _total(difference: Difference, before: Amount, after: Amount) -> Sentence:
+    """Return the sentence about the totals."""
+    noun = _noun(difference)
+    change = after.period / before.period - 1
+    numbers = {"change": change, "before": float(before.period), "after": float(after.period)}
+    if min(before.samples, after.samples) < _FEW:
+        counts = f"{before.samples} and {after.samples} samples"
+        return Sentence("few samples", f"{beginning(noun)}: cannot tell, {counts} are too few.", numbers)
+    if not has_grown_or_shrunk(before, after):
+        text = f"{beginning(noun)}: cannot tell; a change of {percent(abs(change))} is within sampling noise."
+        return Sentence("total within noise", text, numbers)
+    if abs(change) < LEAST_CHANGE:
+        return Sentence("total unchanged", f"Both use the same {noun}: the change is {percent(abs(change))}.", numbers)
+    low, high = _interval(change, before.samples, after.samples)
+    less = change < 0
+    sides = sorted((abs(low), abs(high)))
+    numbers |= {"low": low, "high": high}
+    bounds = f"{percent(sides[0])} to {percent(sides[1])} by sampling, with 95 % confidence"
+    return Sentence("total", f"After uses {percent(abs(change))} {'less' if less else 'more'} {noun} than before ({bounds}).", numbers)
+
+
+def _interval(change: float, before: int, after: int) -> tuple[float, float]:
+    """Return the 95 % interval of a change, from the numbers of samples."""
+    reach = math.exp(_DEVIATIONS * math.sqrt(1 / before + 1 / after))
+    ratio = 1 + change
+    return ratio / reach - 1, ratio * reach - 1
+
+
+def _rows(difference: Difference, before: Amount) -> Iterator[Sentence]:
+    """Yield the sentence about the rows that changed most, beyond noise."""
+    rows = [row for row in changed_rows(difference) if row.by_amount and abs(row.change) >= LEAST_CHANGE * before.period]
+    if not rows:
+        yield Sentence("no row changed", "No function changed beyond sampling noise.", {})
+        return
+    rows = sorted(rows, key=lambda row: -abs(row.change))
+    largest = [row for row in rows if (row.change > 0) == (rows[0].change > 0)][:_MOST]
+    parts = [f"{_name(difference, row)} ({row.change / before.period:+.1%} of the total before)".replace("%", " %") for row in largest]
+    numbers = {f"row {number}": row.change / before.period for number, row in enumerate(largest)}
+    names = {f"row {number}": " ".join(name or "" for name in row.names) for number, row in enumerate(largest)}
+    direction = "more" if rows[0].change > 0 else "less"
+    yield Sentence(
+        "rows", f"The largest change is in {listed(parts)}, which {'cost' if len(parts) > 1 else 'costs'} {direction}.", numbers, names
+    )
+
+
+def _name(difference: Difference, row: ChangedRow) -> str:
+    """Return the function of a row, or its last name."""
+    base = difference.histograms[0]
+    keys = [key.name for key in base.layout.keys] if base is not None else []
+    names = dict(zip(keys, row.names, strict=True))
+    symbol = names.get("symbol") or ""
+    text = symbol[len("[.] ") :] if symbol.startswith("[") else symbol
+    return called(text) if text and not text.startswith("0x") else " ".join(name for name in row.names if name) or "unnamed code"
+
+
+def _noun(difference: Difference) -> str:
+    base = difference.histograms[0]
+    assert base is not None
+    attr = base.leader.event.attr
+    is_clock = attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS
+    return "CPU time" if is_clock else "CPU cycles" if base.leader.event.name.partition(":")[0] in ("cycles", "cpu-cycles") else "events"

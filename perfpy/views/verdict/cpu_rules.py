@@ -1,0 +1,283 @@
+"""Sentences about the use of CPUs.
+
+A share is only named if the 99 % interval of its samples agrees with the sentence: the interval's lower end, or for "no function stands
+out" its upper end, is compared with the threshold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.sampling_pace import is_sampled_each_time
+from perfpy.analysis.report.quality import margin
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
+from perfpy.analysis.verdict.functions import PAGE_FAULTS
+from perfpy.analysis.verdict.shares import interval
+from perfpy.plurals import plural
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import FEW_SAMPLES, Sentence, beginning, called, listed, number_word, percent, seconds, source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.verdict.evidence import Evidence
+    from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
+
+STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
+IS_SECOND: Final = 0.15  # the least share of the functions named beside it
+IS_SMALL: Final = 0.25  # functions below this do not stand out
+MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
+HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
+UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
+FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
+VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
+NO_SHARES: Final = 10  # with fewer samples no function is named
+ONE_THREAD: Final = 0.9  # of the samples of a process
+MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
+STARTED: Final = 50  # the least number of started processes, and
+STARTED_A_SECOND: Final = 30
+IDLE: Final = 0.5  # of the time of the CPUs
+RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
+LEAST_ELAPSED: Final = 0.05  # seconds
+
+
+class _Beginning(NamedTuple):
+    """A sentence without its end: the text, and the fields of Sentence."""
+
+    text: str
+    rule: str
+    numbers: dict[str, float]
+    names: dict[str, str]
+
+
+def few_samples(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that shares are uncertain."""
+    functions = evidence.functions
+    if functions is None or not 0 < functions.samples < FEWEST or is_sampled_each_time(evidence.event.attr):
+        return
+    points = margin(50, functions.samples)
+    samples = f"{functions.samples} {plural(functions.samples, 'sample')}"
+    more = "raise -F" if evidence.event.attr.freq else "lower -c"
+    doubt = f"shares are uncertain by up to ±{points:.0f} points" if functions.samples >= NO_SHARES else "too few for shares"
+    text = f"Only {samples}: {doubt}; record longer or {more}."
+    yield Sentence(FEW_SAMPLES, text, {"samples": functions.samples, "points": points})
+
+
+def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the CPUs were idle most of the time."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.idle:
+        return
+    share = functions.idle / (functions.idle + functions.period)
+    if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
+        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time.", {"idle": share})
+
+
+def started_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that many processes were started."""
+    started, elapsed = evidence.started_processes, evidence.elapsed
+    if started < STARTED or elapsed < LEAST_ELAPSED or started / elapsed < STARTED_A_SECOND:
+        return
+    numbers = {"started": float(started), "elapsed": elapsed}
+    text = f"{started:,} processes were started in {seconds(elapsed)}, {started / elapsed:,.0f} a second"
+    functions = evidence.functions
+    if functions is not None and functions.period:
+        share = functions.by_category()[KERNEL]
+        if _is_named(share, functions, HALF):
+            numbers["kernel"] = share
+            text += f"; {percent(share)} of {_measure(evidence)} in the kernel"
+    yield Sentence("started processes", f"{text}.", numbers)
+
+
+def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the functions with most samples, or tell that none stands out."""
+    functions = evidence.functions
+    if functions is None or functions.samples < NO_SHARES or not functions.period:
+        return
+    hottest = functions.hottest()
+    first = hottest[0]
+    if _is_named(first.charged, functions, STANDS_OUT):
+        yield from _named(evidence, functions, hottest)
+    elif interval(first.charged, functions.effective).high <= IS_SMALL:
+        largest = max(hottest, key=lambda one: one.charged)
+        numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
+        name = f"{called(largest.name)}{_source(evidence, largest)}" if largest.name else f"unnamed code of {_shown_file(largest)}"
+        text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
+        yield Sentence("no function stands out", text, numbers, {"function": largest.name})
+    elif _is_named(first.charged, functions, IS_SECOND) and first.name:
+        text = f"{called(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
+        second = hottest[1].charged if len(hottest) > 1 else 0.0
+        if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
+            text += f", {_about(first.charged, functions)}."
+            yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
+
+
+def _named(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
+    first = hottest[0]
+    if not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME):
+        yield from _without_symbols(evidence, functions, first)
+        return
+    if first.category != OWN:
+        yield from _without_own_code(evidence, functions, first)
+        return
+    text, rule, numbers, names = _own_function(evidence, functions, first)
+    further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
+    if rule == "hot function" and further:
+        parts = [f"{_about(one.charged, functions)} in {called(one.name)}{_source(evidence, one)}" for one in further]
+        text = f"{text}, {listed(parts)}"
+        for number, one in enumerate(further):
+            numbers[f"charged {number}"], names[f"function {number}"] = one.charged, one.name
+    yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, numbers)}.", numbers, names)
+
+
+def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> _Beginning:
+    """Return the beginning of the sentence about a function of own code."""
+    measure = _measure(evidence)
+    numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
+    work, callee = _largest(hot.kernel_work), _largest(hot.callees)
+    if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
+        numbers["kernel work"], names["kernel work"] = work.share, work.name
+        kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
+        text = f"{_start(work.share, functions)} of {measure} in {kind} of {called(hot.name)}{_source(evidence, hot)}"
+        return _Beginning(text, "kernel work", numbers, names)
+    if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
+        numbers["callee"], names["callee"] = callee.share, callee.name
+        where = f"{called(callee.name)}, called from {called(hot.name)}{_source(evidence, hot)}"
+        return _Beginning(f"{_start(callee.share, functions)} of {measure} in {where}", "callee", numbers, names)
+    if hot.own < MOSTLY * hot.charged and not _is_python(hot):
+        called_functions = [called(one.name) for one in hot.callees[:2] if one.name and one.share >= IS_SECOND * hot.charged]
+        which = f" ({listed(called_functions)})" if called_functions else ""
+        text = f"{_start(hot.charged, functions)} of {measure} in {called(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
+        return _Beginning(text, "hot function and callees", numbers, names)
+    share = hot.charged if _is_python(hot) else hot.own
+    text = f"{_start(share, functions)} of {measure} in {called(hot.name)}{_source(evidence, hot)}"
+    if hot.is_recursive:
+        text += ", which calls itself"
+    if hot.caller is not None and hot.caller.share >= HALF * share and hot.caller.name:
+        numbers["caller"], names["caller"] = hot.caller.share, hot.caller.name
+        is_always = percent(hot.caller.share) == percent(share) or hot.caller.share > share
+        text += f", called from {called(hot.caller.name)}{'' if is_always else f' ({percent(hot.caller.share)})'}"
+    return _Beginning(text, "hot function", numbers, names)
+
+
+def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
+    """Name a function of a library, an interpreter or the kernel, if no own code called it; or the whole category."""
+    if evidence.event.tracepoint:
+        return  # all of them are in the kernel
+    categories = functions.by_category()
+    share, number = max((share, number) for number, share in enumerate(categories))
+    measure, process = _measure(evidence), _of_process(evidence)
+    if hot.name and hot.category != INTERPRETER and _is_named(hot.own, functions, STANDS_OUT):
+        numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
+        text = f"{_start(hot.own, functions)} of {measure} in {called(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
+        yield Sentence("function of others", f"{text}.", numbers, names)
+    elif number != OWN and _is_named(share, functions, HALF):
+        numbers = {"category": share, "number": float(number)}
+        kind = "the kernel" if number == KERNEL else f"the {NAMES[number]}" if number in (INTERPRETER, RUNTIME) else NAMES[number]
+        where = f"{kind} ({_shown_file(hot)})" if hot.file and hot.category == number != KERNEL else kind
+        work = _largest(tuple(functions.kernel_work()))
+        if number == KERNEL and work and work.share >= HALF * share:
+            numbers["kernel work"] = work.share
+            where += f", most of it in {'page faults' if work.name == PAGE_FAULTS else f'the system call {visible(work.name)}()'}"
+        advice = "; record --python names its functions" if number == INTERPRETER and "python" in hot.file else ""
+        yield Sentence("category", f"{_start(share, functions)} of {measure} in {where}{process}{advice}.", numbers)
+    elif not hot.name:
+        yield from _without_symbols(evidence, functions, hot)
+
+
+def _without_symbols(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
+    if hot.file:
+        where = f"code of {_shown_file(hot)} without symbols{_of_process(evidence)}"
+        yield Sentence("no symbols", f"{_start(hot.charged, functions)} of {_measure(evidence)} in {where}.", {"charged": hot.charged})
+
+
+def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the command with most samples, if several processes were recorded."""
+    functions = evidence.functions
+    if functions is None or not evidence.has_several_processes:
+        return
+    name, share = evidence.busiest_command
+    if name and share < ONE_THREAD and _is_named(share, functions, STANDS_OUT):
+        text = f"{visible(name)} has {_about(share, functions)} of {_noun(evidence)}."
+        yield Sentence("busiest command", text, {"share": share}, {"command": name})
+
+
+def rarely_runs(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the program used little CPU time, for recordings that do not have its waits."""
+    used, elapsed = evidence.seconds, evidence.elapsed
+    if used is None or evidence.records_waits or evidence.is_system_wide or elapsed < LEAST_ELAPSED or evidence.has_several:
+        return
+    if evidence.is_program and used < RARELY_RUNS * elapsed:
+        text = f"CPUs were used for {seconds(used)} of {seconds(elapsed)}; record --off-cpu shows the waits."
+        yield Sentence("rarely runs", text, {"seconds": used, "elapsed": elapsed})
+
+
+def _largest(shares: tuple[Share, ...]) -> Share | None:
+    return shares[0] if shares else None
+
+
+def _is_python(hot: ChargedFunction) -> bool:
+    """Whether the function is run by an interpreter, whose code counts for it."""
+    return hot.name.startswith("py::")
+
+
+def _is_named(share: float, functions: SampledFunctions, least: float) -> bool:
+    """Whether a share is surely at least this."""
+    return interval(share, functions.effective).low >= least
+
+
+def _about(share: float, functions: SampledFunctions) -> str:
+    """Return a share, as a word if the samples are too few for a number."""
+    sure = interval(share, functions.effective)
+    if sure.width <= UNCERTAIN:
+        return percent(share)
+    return "most" if sure.low >= HALF else f"at least {percent(sure.low)}"
+
+
+def _start(share: float, functions: SampledFunctions) -> str:
+    """Return a share as the beginning of a sentence."""
+    return beginning(_about(share, functions))
+
+
+def _measure(evidence: Evidence) -> str:
+    """Return what shares are shares of, and its verb."""
+    return f"{_noun(evidence)} {'is' if evidence.seconds is not None else 'are'}"
+
+
+def _noun(evidence: Evidence) -> str:
+    """Return what shares are shares of."""
+    if evidence.seconds is not None:
+        return "the CPU time"
+    name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")
+    is_cycles = name.rpartition("/")[2] in ("cycles", "cpu-cycles")
+    return "the CPU cycles" if is_cycles else f"the {visible(name)} events"
+
+
+def _source(evidence: Evidence, hot: ChargedFunction) -> str:
+    is_called = hot.own < HALF * hot.charged and not _is_python(hot)
+    return source(hot.name, evidence.line(hot.number, called=is_called) if hot.category == OWN else None)
+
+
+def _shown_file(hot: ChargedFunction) -> str:
+    return "kernel" if hot.category == KERNEL else visible(hot.file)
+
+
+def _of_process(evidence: Evidence) -> str:
+    """Return the name of the process, if several were recorded and one has nearly all samples."""
+    if not evidence.has_several_processes:
+        return ""
+    pid, share = evidence.processes[0]
+    name = evidence.comm(pid)
+    return f", nearly all of it in {visible(name)}" if share >= ONE_THREAD and name else ""
+
+
+def _on_one_thread(evidence: Evidence, numbers: dict[str, float]) -> str:
+    """Return the number of threads, if one of them has nearly all samples."""
+    busiest = evidence.busiest_thread
+    functions = evidence.functions
+    if busiest is None or functions is None or busiest.threads < MANY_THREADS or evidence.has_several_processes:
+        return ""
+    if not _is_named(busiest.share, functions, ONE_THREAD):
+        return ""
+    numbers["thread"], numbers["threads"] = busiest.share, float(busiest.threads)
+    return f"; one thread of {number_word(busiest.threads)} is busy"

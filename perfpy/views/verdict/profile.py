@@ -1,0 +1,58 @@
+"""The verdict on a recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.verdict.evidence import Evidence
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.interpreters import has_python_image
+from perfpy.views.verdict import cpu_rules, wait_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.analysis.report.report import Report
+    from perfpy.recording import Recording
+    from perfpy.views.verdict.sentence import Sentence
+
+_MOST: Final = 3  # sentences
+
+
+def profile_verdict(report: Report, recording: Recording, waits: Callable[[], Report] | None = None) -> list[Sentence]:
+    """Return one to three sentences on a report, the most important first; none without samples.
+
+    Args:
+        report: made with RowOptions.by_thread for sentences about threads and waits.
+        recording: the recording.
+        waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
+    """
+    evidence = Evidence(report, recording, waits)
+    if evidence.functions is None:
+        return []
+    main_wait = wait_rules.main_wait(evidence)
+    waiting = [*wait_rules.longest_wait(evidence)]
+    cpu = [*cpu_rules.hot_functions(evidence), *cpu_rules.busiest_command(evidence)]
+    few = [*cpu_rules.few_samples(evidence)]
+    whole = [*cpu_rules.started_processes(evidence), *cpu_rules.idle_machine(evidence)]
+    rarely = [*cpu_rules.rarely_runs(evidence)]
+    if main_wait is not None and wait_rules.waits_first(evidence, main_wait):
+        sentences = [*whole, *waiting, *cpu, *few]
+    elif evidence.functions.samples < cpu_rules.VERY_FEW_SAMPLES or not cpu:
+        sentences = [*whole, *few, *rarely, *cpu, *waiting]
+    else:
+        sentences = [*whole, *cpu, *rarely, *waiting, *few]
+    return sentences[:_MOST]
+
+
+def headline(recording: Recording, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[str]:
+    """Return the verdict on a recording as texts, from reports made for it."""
+    chains = ChainOptions(CallGraph(order="caller"))
+    options = ReportOptions(sample_filter=sample_filter or SampleFilter(), chains=chains, rows=RowOptions(by_thread=True))
+    where = symbols or recording.symbol_options or SymbolOptions()
+    folds = has_python_image(recording.data.kept_files)
+    report = recording.report(options=options, symbols=where._replace(fold_interpreters=True) if folds else where)
+    sentences = profile_verdict(report, recording, (lambda: recording.report(options=options, symbols=where)) if folds else None)
+    return [sentence.text for sentence in sentences]

@@ -1,0 +1,126 @@
+"""Recordings of an invented program: stacks given by names of functions, each with its number of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
+from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
+from perfpy.abi.sample_id import SampleId
+from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
+from perfpy.perfdata.container.feature_values import EventDesc
+from perfpy.perfdata.container.features import Feature
+from tests.builders.elf import Elf
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MILLISECOND = 1_000_000
+PID = 100
+_SIZE = 0x100
+_FILES = {"app": 0x400000, "libc.so.6": 0x600000, "python3.11": 0x800000}
+_KERNEL = 0xFFFFFFFF81000000
+
+
+class Stack(NamedTuple):
+    """Samples with one stack.
+
+    Attributes:
+        names: functions, innermost first: `name`, `name@FILE` or `name@kernel`; "" is code without a symbol.
+        samples: their number, a millisecond each.
+        tid, pid: of the thread.
+        state: of a wait; "" on the CPU.
+    """
+
+    names: Sequence[str]
+    samples: int
+    tid: int = PID
+    pid: int = PID
+    state: str = ""
+
+
+def sampled_program(
+    folder: Path, stacks: Sequence[Stack], *, threads: Sequence[int] = (), started: int = 0, seconds: float = 0.0, comm: str = "app"
+) -> Path:
+    """Write the recording and its files.
+
+    Args:
+        folder: for perf.data, and the files under their paths.
+        stacks: in order of time.
+        threads: further threads of the program.
+        started: the number of processes that the program starts.
+        seconds: between the first and the last sample; 0: a millisecond for each.
+    """
+    functions: dict[str, list[str]] = {name: [] for name in (*_FILES, "kernel")}
+    for stack in stacks:
+        for name in stack.names:
+            function, _, file = name.partition("@")
+            if function and function not in functions[file or "app"]:
+                functions[file or "app"].append(function)
+    _write_files(folder, functions)
+    waits = any(stack.state for stack in stacks)
+    clock = usual_attr(USUAL | SampleType.ID | SampleType.CALLCHAIN, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK)
+    fields = USUAL | SampleType.ID | SampleType.CALLCHAIN | SampleType.WEIGHT_STRUCT
+    off_cpu = usual_attr(fields, type=PerfType.SOFTWARE, config=SoftwareId.BPF_OUTPUT)
+    attrs = [clock, off_cpu] if waits else [clock]
+    built = PerfDataBuilder(attrs=attrs, ids=[(number + 1,) for number in range(len(attrs))])
+    begin = SampleId(pid=PID, tid=PID, time=1)
+    built.record(Mmap(1, -1 % (1 << 32), 0, _KERNEL, 0x1000000, _KERNEL, "[kernel.kallsyms]_text", begin))
+    for pid in dict.fromkeys(stack.pid for stack in stacks if stack.pid):
+        built.record(Comm(0, pid, pid, comm if pid == PID else f"other{pid}", begin))
+        for file, start in _FILES.items():
+            mapped = f"/usr/lib/{file}" if file != "app" else "/home/app"
+            built.record(Mmap2(2, pid, pid, start, 0x100000, 0x1000, 0, 0, 0, 0, 5, 2, mapped, b"", begin))
+    for tid in threads:
+        built.record(Fork(0, PID, PID, tid, PID, 1, begin))
+    last = sum(stack.samples for stack in stacks) * MILLISECOND
+    for number in range(started):
+        built.record(Fork(0, 10_000 + number, PID, 10_000 + number, PID, 20 + number, SampleId(pid=PID, tid=PID, time=20 + number)))
+    time = 10
+    step = int(seconds * 1e9 / max(last // MILLISECOND, 1)) or MILLISECOND
+    for stack in stacks:
+        chain = [_address(functions, name) for name in stack.names]
+        mode = 1 if stack.names and stack.names[0].endswith("@kernel") else 2
+        extra = {"weight": 0, "ins_lat": ord(stack.state or "\0"), "retire_lat": IS_WAIT} if waits and stack.state else {}
+        for _ in range(stack.samples):
+            built.sample(
+                event=int(bool(stack.state)), pid=stack.pid, tid=stack.tid, time=time, ip=chain[0], period=MILLISECOND, misc=mode,
+                callchain=_marked(chain, stack.names), **extra,
+            )  # fmt: skip
+            time += step
+    if waits:
+        names = (EventDesc(clock, "task-clock", (1,)), EventDesc(off_cpu, OFF_CPU_EVENT, (2,)))
+        built.feature(Feature.EVENT_DESC, names)
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+def _write_files(folder: Path, functions: dict[str, list[str]]) -> None:
+    """Write the files with their symbols, and the kernel's symbols."""
+    kernel = [f"{_KERNEL + _SIZE * number:x} T {name}" for number, name in enumerate(["_text", "_stext", *functions["kernel"], "_etext"])]
+    (folder / "kallsyms").write_text("\n".join(kernel) + "\n")
+    for file in _FILES:
+        elf = Elf().text(0x1000, size=0x10000).segment(0x1000, 0x1000, 0x10000)
+        for number, name in enumerate(functions[file]):
+            elf.symbol(name, 0x1000 + _SIZE * number, _SIZE)
+        path = folder / (f"usr/lib/{file}" if file != "app" else "home/app")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(elf.build())
+
+
+def _address(functions: dict[str, list[str]], name: str) -> int:
+    """Return an address in a function; code without a symbol is after all functions."""
+    function, _, file = name.partition("@")
+    names = functions[file or "app"]
+    number = names.index(function) if function else len(names) + 2
+    return (_KERNEL + 2 * _SIZE if file == "kernel" else _FILES[file or "app"]) + _SIZE * number + 4
+
+
+def _marked(chain: Sequence[int], names: Sequence[str]) -> list[int]:
+    """Return a callchain with the markers of its levels."""
+    kernel = [address for address, name in zip(chain, names, strict=True) if name.endswith("@kernel")]
+    user = chain[len(kernel) :]
+    return [*([CONTEXT_KERNEL, *kernel] if kernel else []), *([CONTEXT_USER, *user] if user else [])]

@@ -1,0 +1,176 @@
+"""Tests of the verdict on recordings: each sentence is made above its threshold, and not below it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.views.verdict.profile import profile_verdict
+from tests.builders.sampled_program import Stack, sampled_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfpy.views.verdict.sentence import Sentence
+
+#: stacks of waits, innermost first
+FUTEX = ("schedule@kernel", "futex_wait@kernel", "do_futex@kernel")
+LOCK = (*FUTEX, "pthread_mutex_lock@libc.so.6", "drain", "main")
+SLEEP = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6", "nap", "main")
+CHILD = ("schedule@kernel", "do_wait@kernel", "wait4@libc.so.6", "run_tool", "main")
+DISK = ("io_schedule@kernel", "folio_wait_bit@kernel", "fsync@libc.so.6", "save", "main")
+
+
+def verdict(folder: Path, *stacks: Stack, **options: Any) -> list[Sentence]:
+    """Return the verdict on an invented program."""
+    path = sampled_program(folder, stacks, **options)
+    symbols = SymbolOptions(cache=False, symfs=str(folder), kallsyms=str(folder / "kallsyms"))
+    made = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        return profile_verdict(recording.report(options=made, symbols=symbols), recording)
+
+
+def texts(folder: Path, *stacks: Stack, **options: Any) -> list[str]:
+    """Return the sentences."""
+    return [sentence.text for sentence in verdict(folder, *stacks, **options)]
+
+
+def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
+    first, *rest = texts(tmp_path, Stack(("checksum", "audit", "main"), 800), Stack(("checksum", "main"), 170), Stack(("main",), 30))
+    assert first == "97 % of the CPU time is in checksum(), called from audit() (80 %)."
+    assert not rest
+
+
+def test_two_functions_are_named_together(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("parse", "main"), 600), Stack(("hash", "main"), 400)) == [
+        "60 % of the CPU time is in parse(), called from main(), 40 % in hash()."
+    ]
+
+
+def test_a_function_that_calls_itself(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("fib", "fib", "fib", "main"), 900), Stack(("fib", "main"), 100))
+    assert first == "100 % of the CPU time is in fib(), which calls itself, called from main()."
+
+
+def test_a_library_function_is_named_with_the_own_code_that_calls_it(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("memmove@libc.so.6", "copy_rows", "main"), 940), Stack(("main",), 60))
+    assert first == "94 % of the CPU time is in memmove(), called from copy_rows()."
+
+
+def test_several_library_functions_are_told_as_the_code_that_a_function_calls(tmp_path: Path) -> None:
+    counts = {"malloc": 320, "free": 370, "unlink_chunk": 300}
+    leafs = [Stack((f"{name}@libc.so.6", "build", "main"), count) for name, count in counts.items()]
+    (first,) = texts(tmp_path, *leafs, Stack(("main",), 10))
+    assert first == "99 % of the CPU time is in build() and the code it calls (free() and malloc())."
+
+
+def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
+    fault = Stack(("clear_page@kernel", "handle_mm_fault@kernel", "exc_page_fault@kernel", "touch", "main"), 800)
+    (first,) = texts(tmp_path, fault, Stack(("touch", "main"), 200))
+    assert first == "80 % of the CPU time is in page faults of touch()."
+    call = Stack(("vfs_read@kernel", "__x64_sys_pread64@kernel", "pread@libc.so.6", "ask", "main"), 800)
+    (first,) = texts(tmp_path, call, Stack(("ask", "main"), 200))
+    assert first == "80 % of the CPU time is in the system call pread64() of ask()."
+
+
+def test_a_flat_profile_is_told(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, *(Stack((f"step{number}", "main"), 50 + (number == 7)) for number in range(20)))
+    assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."
+
+
+@pytest.mark.parametrize(("samples", "begins"), [(5, "Only 5 samples: too few for shares"), (25, "Only 25 samples: shares are uncertain")])
+def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
+
+
+def test_shares_of_few_samples_are_told_without_numbers(tmp_path: Path) -> None:
+    few, hot = texts(tmp_path, Stack(("work", "main"), 20), Stack(("rest", "main"), 5))
+    assert few.startswith("Only 25 samples")
+    assert hot == "Most of the CPU time is in work(), called from main()."
+
+
+def test_an_uncertain_share_is_not_told(tmp_path: Path) -> None:
+    rules = [one.rule for one in verdict(tmp_path, Stack(("work", "main"), 5), Stack(("rest", "main"), 6), Stack(("more", "main"), 5))]
+    assert rules == ["few samples"]
+
+
+def test_code_without_symbols_is_told(tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("",), 300))[0] == "100 % of the CPU time is in code of app without symbols."
+
+
+def test_an_interpreter_is_told_with_the_option_that_names_its_functions(tmp_path: Path) -> None:
+    frames = Stack(("_PyEval_EvalFrameDefault@python3.11", "PyObject_Call@python3.11"), 900)
+    (first,) = texts(tmp_path, frames, Stack(("malloc@libc.so.6",), 100))
+    assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
+
+
+def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
+    tids = range(101, 108)
+    (first,) = texts(tmp_path, Stack(("crunch", "work"), 980, tid=103), Stack(("main",), 20), threads=tids)
+    assert first == "98 % of the CPU time is in crunch(), called from work(); one thread of eight is busy."
+    (first,) = texts(tmp_path, *(Stack(("crunch", "work"), 120, tid=tid) for tid in tids), threads=tids)
+    assert "thread" not in first
+
+
+def test_started_processes_come_first(tmp_path: Path) -> None:
+    storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
+    first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
+    assert first == "300 processes were started in 1 s, 300 a second; 90 % of the CPU time is in the kernel."
+    assert "started" not in texts(tmp_path, storm, started=20)[0]
+
+
+def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
+    first, second = texts(tmp_path, Stack(("idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
+    assert first == "The CPUs were idle 90 % of the time."
+    assert second == "100 % of the CPU time is in work(), called from main()."
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        (LOCK, "app waited 0.9 s of 0.92 s for a lock, in drain()."),
+        (SLEEP, "app slept 0.9 s of 0.92 s, in nap()."),
+        (CHILD, "app waited 0.9 s of 0.92 s for a child process, in run_tool()."),
+        (DISK, "app waited 0.9 s of 0.92 s for the disk, in save()."),
+        ((*FUTEX, "pthread_cond_wait@libc.so.6", "next_job"), "app waited 0.9 s of 0.92 s for a condition, in next_job()."),
+        (("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), "app waited 0.9 s of 0.92 s for events, in loop()."),
+        (("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "consume"), "app waited 0.9 s of 0.92 s for a pipe, in consume()."),
+    ],
+)
+def test_the_reason_of_the_longest_wait_comes_first(frames: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+    assert texts(tmp_path, Stack(("main",), 20), Stack(frames, 900, state="S"))[0] == expected
+
+
+def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
+    first, second = texts(tmp_path, Stack(("work", "main"), 300), Stack(("schedule@kernel", "work", "main"), 700, state="R"))
+    assert first.startswith("100 % of the CPU time is in work()")
+    assert second == "app waited 0.7 s of 1 s for a CPU, which other threads used."
+
+
+def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path: Path) -> None:
+    waits = [Stack(LOCK, 600, tid=tid, state="S") for tid in (101, 102, 103)]
+    first, second = texts(tmp_path, Stack(("update", "main"), 900), *waits, threads=(101, 102, 103), seconds=1.0)
+    assert first == "Three threads waited 1.8 s in total for a lock, in drain()."
+    assert second.startswith("100 % of the CPU time is in update()")
+
+
+def test_a_wait_for_pythons_lock_is_told_by_its_caller(tmp_path: Path) -> None:
+    gil = (*FUTEX, "pthread_cond_timedwait@libc.so.6", "_PyEval_EvalFrameDefault@python3.11")
+    waits = [Stack(gil, 600, tid=tid, state="S") for tid in (101, 102)]
+    first, *_ = texts(tmp_path, Stack(("crunch", "main"), 900), *waits, threads=(101, 102), seconds=1.0)
+    assert first == "Two threads waited 1.2 s in total for Python's global interpreter lock (GIL)."
+
+
+def test_idle_threads_of_a_pool_are_no_cause(tmp_path: Path) -> None:
+    pool = [Stack((*FUTEX, "pthread_cond_wait@libc.so.6", "worker"), 900, tid=tid, state="S") for tid in (101, 102)]
+    (first,) = texts(tmp_path, Stack(("work", "main"), 900), *pool, threads=(101, 102), seconds=1.0)
+    assert first.startswith("100 % of the CPU time is in work()")
+
+
+def test_names_are_data(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("evil\x1b[2J\nname", "main"), 500))
+    assert first == "100 % of the CPU time is in evil^[[2J^Jname(), called from main()."

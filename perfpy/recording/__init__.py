@@ -492,15 +492,13 @@ class Recording:
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.views.page.code_data import code_data, file_data
-        from perfpy.views.page.page import PageText, render
+        from perfpy.views.page.page import render
         from perfpy.views.page.profile_data import MOST_ROWS
-        from perfpy.views.page.verdict import verdict
-        from perfpy.views.verdict.profile import headline
+        from perfpy.views.page.verdict import page_text
 
         parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
-        accuracy = verdict(hot.report, parts[0].truncated if parts else ())
-        text = PageText(self.title, self.environment, accuracy, headline(self, sample_filter, symbols))
+        text = page_text(self, hot.report, parts, sample_filter, symbols)
         if not code:
             return render(parts, text)
         files = self.source_files(sample_filter=sample_filter, symbols=symbols)

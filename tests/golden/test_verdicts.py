@@ -51,8 +51,9 @@ class Samples:
         of_event = columns["event"] == event
         self.idle = int(np.count_nonzero(of_event & (tid == 0)))
         rows = np.flatnonzero(of_event & (tid != 0))
+        has_period = "period" in columns
         fixed = np.full(count, attr.sample_period if not attr.freq else 1, np.uint64)
-        self.period = columns.get("period", fixed)[rows].astype(np.float64)
+        self.period = np.asarray(columns["period"] if has_period else fixed)[rows].astype(np.float64)
         self.symbol = columns["symbol"][rows]
         self.tid, self.cpumode = tid[rows], columns["cpumode"][rows]
         self.stacks = columns["stack"][rows] if "callchain" in columns else [(name,) for name in self.symbol]

@@ -160,7 +160,7 @@ class Evidence:
 
     def comm(self, tid: int) -> str:
         """Return the last name of a thread."""
-        return self.histogram.last_comm(tid) if self.histogram else ""
+        return self.histogram.names.tasks.last_comm(tid) if self.histogram else ""
 
     def _started_threads(self, pid: int) -> list[int]:
         tasks = self._recording.data.side_band([RecordType.FORK]).tasks().tasks

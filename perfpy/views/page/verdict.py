@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.abi.sampling_pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin, quality_notes
@@ -10,18 +10,42 @@ from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.plurals import plural
 from perfpy.symbols.providers.missing import note
 from perfpy.unwind.truncated_stacks import note as cut_note
+from perfpy.views.page.page import PageText
+from perfpy.views.verdict.profile import HeadlineSource, headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.unwind.truncated_stacks import TruncatedStacks
-
 
 _SHORT_WAITS: Final = (
     "waits shorter than record's --off-cpu-thresh (usually 500 ms) were added up where they were alike: "
     "the time line shows each sum as one wait that ends with the last of them"
 )
+
+
+class PageSource(HeadlineSource, Protocol):
+    """The part of a recording that a page's texts need."""
+
+    @property
+    def title(self) -> str:
+        """The recorder's command line, or the path."""
+
+    @property
+    def environment(self) -> list[str]:
+        """Host, kernel, architecture and duration, as short phrases."""
+
+
+def page_text(
+    recording: PageSource, report: Report, parts: Sequence[Stacks], sample_filter: SampleFilter | None, symbols: SymbolOptions | None
+) -> PageText:
+    """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks."""
+    accuracy = verdict(report, parts[0].truncated if parts else ())
+    return PageText(recording.title, recording.environment, accuracy, headline(recording, sample_filter, symbols))
 
 
 def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from perfpy.analysis.filters.sample_filter import SampleFilter
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
-from perfpy.analysis.verdict.evidence import Evidence
+from perfpy.analysis.verdict.evidence import Evidence, VerdictSource
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interpreters import has_python_image
 from perfpy.views.verdict import cpu_rules, wait_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from perfpy.analysis.report.report import Report
-    from perfpy.recording import Recording
+    from perfpy.perfdata.reader import PerfData
     from perfpy.views.verdict.sentence import Sentence
 
 _MOST: Final = 3  # sentences
 
 
-def profile_verdict(report: Report, recording: Recording, waits: Callable[[], Report] | None = None) -> list[Sentence]:
+class HeadlineSource(VerdictSource, Protocol):
+    """The part of a recording that a headline needs."""
+
+    symbol_options: SymbolOptions | None
+
+    @property
+    def data(self) -> PerfData:
+        """The recording's data."""
+
+    def report(
+        self, by: str | Sequence[str] | None = None, /, *, options: ReportOptions | None = None, symbols: SymbolOptions | None = None
+    ) -> Report:
+        """Return a report."""
+
+
+def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[], Report] | None = None) -> list[Sentence]:
     """Return one to three sentences on a report, the most important first; none without samples.
 
     Args:
@@ -47,7 +62,7 @@ def profile_verdict(report: Report, recording: Recording, waits: Callable[[], Re
     return sentences[:_MOST]
 
 
-def headline(recording: Recording, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[str]:
+def headline(recording: HeadlineSource, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[str]:
     """Return the verdict on a recording as texts, from reports made for it."""
     chains = ChainOptions(CallGraph(order="caller"))
     options = ReportOptions(sample_filter=sample_filter or SampleFilter(), chains=chains, rows=RowOptions(by_thread=True))

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.sections import DebugSections
 
-_TABLE_MOST: Final = 1 << 16  # abbreviations of one table: link-time optimised programs have some thousands
-_MORE: Final = 0x80  # of a byte in LEB128: others follow
+_TABLE_MOST: Final = 1 << 16  # abbreviations of one table: link-time optimized programs have some thousands
+_MORE: Final = 0x80  # the continuation bit of LEB128 bytes
 _ATTRIBUTES_MOST: Final = 1 << 10  # of one abbreviation
 
-# how values without a fixed size are skipped; sizes are positive
+# Negative sizes: how to skip values without a fixed size.
 LEB128, STRING, BLOCK1, BLOCK2, BLOCK4, BLOCK, INDIRECT = range(-1, -8, -1)
 _VARIABLE: Final = {
     dwarf.FORM_SDATA: LEB128,
@@ -76,7 +76,13 @@ _OFFSETS: Final = (
 
 
 class Shape(NamedTuple):
-    """What sizes of values depend on: the unit's version, and how many bytes its offsets and addresses have."""
+    """The parts of a unit's header that determine the sizes of values.
+
+    Attributes:
+        version: the DWARF version.
+        offset_size: bytes of an offset.
+        address_size: bytes of an address.
+    """
 
     version: int
     offset_size: int
@@ -85,18 +91,22 @@ class Shape(NamedTuple):
 
 @cache
 def sizes(shape: Shape) -> dict[int, int]:
-    """The size of each form; LEB128, STRING and so on for those that vary."""
+    """Return the size of each form in bytes; LEB128, STRING and so on for forms of variable size."""
     offsets = dict.fromkeys(_OFFSETS, shape.offset_size)
     reference = shape.address_size if shape.version == 2 else shape.offset_size
     return {**_FIXED, **_VARIABLE, **offsets, dwarf.FORM_ADDR: shape.address_size, dwarf.FORM_REF_ADDR: reference}
 
 
 class Abbreviation:
-    """One of them.
+    """The tag and attributes of DIEs with one abbreviation code.
 
-    attributes: (attribute, form, constant), the constant only of FORM_IMPLICIT_CONST. size: of all values, -1 where it
-    varies; skips: the sizes and kinds of values to skip one after the other; offsets: where the values of attributes
-    are that no value of varying size stands before.
+    Attributes:
+        tag: DW_TAG_*.
+        attributes: (attribute, form, constant) tuples. The constant is used by FORM_IMPLICIT_CONST only.
+        children: whether the DIEs have children.
+        size: bytes of all values, -1 if it varies.
+        skips: the sizes and kinds of values, for skipping them in order.
+        offsets: (offset, form, constant) of each attribute with no value of variable size before it.
     """
 
     __slots__ = ("attributes", "children", "offsets", "size", "skips", "tag")
@@ -106,7 +116,7 @@ class Abbreviation:
         self.children = children
         self.attributes = attributes
         skips = [form_sizes[form] for _, form, _ in attributes]
-        self.skips = _joined(skips)
+        self.skips = _join_fixed(skips)
         self.size = -1 if any(skip < 0 for skip in skips) else sum(skips)
         self.offsets: dict[int, tuple[int, int, int]] = {}
         offset = 0
@@ -117,13 +127,13 @@ class Abbreviation:
             offset += skip
 
     def has(self, *attributes: int) -> bool:
-        """Whether it has one of these attributes."""
+        """Whether the DIEs have one of these attributes."""
         return any(attribute in attributes for attribute, _, _ in self.attributes)
 
 
 @lru_cache(maxsize=1 << 14)
 def _abbreviation(text: bytes, shape: Shape) -> Abbreviation:
-    """The same object for what is the same: the tables of units are much alike. text: from the tag on."""
+    """Parse an abbreviation's bytes from the tag on. Equal ones share an object, because the tables of units are much alike."""
     tag, offset = leb128.unsigned(text, 0)
     children = bool(text[offset])
     attributes, _ = _attributes(text, offset + 1)
@@ -134,8 +144,8 @@ def _abbreviation(text: bytes, shape: Shape) -> Abbreviation:
     return Abbreviation(tag, attributes, form_sizes, children=children)
 
 
-def _joined(skips: list[int]) -> tuple[int, ...]:
-    """Neighbouring fixed sizes added up."""
+def _join_fixed(skips: list[int]) -> tuple[int, ...]:
+    """Add up neighboring fixed sizes."""
     joined: list[int] = []
     for skip in skips:
         if skip > 0 and joined and joined[-1] > 0:
@@ -146,9 +156,9 @@ def _joined(skips: list[int]) -> tuple[int, ...]:
 
 
 class AbbreviationTable:
-    """The abbreviations that start at an offset of .debug_abbrev, by code; looked through as far as was asked.
+    """The abbreviations that start at an offset of .debug_abbrev, by code, scanned as far as needed.
 
-    Units have hundreds of them, and of most units only the root is looked at: those that nobody asks for are passed over.
+    A unit has hundreds of abbreviations, but most units need only the root's. The others are scanned without parsing.
     """
 
     def __init__(self, sections: DebugSections, offset: int, shape: Shape) -> None:
@@ -157,32 +167,32 @@ class AbbreviationTable:
         self._offset = offset
         self._shape = shape
         self._read: dict[int, Abbreviation] = {}
-        self._texts: dict[int, bytes] = {}  # from the tag on
-        self._whole = False
+        self._texts: dict[int, bytes] = {}  # unparsed bytes from the tag on
+        self._is_complete = False
 
     def get(self, code: int) -> Abbreviation | None:
-        """The abbreviation of a code, None where the table has none."""
-        found = self._read.get(code)
-        if found is None:
-            if code not in self._texts and not self._whole:
-                self._look_for(code)
+        """Return the abbreviation of a code, None if the table has none."""
+        abbreviation = self._read.get(code)
+        if abbreviation is None:
+            if code not in self._texts and not self._is_complete:
+                self._scan_to(code)
             if code in self._texts:
-                found = self._read[code] = _abbreviation(self._texts[code], self._shape)
-        return found
+                abbreviation = self._read[code] = _abbreviation(self._texts[code], self._shape)
+        return abbreviation
 
-    def _look_for(self, wanted: int) -> None:
-        """Go on up to the abbreviation of a code."""
-        data, texts, usual, offset = self._data, self._texts, _usual().match, self._offset
-        while wanted not in texts:
+    def _scan_to(self, target_code: int) -> None:
+        """Continue the scan up to the abbreviation of a code."""
+        data, texts, match_usual, offset = self._data, self._texts, _usual_pattern().match, self._offset
+        while target_code not in texts:
             code, start = data[offset], offset + 1
             if code >= _MORE:
                 code, start = leb128.unsigned(data, offset)
             if not code:
-                self._whole = True
+                self._is_complete = True
                 break
             self._sections.spend(8)
-            plain = usual(data, start)
-            offset = plain.end() if plain else _end_of(data, start)
+            match = match_usual(data, start)
+            offset = match.end() if match else _end_of(data, start)
             texts.setdefault(code, bytes(data[start:offset]))
             if len(texts) > _TABLE_MOST:
                 raise ValueError(f"more than {_TABLE_MOST} abbreviations in one table")
@@ -190,7 +200,7 @@ class AbbreviationTable:
 
 
 def _end_of(data: bytes | memoryview, offset: int) -> int:
-    """Where an abbreviation ends whose tag is at an offset."""
+    """Return the end of the abbreviation whose tag is at an offset."""
     offset = leb128.skip(data, offset) + 1
     for _ in range(_ATTRIBUTES_MOST + 1):
         attribute, form = data[offset], data[offset + 1]
@@ -207,8 +217,8 @@ def _end_of(data: bytes | memoryview, offset: int) -> int:
 
 
 @cache
-def _usual() -> re.Pattern[bytes]:
-    """An abbreviation whose forms have one byte each, from its tag to the zeros at its end: passed over at once."""
+def _usual_pattern() -> re.Pattern[bytes]:
+    """Return a pattern for abbreviations with forms of one byte, from the tag to the final zeros. One match skips an abbreviation."""
     number = rb"[\x80-\xff]*+[\x00-\x7f]"
     constant = rb"\x%02x" % dwarf.FORM_IMPLICIT_CONST
     pair = rb"(?!\x00\x00)%b(?:%b%b|[^%b\x80-\xff])" % (number, constant, number, constant)
@@ -216,7 +226,7 @@ def _usual() -> re.Pattern[bytes]:
 
 
 def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int, int], ...], int]:
-    found: list[tuple[int, int, int]] = []
+    attributes: list[tuple[int, int, int]] = []
     while True:
         constant = 0
         attribute, form = data[offset], data[offset + 1]
@@ -228,5 +238,5 @@ def _attributes(data: Sequence[int], offset: int) -> tuple[tuple[tuple[int, int,
         if form == dwarf.FORM_IMPLICIT_CONST:
             constant, offset = leb128.signed(data, offset)
         if not attribute and not form:
-            return tuple(found), offset
-        found.append((attribute, form, constant))
+            return tuple(attributes), offset
+        attributes.append((attribute, form, constant))

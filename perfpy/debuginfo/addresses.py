@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def link_addresses(runtime: ElfFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The addresses at some offsets of the file that ran."""
-    found = offsets + np.uint64(_text_bias(runtime))
-    done = np.zeros(len(offsets), np.bool_)
+    """Return the addresses of file offsets, by the segments of the file that was mapped (`runtime`)."""
+    addresses = offsets + np.uint64(_text_bias(runtime))
+    is_mapped = np.zeros(len(offsets), np.bool_)
     for segment in runtime.segments:
         start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
-        inside = (offsets >= start) & (offsets - start < size) & ~done
-        found[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
-        done |= inside
-    return found
+        inside = (offsets >= start) & (offsets - start < size) & ~is_mapped
+        addresses[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
+        is_mapped |= inside
+    return addresses
 
 
 def _text_bias(file: ElfFile) -> int:
-    """Of a file without segments: how far .text lies above its offset."""
+    """Return the distance of .text's address from its file offset, for files without segments."""
     text = file.section(".text")
     return (text.addr - text.offset) % (1 << 64) if text else 0

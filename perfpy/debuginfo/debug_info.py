@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class DebugInfo:
-    """What one file's debug information says.
+    """The debug information of one file.
 
-    symbols: the file that has it; runtime: the one that ran, or (of a kernel) how far that lay above the file. lines: where
-    addresses are from. keeps: whether what it says is kept for other runs.
+    Args:
+        symbols: the file with the debug information.
+        runtime: the file that was mapped; for a kernel, the distance of its addresses from those in `symbols`.
+        root: the folder that stands for /.
+        as_addr2line: see LineTable.
+        keeps: whether to use the cache between runs.
     """
 
     def __init__(
@@ -42,17 +46,19 @@ class DebugInfo:
         self.lines = SourceLines(self.units, as_addr2line=as_addr2line, keeps=keeps)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Offsets in the file that ran (of a kernel: addresses) -> addresses as its symbols and debug information have them."""
+        """Convert offsets in the mapped file (for a kernel: addresses) to addresses in symbols and debug information."""
         if isinstance(self._runtime, int):
             return offsets - np.uint64(self._runtime % (1 << 64))
         return link_addresses(self._runtime, offsets)
 
 
 class CodeLines(NamedTuple):
-    """Where the code at frames is from, a row a frame.
+    """The source lines of frames, a row a frame.
 
-    file: a number in `DebugInfos.paths`, -1 where none is known; line: 0 where only the file is; address: as the file's
-    debug information has it.
+    Attributes:
+        file: index in `DebugInfos.paths`, -1 if unknown.
+        line: 0 if only the file is known.
+        address: link-time address.
     """
 
     file: NDArray[np.int64]
@@ -61,7 +67,15 @@ class CodeLines(NamedTuple):
 
 
 class DebugInfos:
-    """The debug information of all files of a symbolizer; paths: what numbers of files stand for. as_addr2line: see LineTable."""
+    """The debug information of all files of a symbolizer.
+
+    Args:
+        symbolizer: whose dsos and frames to use.
+        as_addr2line: see LineTable.
+
+    Attributes:
+        paths: the paths that file numbers stand for.
+    """
 
     def __init__(self, symbolizer: Symbolizer, *, as_addr2line: bool = False) -> None:
         self._symbolizer = symbolizer
@@ -71,58 +85,58 @@ class DebugInfos:
         self._numbers: dict[str, int] = {}
 
     def of(self, dso: int) -> DebugInfo | None:
-        """That of a dso (index into Symbolizer.dsos); None where there is no file."""
+        """Return the debug information of a dso (index into Symbolizer.dsos), None without a file."""
         if dso not in self._infos:
-            self._infos[dso] = self._opened(dso)
+            self._infos[dso] = self._open_info(dso)
         return self._infos[dso]
 
     def code_lines(self, frames: NDArray[np.int64], back: NDArray[np.uint64] | None = None) -> CodeLines:
-        """Where the code at some frames is from; back: so many bytes before each."""
+        """Return the source lines of frames. `back` is subtracted from their addresses."""
         table = self._symbolizer.frames
         dso, address = table.dso[frames], table.address[frames].copy()
         if back is not None:
             address -= back
-        found = CodeLines(np.full(len(frames), -1), np.zeros(len(frames), np.int64), address)
+        lines = CodeLines(np.full(len(frames), -1), np.zeros(len(frames), np.int64), address)
         for number in distinct(dso[dso >= 0]).tolist():
             info = self.of(number)
             if info is not None:
                 rows = np.flatnonzero(dso == number)
-                self._lines_in(info, rows, found)
-                self._call_lines_in(info, frames, rows, found)
-        return found
+                self._store_lines(info, rows, lines)
+                self._store_call_lines(info, frames, rows, lines)
+        return lines
 
     def linked(self, frame: int) -> int | None:
-        """The address of a frame as the headers of its file have it; None where that is not here."""
+        """Return the link-time address of a frame, None if its file is missing."""
         table = self._symbolizer.frames
         dso = int(table.dso[frame])
         info = self.of(dso) if dso >= 0 and self._symbolizer.dsos[dso].kind is not DsoKind.MODULE else None
         return None if info is None else int(info.addresses(table.address[frame : frame + 1])[0])
 
     def begins(self, symbols: Iterable[int]) -> dict[int, tuple[str, int]]:
-        """The path and the line where functions begin, of those of which it is known."""
+        """Return the path and line at which each function begins, by symbol; functions without lines are left out."""
         names, of_dso = self._symbolizer.symbols, dict[int, list[int]]()
         for symbol in symbols:
             of_dso.setdefault(names.dso(symbol), []).append(symbol)
-        found: dict[int, tuple[str, int]] = {}
+        begins: dict[int, tuple[str, int]] = {}
         for dso, numbers in of_dso.items():
             info = self.of(dso)
             if info is not None:
                 lines = info.lines.find(info.addresses(np.array([names.start(number) for number in numbers], np.uint64)))
                 for number, file, line in zip(numbers, lines.file.tolist(), lines.line.tolist(), strict=True):
                     if file >= 0:
-                        found[number] = info.lines.paths[file], line
-        return found
+                        begins[number] = info.lines.paths[file], line
+        return begins
 
-    def _lines_in(self, info: DebugInfo, rows: NDArray[np.int64], lines: CodeLines) -> None:
+    def _store_lines(self, info: DebugInfo, rows: NDArray[np.int64], lines: CodeLines) -> None:
         lines.address[rows] = info.addresses(lines.address[rows])
         addresses, which = np.unique(lines.address[rows], return_inverse=True)
-        found = info.lines.find(addresses)
+        file_lines = info.lines.find(addresses)
         numbers = np.array([self._number(path) for path in info.lines.paths] + [-1], np.int64)
-        lines.file[rows] = numbers[found.file][which.ravel()]
-        lines.line[rows] = found.line[which.ravel()]
+        lines.file[rows] = numbers[file_lines.file][which.ravel()]
+        lines.line[rows] = file_lines.line[which.ravel()]
 
-    def _call_lines_in(self, info: DebugInfo, frames: NDArray[np.int64], rows: NDArray[np.int64], lines: CodeLines) -> None:
-        """Of frames into which others were inlined, the lines where those are called."""
+    def _store_call_lines(self, info: DebugInfo, frames: NDArray[np.int64], rows: NDArray[np.int64], lines: CodeLines) -> None:
+        """Set the lines of frames that have inlined callees to the lines of the calls."""
         called_from = self._symbolizer.frames.called_from
         if not called_from:
             return
@@ -139,13 +153,13 @@ class DebugInfos:
             self.paths.append(path)
         return number
 
-    def _opened(self, dso: int) -> DebugInfo | None:
+    def _open_info(self, dso: int) -> DebugInfo | None:
         kind, root, keeps = self._symbolizer.dsos[dso].kind, self._symbolizer.root, self._symbolizer.caches
         if image := self._symbolizer.image(dso):
             return DebugInfo(*image, root, as_addr2line=self._as_addr2line, keeps=keeps)
         if kind is not DsoKind.FILE:
             return None
-        found = self._symbolizer.files(dso)
-        if found.symbols is None or found.runtime is None:
+        files = self._symbolizer.files(dso)
+        if files.symbols is None or files.runtime is None:
             return None
-        return DebugInfo(found.symbols, found.runtime, root, as_addr2line=self._as_addr2line, keeps=keeps)
+        return DebugInfo(files.symbols, files.runtime, root, as_addr2line=self._as_addr2line, keeps=keeps)

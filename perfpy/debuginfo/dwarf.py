@@ -114,7 +114,7 @@ UT_SKELETON: Final = 4
 UT_SPLIT_COMPILE: Final = 5
 UT_SPLIT_TYPE: Final = 6
 
-# languages whose names of functions the linker has changed (Ada, C++, D, Rust), and code in assembler
+# languages with mangled function names (Ada, C++, D, Rust), and assembler code
 MANGLED_LANGUAGES: Final = frozenset({0x03, 0x0D, 0x04, 0x1A, 0x21, 0x2B, 0x13, 0x1C})
 LANG_MIPS_ASSEMBLER: Final = 0x8001
 

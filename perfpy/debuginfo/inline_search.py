@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.abbreviations import Abbreviation, AbbreviationTable
     from perfpy.debuginfo.unit import Attribute, DebugUnit
 
-#: kinds: without children; with some that are of no concern; what seldom holds functions, and what does; what has code
+#: kinds of DIEs: no children; irrelevant children; may hold functions; often holds functions; and three kinds with code
 LEAF, TREE, HOLDER, SCOPE, BLOCK, INLINED, FUNCTION = range(7)
 _WITH_CODE: Final = {
     dwarf.TAG_LEXICAL_BLOCK: BLOCK,
@@ -32,13 +32,13 @@ _WITH_CODE: Final = {
     dwarf.TAG_SUBPROGRAM: FUNCTION,
 }
 _SCOPES: Final = frozenset({dwarf.TAG_COMPILE_UNIT, dwarf.TAG_PARTIAL_UNIT, dwarf.TAG_SKELETON_UNIT, dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE})
-# lambdas and members of local classes stand where they are declared: within classes, within functions
+# Lambdas and members of local classes are inside the classes and functions that declare them.
 _HOLDERS: Final = frozenset({dwarf.TAG_SUBPROGRAM, dwarf.TAG_STRUCTURE_TYPE, dwarf.TAG_CLASS_TYPE, dwarf.TAG_UNION_TYPE})
 _DISTANCES: Final = {dwarf.FORM_DATA1: 1, dwarf.FORM_DATA2: 2, dwarf.FORM_DATA4: 4, dwarf.FORM_DATA8: 8}
 
 
 class Bounds(NamedTuple):
-    """Where low_pc (an address) and high_pc (a distance) are in a DIE, and the size of the latter."""
+    """The offsets of low_pc (an address) and high_pc (a size) in a DIE, and the bytes of high_pc."""
 
     low: int
     high: int
@@ -46,10 +46,16 @@ class Bounds(NamedTuple):
 
 
 class DieLayout(NamedTuple):
-    """One abbreviation, seen by the search.
+    """An abbreviation as the search needs it.
 
-    size: of its values, -1 where it varies; sibling: where a DW_AT_sibling of four bytes is, -1 without one; bounds:
-    where its code is; listed: where a DW_AT_ranges that is an offset is: None and -1 where it has to be read in full.
+    Attributes:
+        kind: one of LEAF to FUNCTION.
+        size: bytes of the values, -1 if it varies.
+        sibling: offset of a 4-byte DW_AT_sibling, -1 without one.
+        children: whether the DIEs have children.
+        bounds: offsets of low_pc and high_pc; None: read the attributes.
+        abbreviation: the abbreviation.
+        listed: offset of a DW_AT_ranges that is a section offset; -1: use `bounds`.
     """
 
     kind: int
@@ -63,7 +69,7 @@ class DieLayout(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def layout_of(abbreviation: Abbreviation) -> DieLayout:
-    """The DieLayout of an abbreviation."""
+    """Return the DieLayout of an abbreviation."""
     offset, form, _ = abbreviation.offsets.get(dwarf.AT_SIBLING, (-1, 0, 0))
     sibling = offset if form == dwarf.FORM_REF4 else -1
     listed, form, _ = abbreviation.offsets.get(dwarf.AT_RANGES, (-1, 0, 0))
@@ -90,16 +96,21 @@ def _bounds(abbreviation: Abbreviation) -> Bounds | None:
     return Bounds(low, high, _DISTANCES[high_form])
 
 
-_BYTES_OF_DIE: Final = 8  # about, to count the work
-_DEPTH_MOST: Final = 1 << 12  # of functions inlined into each other; perf stops after 1,024
+_BYTES_OF_DIE: Final = 8  # approximately, to count the work
+_DEPTH_MOST: Final = 1 << 12  # functions inlined into each other; perf stops at 1,024
 
 
 class Activation:
-    """A function at work: as itself, or inlined into its caller.
+    """A function at an address, or an inlined call in its caller.
 
-    unit, offset: its DIE (of inlined ones: that of the call). origin: what is inlined; None for the function itself.
-    file, line: of the call, as numbers of the unit's line program. caller: None for the function itself. low: where its
-    code begins, as far as the first of its ranges says so.
+    Attributes:
+        unit: the unit of the DIE.
+        offset: the DIE of the function or call.
+        origin: reference to the inlined function; None for the function itself.
+        file: of the call, as a number in the unit's line program.
+        line: of the call.
+        caller: None for the function itself.
+        low: start of the first nonempty range.
     """
 
     __slots__ = ("caller", "file", "line", "low", "offset", "origin", "unit")
@@ -119,7 +130,14 @@ def _number(attribute: Attribute | None) -> int:
 
 
 class _Top(NamedTuple):
-    """A DIE with code that is in no other: its ranges; where it starts, and where its values do."""
+    """A DIE with code that is not inside another one.
+
+    Attributes:
+        ranges: the ranges of its code.
+        layout: its layout.
+        start: offset of the DIE in the unit.
+        offset: offset of its values.
+    """
 
     ranges: Ranges
     layout: DieLayout
@@ -128,7 +146,7 @@ class _Top(NamedTuple):
 
 
 class _Layouts(dict[int, DieLayout]):
-    """The layouts of a unit's DIEs by code, made when the first such DIE comes: of hundreds, most units' functions need some tens."""
+    """The layouts of a unit's DIEs by code, created on demand. The functions of most units need some tens of hundreds."""
 
     def __init__(self, table: AbbreviationTable) -> None:
         super().__init__()
@@ -138,12 +156,12 @@ class _Layouts(dict[int, DieLayout]):
         abbreviation = self._table.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code}")
-        found = self[code] = layout_of(abbreviation)
-        return found
+        layout = self[code] = layout_of(abbreviation)
+        return layout
 
 
 class InlineSearch:
-    """Looks for functions in one unit, again and again: what it has gone by once it need not read again."""
+    """A search for functions in one unit. Repeated searches reuse the ranges of DIEs that were already read."""
 
     def __init__(self, unit: DebugUnit) -> None:
         self._unit = unit
@@ -151,47 +169,47 @@ class InlineSearch:
         self._order = unit.sections.order
         self._address_size = unit.header.shape.address_size
         self._layouts = _Layouts(unit.abbreviations)
-        # the assembler writes a function for every alias: the last of them counts
+        # The assembler writes a function for every alias; the last one counts.
         self._takes_last = unit.number(dwarf.AT_LANGUAGE) == dwarf.LANG_MIPS_ASSEMBLER
         self._scopes_skipped = False
         self._tops: list[_Top] = []
-        self._more_tops = self._read_tops()
+        self._unread_tops = self._read_tops()
         self.found: list[Activation | None] = []
         self._addresses: Sequence[int] = ()
-        self._left = 0
+        self._remaining = 0
 
     def find(self, addresses: Sequence[int]) -> list[Activation | None]:
-        """The innermost Activation of each address (they ascend); `found` has them as far as they were found when this fails."""
+        """Return the innermost Activation of each address (ascending). `found` has the partial result if this raises."""
         found: list[Activation | None] = [None] * len(addresses)
         self.found = found
-        self._addresses, self._left, self._data = addresses, len(addresses), self._unit.reader.data
+        self._addresses, self._remaining, self._data = addresses, len(addresses), self._unit.reader.data
         self._unit.sections.spend(len(self._data) // _BYTES_OF_DIE)
         try:
             if self._takes_last:
                 self._walk(self._unit.header.size, whole=False)
             else:
-                self._look_at_tops()
-            if self._left and self._scopes_skipped:
+                self._search_tops()
+            if self._remaining and self._scopes_skipped:
                 self._unit.sections.spend(len(self._data) // _BYTES_OF_DIE)
                 self._walk(self._unit.header.size, whole=True)
         finally:
             self._data = b""
         return found
 
-    def _look_at_tops(self) -> None:
-        """Look into the functions that stand by themselves, those first that were met before."""
+    def _search_tops(self) -> None:
+        """Search the top-level functions, first those that were already read."""
         for top in self._tops:
-            if not self._left:
+            if not self._remaining:
                 return
-            self._look_at(top)
-        while self._left:
-            top_or_none = next(self._more_tops, None)
+            self._search_top(top)
+        while self._remaining:
+            top_or_none = next(self._unread_tops, None)
             if top_or_none is None:
                 return
             self._tops.append(top_or_none)
-            self._look_at(top_or_none)
+            self._search_top(top_or_none)
 
-    def _look_at(self, top: _Top) -> None:
+    def _search_top(self, top: _Top) -> None:
         hits = self._hits(top.ranges)
         if not hits:
             self._scopes_skipped |= top.layout.kind == FUNCTION and top.layout.children
@@ -201,10 +219,10 @@ class InlineSearch:
             self._enter(top.layout, top.start, top.offset, None)
 
     def _read_tops(self) -> Iterator[_Top]:
-        """The DIEs with code that are in no other such, one after the other; reads on only when the next one is asked for."""
+        """Yield the outermost DIEs with code, reading on only on demand."""
         layouts, offset, end, depth = self._layouts, self._unit.header.size, len(self._data), 0
         while offset < end:
-            start, code = offset, self._data[offset]  # its bytes are let go of while nobody asks
+            start, code = offset, self._data[offset]  # `self._data` is released between searches
             offset += 1
             if code >= 0x80:
                 code, offset = leb128.unsigned(self._data, start)
@@ -228,9 +246,9 @@ class InlineSearch:
                 offset = self._skip_tree(offset, sibling, after)
 
     def _walk(self, offset: int, *, whole: bool) -> None:
-        """Go through a DIE and all in it."""
+        """Search a DIE and its descendants."""
         data, layouts, end = self._data, self._layouts, len(self._data)
-        callers: list[Activation | None] = []  # of each open DIE: what its children belong to
+        callers: list[Activation | None] = []  # the Activation around each open DIE
         current: Activation | None = None
         while offset < end:
             start, code = offset, data[offset]
@@ -239,7 +257,7 @@ class InlineSearch:
                 code, offset = leb128.unsigned(data, start)
             if not code:
                 current = callers.pop()
-                if not callers or not (self._left or current or self._takes_last):
+                if not callers or not (self._remaining or current or self._takes_last):
                     return
                 continue
             kind, size, sibling, children, _, abbreviation, _ = layout = layouts[code]
@@ -250,11 +268,11 @@ class InlineSearch:
             inside = current
             if kind >= BLOCK:
                 entered, inside = self._enter(layout, start, offset, current)
-                entered = entered or (kind == FUNCTION and self._look_inside(children, whole))
+                entered = entered or (kind == FUNCTION and self._descend_into(children, whole))
             elif kind == SCOPE and (sibling < 0 or not callers or current is not None):
                 entered = True
             else:
-                entered = self._look_inside(kind in (SCOPE, HOLDER), whole)
+                entered = self._descend_into(kind in (SCOPE, HOLDER), whole)
             if not children:
                 offset = after
             elif entered:
@@ -265,13 +283,13 @@ class InlineSearch:
             else:
                 offset = self._skip_tree(offset, sibling, after)
 
-    def _look_inside(self, may_hold: bool, whole: bool) -> bool:
-        """Whether to look for functions where few are; they are looked for at last."""
+    def _descend_into(self, may_hold: bool, whole: bool) -> bool:
+        """Whether to descend into a DIE that seldom holds functions. The first walk skips these DIEs; a second one visits them."""
         self._scopes_skipped |= may_hold
         return may_hold and whole
 
     def _skip_tree(self, offset: int, sibling: int, after: int) -> int:
-        """The offset after a DIE and its children."""
+        """Return the offset after a DIE and its children."""
         if sibling >= 0:
             next_one = int.from_bytes(self._data[offset + sibling : offset + sibling + 4], self._order)
             if next_one <= after:
@@ -300,7 +318,7 @@ class InlineSearch:
         return offset
 
     def _enter(self, layout: DieLayout, start: int, offset: int, current: Activation | None) -> tuple[bool, Activation | None]:
-        """Whether addresses are in a DIE with code, and what its children belong to."""
+        """Return whether addresses are in a DIE with code, and the Activation of its children."""
         ranges = self._ranges(layout, offset)
         hits = self._hits(ranges)
         if not hits or layout.kind == BLOCK:
@@ -310,14 +328,14 @@ class InlineSearch:
         activation = Activation(self._unit, start, caller, attributes, next(low for low, high in ranges if low != high))
         for index in hits:
             if self.found[index] is None:
-                self._left -= 1
+                self._remaining -= 1
             elif layout.kind == FUNCTION and not self._takes_last:
                 continue
             self.found[index] = activation
         return True, activation
 
     def _ranges(self, layout: DieLayout, offset: int) -> Ranges:
-        """The ranges of a DIE's code. offset: of its values."""
+        """Return the ranges of the DIE whose values are at an offset."""
         if layout.listed >= 0:
             value = self._unit.reader.number(offset + layout.listed, self._unit.header.shape.offset_size)
             return range_list(self._unit, dwarf.FORM_SEC_OFFSET, value)

@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.unit import DebugUnit
     from perfpy.debuginfo.units import UnitIndex
 
-_LINKS_MOST: Final = 16  # a call refers to its function, that to its declaration; each in a circle if somebody likes
+_LINKS_MOST: Final = 16  # a call refers to its function, which refers to its declaration; damaged files may have cycles
 _LINKAGE: Final = (dwarf.AT_LINKAGE_NAME, dwarf.AT_MIPS_LINKAGE_NAME)
 
 
 class FunctionNames:
-    """Numbers of names; `names` has them, b"" for a function without one: those that are given, and what is found."""
+    """A numbering of function names, which appends to `names`. A function without a name has b""."""
 
     def __init__(self, names: list[bytes]) -> None:
         self.names = names
         self._numbers = {name: number for number, name in enumerate(names)}
-        self._known: dict[tuple[DebugUnit, int], tuple[int, bool]] = {}
+        self._numbers_by_die: dict[tuple[DebugUnit, int], tuple[int, bool]] = {}
 
     def number(self, activation: Activation) -> int:
-        """The number of a function's name."""
+        """Return the number of a function's name."""
         return self._find(activation)[0]
 
     def lacks_linkage_name(self, activation: Activation) -> bool:
-        """Whether its name is not the linker's although its language has other names for the linker."""
+        """Whether the function has no linkage name although its language mangles names."""
         return self._find(activation)[1]
 
     def _find(self, activation: Activation) -> tuple[int, bool]:
@@ -52,11 +52,11 @@ class FunctionNames:
             target = activation.unit.target(activation.origin) if activation.origin else None
         if target is None:
             return self._intern(b""), False
-        found = self._known.get(target)
-        if found is None:
+        entry = self._numbers_by_die.get(target)
+        if entry is None:
             name, is_linkage = _name(*target)
-            found = self._known[target] = self._intern(name), not is_linkage and _mangles(target[0])
-        return found
+            entry = self._numbers_by_die[target] = self._intern(name), not is_linkage and _mangles(target[0])
+        return entry
 
     def _intern(self, name: bytes) -> int:
         number = self._numbers.setdefault(name, len(self.names))
@@ -70,7 +70,7 @@ def _mangles(unit: DebugUnit) -> bool:
 
 
 def _name(unit: DebugUnit, offset: int) -> tuple[bytes, bool]:
-    """The name of the function at a DIE, as far as it can be found, and whether it is the linker's."""
+    """Return the name of the function at a DIE, b"" if it has none, and whether it is the linkage name."""
     name = b""
     try:
         for _ in range(_LINKS_MOST):
@@ -91,20 +91,24 @@ def _name(unit: DebugUnit, offset: int) -> tuple[bytes, bool]:
     return name, False
 
 
-#: number of the name; unit, file and line of the call; DIE and lowest address of what has no name of the linker's
+#: the columns of InlinedCalls except counts
 CallRow = tuple[int, int, int, int, int, int]
 _COLUMNS: Final = 6
-_SEARCHES_KEPT: Final = 1 << 9  # of the units that were looked into last: more come when a recording is read batch by batch
-_NESTED_MOST: Final = 1 << 10  # as many as perf follows
+_SEARCHES_KEPT: Final = 1 << 9  # searches of recently used units; a recording that is read in batches returns to units
+_NESTED_MOST: Final = 1 << 10  # perf's limit
 
 
 class InlinedCalls(NamedTuple):
-    """The functions at each address. counts: how many; the other columns have one row a function, innermost first.
+    """The functions at each address.
 
-    name: its number in FunctionNames.names; unit: the offset of its unit; file, line: where it was called from, the file
-    by its number in the unit's line program: zeros for the last one of each address, which is not inlined. die, low: of a
-    function that has no name of the linker's in a language that has such, a number for its DIE, and where its code
-    begins; -1 elsewhere.
+    Attributes:
+        counts: functions per address. The other columns have one row per function, innermost first.
+        name: index in FunctionNames.names.
+        unit: offset of the function's unit.
+        file: number in the unit's line program of the file of the call; 0 for the outermost function of each address.
+        line: line of the call; 0 for the outermost function of each address.
+        die: a number for the DIE of a function without a linkage name in a language that has them, otherwise -1.
+        low: the start of that function's code, otherwise -1.
     """
 
     counts: NDArray[np.int64]
@@ -116,15 +120,19 @@ class InlinedCalls(NamedTuple):
     low: NDArray[np.int64]
 
     def rows(self) -> list[CallRow]:
-        """The functions one after the other."""
+        """Return the functions one after the other."""
         return list(zip(*(column.tolist() for column in self[1:]), strict=True))
 
 
 class InlineFinder:
-    """Finds the functions at addresses of one file."""
+    """The functions at addresses of one file.
+
+    Args:
+        units: the units of the file.
+        keeps: whether to use the cache between runs.
+    """
 
     def __init__(self, units: UnitIndex, *, keeps: bool = False) -> None:
-        """keeps: whether answers are kept for other runs, and taken from them."""
         self._units = units
         self._answers = KeptAnswers("calls", _COLUMNS, units, between_runs=keeps)
         self._functions = FunctionNames(self._answers.texts)
@@ -132,17 +140,17 @@ class InlineFinder:
 
     @property
     def names(self) -> list[bytes]:
-        """What InlinedCalls.name numbers."""
+        """The names that InlinedCalls.name refers to."""
         return self._functions.names
 
     def find(self, addresses: NDArray[np.uint64]) -> InlinedCalls:
-        """The functions at each address, in the order of the addresses."""
-        counts, rows = self._answers.find(addresses, self._look)
+        """Return the functions at each address, in the order of the addresses."""
+        counts, rows = self._answers.find(addresses, self._compute)
         name, *others = rows.T
         return InlinedCalls(counts, name.astype(np.int32), *others)
 
-    def _look(self, addresses: NDArray[np.uint64]) -> AddressRows:
-        """As `find`, a row of numbers each."""
+    def _compute(self, addresses: NDArray[np.uint64]) -> AddressRows:
+        """Compute `find` without the cache, as rows of numbers."""
         rows: list[list[CallRow]] = [[] for _ in range(len(addresses))]
         try:
             units = self._units.find(addresses)
@@ -160,18 +168,18 @@ class InlineFinder:
         addresses: NDArray[np.uint64],
         rows: list[list[CallRow]],
     ) -> None:
-        """Look into one unit for the addresses that are in it."""
+        """Search one unit for the addresses (`members`, by index) in it."""
         unit = self._units.unit(offset)
         if unit is None:
             return
         members = members[np.argsort(addresses[members], kind="stable")]
-        known: dict[Activation, list[CallRow]] = {}
-        for member, found in zip(members.tolist(), self._search(unit, addresses[members].tolist()), strict=True):
-            if found is None:
+        rows_by_activation: dict[Activation, list[CallRow]] = {}
+        for member, activation in zip(members.tolist(), self._search(unit, addresses[members].tolist()), strict=True):
+            if activation is None:
                 continue
-            if found not in known:
-                known[found] = [*self._rows_of(found, offset)]
-            rows[member] = known[found]
+            if activation not in rows_by_activation:
+                rows_by_activation[activation] = [*self._rows_of(activation, offset)]
+            rows[member] = rows_by_activation[activation]
         unit.release()
 
     def _search(self, unit: DebugUnit, addresses: list[int]) -> list[Activation | None]:
@@ -196,12 +204,12 @@ class InlineFinder:
             activation = activation.caller
 
     def _unnamed(self, activation: Activation) -> tuple[int, int]:
-        """The DIE of a function that has no name of the linker's, and where it begins."""
+        """Return the DIE and the start of a function without a linkage name, otherwise (-1, -1)."""
         if not self._functions.lacks_linkage_name(activation):
             return -1, -1
         return activation.unit.header.start + activation.offset, activation.low if activation.low < 1 << 63 else -1
 
 
 def _bounded(number: int) -> int:
-    """A number of a line or file; what cannot be one is none."""
+    """Return a line or file number, 0 if it is out of range."""
     return number if 0 <= number < 1 << 32 else 0

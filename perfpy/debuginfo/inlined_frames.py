@@ -34,19 +34,20 @@ if TYPE_CHECKING:
 
 _USER: Final = ord(".")
 _KERNEL: Final = ord("k")
-_NO_NAME: Final = "??"  # as addr2line has it
+_NO_NAME: Final = "??"  # as in addr2line
 _UNSEEN: Final = -1
 
 
 class InlineStyle(NamedTuple):
-    """How chains are read.
+    """How to read callchains and name inlined functions.
 
-    returns: callers' addresses are those that calls return to; names_decide: how many functions have to be at work at an
-    address for the outermost one to count as inlined, too, where it has another name in the debug information (an alias, a
-    clone): one in perf 6.12; two in perf 7.3, which keeps the symbol elsewhere, and of a clone that is named after its
-    function; 0: it never does. as_addr2line: which both ask: it gives a function that the linker has no name for the symbol's
-    name the first time that it is the innermost one, and from then on where that function begins with the symbol.
-    in_kernel: whether frames of the kernel and its modules have them, too, where vmlinux and the .ko files have debug information.
+    Attributes:
+        returns: callers' addresses are return addresses.
+        names_decide: how many functions an address needs so that the outermost one, too, counts as inlined if its name differs from the
+            symbol's (an alias, a clone). perf 6.12: 1. perf 7.3: 2, and clones named after their function keep the symbol. 0: never.
+        as_addr2line: name a function without a linkage name as addr2line does: by the symbol the first time that it is the innermost one,
+            and afterwards too if it begins with the symbol.
+        in_kernel: expand frames of the kernel and its modules too, if vmlinux and the .ko files have debug information.
     """
 
     returns: bool = True
@@ -56,54 +57,60 @@ class InlineStyle(NamedTuple):
 
 
 def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
-    """Let a Symbolizer put inlined calls into chains, if its options ask for them; unwound: chains are made of stacks' copies."""
-    wanted = symbolizer.inline
-    as_of_6, ours = wanted is Inline.UNWOUND_AS_PERF, wanted is Inline.ALL
-    if wanted is not Inline.NONE and (unwound or not as_of_6):
-        deciding = 0 if ours else 1 if as_of_6 else 2
-        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(ours and not unwound, deciding, not ours, not as_of_6))
+    """Enable inlined frames in a Symbolizer if its options request them. `unwound`: its callchains come from copies of stacks."""
+    option = symbolizer.inline
+    as_perf_6, is_exact = option is Inline.UNWOUND_AS_PERF, option is Inline.ALL
+    if option is not Inline.NONE and (unwound or not as_perf_6):
+        names_decide = 0 if is_exact else 1 if as_perf_6 else 2
+        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(is_exact and not unwound, names_decide, not is_exact, not as_perf_6))
 
 
 class InlinedFrames:
-    """Puts inlined calls into the chains of one Symbolizer."""
+    """The expansion of one Symbolizer's callchains by inlined frames."""
 
     def __init__(self, symbolizer: Symbolizer, style: InlineStyle) -> None:
         self._symbolizer = symbolizer
         self._style = style
         self._finders: dict[int, InlineFinder | None] = {}
-        # of each frame, as the innermost one and as a caller: how many frames it becomes (0: it stays), and where they are
+        # By state (twice the frame id, plus 1 for callers): how many frames replace the frame (0: none), and their start in `_frames`.
         self._count = np.zeros(0, np.int64)
         self._start = np.zeros(0, np.int64)
         self._frames = np.zeros(0, np.int32)
-        self._given: dict[tuple[int, int], str] = {}  # dso and DIE that were the innermost one: the name that it keeps, if any
+        self._kept_names: dict[tuple[int, int], str] = {}  # (dso, DIE) of functions seen innermost -> the symbol name that they keep, or ""
 
     def may_expand(self, number: int) -> bool:
-        """Whether inlined calls can be found in a dso."""
+        """Whether a dso has debug information with inlined calls."""
         return number >= 0 and self._finder(number) is not None
 
     def expanded(self, frames: Ids, counts: Int64, *, callers_first: bool = False) -> tuple[Ids, Int64]:
-        """Chains of frames (ids one chain after the other, and how many each has) with the frames of inlined calls."""
+        """Return callchains with frames of inlined calls added.
+
+        Args:
+            frames: frame ids, one chain after the other.
+            counts: frames per chain.
+            callers_first: whether chains begin with the outermost frame.
+        """
         if not len(frames):
             return frames, counts
         ends = np.cumsum(counts)
         mirror = np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames)) if callers_first else slice(None)
         states = self._states(frames, counts, callers_first=callers_first)
-        self._learn(states[mirror])
-        many = self._count[states]
-        grown = np.flatnonzero(many)
-        if not len(grown):
+        self._look_up(states[mirror])
+        replacements = self._count[states]
+        is_replaced = np.flatnonzero(replacements)
+        if not len(is_replaced):
             return frames, counts
-        lengths = np.maximum(many, 1)
+        lengths = np.maximum(replacements, 1)
         bounds = np.concatenate([[0], np.cumsum(lengths)])
-        index, groups = slices_index(self._start[states[grown]], many[grown])
+        index, groups = slices_index(self._start[states[is_replaced]], replacements[is_replaced])
         if callers_first:
-            index = index[np.repeat(groups[:-1] + groups[1:] - 1, many[grown]) - np.arange(len(index))]
+            index = index[np.repeat(groups[:-1] + groups[1:] - 1, replacements[is_replaced]) - np.arange(len(index))]
         result = np.repeat(frames, lengths)
-        result[slices_index(bounds[grown], many[grown])[0]] = self._frames[index]
+        result[slices_index(bounds[is_replaced], replacements[is_replaced])[0]] = self._frames[index]
         return result, bounds[ends] - bounds[ends - counts]
 
     def _states(self, frames: Ids, counts: Int64, *, callers_first: bool) -> Int64:
-        """Each frame's number times two, one more for callers whose address is after the call."""
+        """Return each frame's id times two, plus 1 for callers, whose address is after the call."""
         states = frames.astype(np.int64) << 1
         if not self._style.returns:
             return states
@@ -117,8 +124,8 @@ class InlinedFrames:
             states[rows[~innermost]] |= 1
         return states
 
-    def _learn(self, states: Int64) -> None:
-        """Look up what was not met before; in the order of the states."""
+    def _look_up(self, states: Int64) -> None:
+        """Look up states that are not known yet, in their order."""
         table = self._symbolizer.resolve()
         fresh = np.full(max(2 * len(table) - len(self._count), 0), _UNSEEN, np.int64)
         self._count, self._start = np.concatenate([self._count, fresh]), np.concatenate([self._start, np.zeros_like(fresh)])
@@ -134,15 +141,15 @@ class InlinedFrames:
         for number in distinct(dso).tolist():
             finder = self._finder(number)
             if finder is not None:
-                self._learn_of(number, finder, states[dso == number], table)
+                self._look_up_dso(number, finder, states[dso == number], table)
 
-    def _learn_of(self, number: int, finder: InlineFinder, states: Int64, table: FrameTable) -> None:
-        """Look up frames of one dso and keep what they become."""
+    def _look_up_dso(self, number: int, finder: InlineFinder, states: Int64, table: FrameTable) -> None:
+        """Look up the frames of one dso and store their replacements."""
         frames = states >> 1
-        # what is interrupted at a function's first instruction has not called
+        # A frame interrupted at its function's first instruction has not called anything.
         addresses = table.address[frames] - ((states & 1 != 0) & (table.symbol_offset[frames] > 0))
         unique = distinct(addresses)
-        linked = self._linked(number, unique)
+        linked = self._link_addresses(number, unique)
         calls = finder.find(linked)
         which = np.searchsorted(unique, addresses)
         starts = (np.cumsum(calls.counts) - calls.counts)[which]
@@ -154,46 +161,54 @@ class InlinedFrames:
         for state, frame, start, count, bias in zip(*(column.tolist() for column in columns), strict=True):
             functions = rows[start : start + count]
             base = int(table.symbol[frame])
-            chosen = self._symbols(base, self._names(finder, number, base, bias, functions))
-            if not chosen:
+            frame_symbols = self._symbols(base, self._names(finder, number, base, bias, functions))
+            if not frame_symbols:
                 continue
             self._start[state], self._count[state] = first + len(bases), count
             table.called_from |= {next_frame + len(bases) + depth: function[1:4] for depth, function in enumerate(functions[:-1], 1)}
             bases += [frame] * count
-            symbols += chosen
-        made = self._symbolizer.add_inlined(np.array(bases, np.int32), np.array(symbols, np.int32))
-        self._frames = np.concatenate([self._frames, made])
+            symbols += frame_symbols
+        inlined_frames = self._symbolizer.add_inlined(np.array(bases, np.int32), np.array(symbols, np.int32))
+        self._frames = np.concatenate([self._frames, inlined_frames])
 
-    def _linked(self, number: int, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Addresses within a dso as its debug information has them."""
+    def _link_addresses(self, number: int, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Convert addresses of a dso to link-time addresses."""
         if image := self._symbolizer.image(number):
             return addresses - np.uint64(image[1] % (1 << 64))
         runtime = self._symbolizer.files(number).runtime
         return addresses if runtime is None else link_addresses(runtime, addresses)
 
     def _names(self, finder: InlineFinder, number: int, base: int, bias: int, rows: list[CallRow]) -> list[str]:
-        """What some functions are called, innermost first. number: of their dso; bias: from addresses in it to those in `rows`."""
+        """Return the names of functions, innermost first.
+
+        Args:
+            finder: the functions of the dso.
+            number: the dso.
+            base: the symbol of the frame.
+            bias: the distance of link-time addresses from addresses in the dso.
+            rows: the functions, innermost first.
+        """
         names = [self._symbolizer.shown_name(finder.names[row[0]]) or _NO_NAME for row in rows]
         if self._style.as_addr2line:
             for depth, (*_, die, low) in enumerate(rows):
-                given = self._given.get((number, die)) if die >= 0 else ""
-                if given is None and not depth:
-                    given = self._symbolizer.symbols.name(base)
+                kept_name = self._kept_names.get((number, die)) if die >= 0 else ""
+                if kept_name is None and not depth:
+                    kept_name = self._symbolizer.symbols.name(base)
                     starts_there = (self._symbolizer.symbols.start(base) + bias) % (1 << 64) == low
-                    self._given[number, die] = given if starts_there else ""
-                names[depth] = given or names[depth]
+                    self._kept_names[number, die] = kept_name if starts_there else ""
+                names[depth] = kept_name or names[depth]
         return names
 
     def _symbols(self, base: int, names: list[str]) -> list[int]:
-        """The symbols of the frames that one in the symbol `base` becomes, innermost first; none if it stays as it is."""
+        """Return the symbols of the frames that replace one in the symbol `base`, innermost first; empty if the frame stays."""
         symbols = self._symbolizer.symbols
         own_name = symbols.name(base)
-        # what is called as the symbol is the symbol, also where it was inlined into a namesake
-        found = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
+        # A function with the symbol's name gets the symbol, even if it was inlined into a namesake.
+        callee_symbols = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
         least = self._style.names_decide
         if 0 < least <= len(names) and names[-1] != own_name and not (least > 1 and own_name.startswith(names[-1] + ".")):
-            return [*found, symbols.inlined_into(base, names[-1])]
-        return [*found, base] if found else []
+            return [*callee_symbols, symbols.inlined_into(base, names[-1])]
+        return [*callee_symbols, base] if callee_symbols else []
 
     def _finder(self, number: int) -> InlineFinder | None:
         if number not in self._finders:
@@ -201,7 +216,7 @@ class InlinedFrames:
         return self._finders[number]
 
     def _new_finder(self, number: int) -> InlineFinder | None:
-        """For the file with the debug information of a dso."""
+        """Return the finder for the file with the debug information of a dso."""
         root, keeps = self._symbolizer.root, self._symbolizer.caches
         if image := self._symbolizer.image(number):
             return _finder_in(root, image[0], keeps=keeps)
@@ -212,7 +227,7 @@ class InlinedFrames:
 
 
 def _finder_in(root: str, *files: ElfFile | None, keeps: bool) -> InlineFinder | None:
-    """For the first of some files that has debug information."""
+    """Return the finder for the first of the files that has debug information."""
     file = next((file for file in files if file and _has_units(file)), None)
     return InlineFinder(UnitIndex(DebugSections(file, root)), keeps=keeps) if file else None
 

@@ -24,64 +24,75 @@ if TYPE_CHECKING:
 
     from perfpy.debuginfo.units import UnitIndex
 
-_VERSION: Final = "1"  # of what debug information is taken to mean, and of the columns
+_VERSION: Final = "1"  # of the interpretation of debug information, and of the columns
 _LIMIT: Final = 64 << 20
 _MOST: Final = 1 << 18  # addresses of one file
-_WORTH_KEEPING: Final = 1 << 12  # entries that were read for what is new: some milliseconds' worth
+_WORTH_KEEPING: Final = 1 << 12  # DIEs and other entries read for new answers: some milliseconds of work
 
 
 class AddressRows(NamedTuple):
-    """counts: how many rows each address has; rows: one after the other; their first column numbers a text, or is negative."""
+    """Rows by address.
+
+    Attributes:
+        counts: int64[n], the number of rows of each address.
+        rows: int64[sum(counts), width]. The first column is the index of a text, or negative.
+    """
 
     counts: NDArray[np.int64]
     rows: NDArray[np.int64]
 
-    def of(self, which: NDArray[np.int64]) -> AddressRows:
-        """Those of some addresses."""
-        counts = self.counts[which]
-        starts = (np.cumsum(self.counts) - self.counts)[which]
+    def of(self, indices: NDArray[np.int64]) -> AddressRows:
+        """Select the rows of addresses by index."""
+        counts = self.counts[indices]
+        starts = (np.cumsum(self.counts) - self.counts)[indices]
         return AddressRows(counts, self.rows[slices_index(starts, counts)[0]])
 
     def followed_by(self, others: AddressRows) -> AddressRows:
-        """Both."""
+        """Concatenate two tables."""
         return AddressRows(np.concatenate([self.counts, others.counts]), np.concatenate([self.rows, others.rows]))
 
 
 class KeptAnswers:
-    """The answers of one kind that a file gave, in this run and in others.
+    """The cached answers of one kind for one file, from this run and earlier ones.
 
-    kind: what is answered; width: how many numbers a row has; units: those of the file; between_runs: False keeps them in this one.
-    texts: what the first numbers of rows stand for; whoever finds new ones appends them.
+    Args:
+        kind: the name of the kind, for the cache's key.
+        width: columns per row.
+        units: the units of the file.
+        between_runs: False: do not read or write the cache on disk.
+
+    Attributes:
+        texts: the texts that the first column refers to. Callers append new ones.
     """
 
     def __init__(self, kind: str, width: int, units: UnitIndex, *, between_runs: bool = True) -> None:
-        self._table = _KnownRows(f"{kind}{_VERSION}", width, units, between_runs=between_runs)
+        self._table = _AnswerTable(f"{kind}{_VERSION}", width, units, between_runs=between_runs)
         self.texts = self._table.texts
         if self._table.key:
             weakref.finalize(self, self._table.store)
 
-    def find(self, addresses: NDArray[np.uint64], look: Callable[[NDArray[np.uint64]], AddressRows]) -> AddressRows:
-        """The answers at some addresses. look: finds out those of addresses that were not asked for before, which ascend."""
-        return self._table.find(addresses, look)
+    def find(self, addresses: NDArray[np.uint64], compute: Callable[[NDArray[np.uint64]], AddressRows]) -> AddressRows:
+        """Return the answers at addresses. `compute` returns those of uncached addresses (distinct, ascending)."""
+        return self._table.find(addresses, compute)
 
     def distrust(self) -> None:
-        """Keep nothing of this file: its answers depend on what else is asked."""
-        self._table.holds = False
+        """Do not store answers of this file: they depend on the other addresses of this run."""
+        self._table.is_storable = False
 
 
-class _KnownRows:
-    """What KeptAnswers knows; apart from it, as it is kept when nobody has that any more."""
+class _AnswerTable:
+    """The table of a KeptAnswers: a separate object, because it is stored when the KeptAnswers is finalized."""
 
     def __init__(self, kind: str, width: int, units: UnitIndex, *, between_runs: bool) -> None:
         self._units = units
         self._width = width
-        self.holds = True
+        self.is_storable = True
         self._cost = 0
         self.texts: list[bytes] = []
         self._addresses = np.zeros(0, np.uint64)  # ascending
         self._answers = AddressRows(np.zeros(0, np.int64), np.zeros((0, width), np.int64))
         file = units.sections.file
-        is_at_path = not isinstance(file.content, bytes)  # what comes with a recording is not
+        is_at_path = not isinstance(file.content, bytes)  # files embedded in a recording have no path and are not cached
         self.key = key_of(kind, file) if between_runs and is_at_path else ""
         if self.key:
             self._files = ColumnFiles(folder("debuginfo"), ".answers", _LIMIT)
@@ -90,33 +101,33 @@ class _KnownRows:
             except (KeyError, ValueError, IndexError, TypeError, OverflowError):
                 return
 
-    def find(self, addresses: NDArray[np.uint64], look: Callable[[NDArray[np.uint64]], AddressRows]) -> AddressRows:
-        """As KeptAnswers has it."""
-        fresh = distinct(addresses[~self._is_known(addresses)])
+    def find(self, addresses: NDArray[np.uint64], compute: Callable[[NDArray[np.uint64]], AddressRows]) -> AddressRows:
+        """Return the answers at addresses; see KeptAnswers.find."""
+        fresh = distinct(addresses[~self._is_cached(addresses)])
         if len(fresh):
-            before = self._units.sections.work
-            found = look(fresh)
-            self._cost += self._units.sections.work - before
-            both = np.concatenate([self._addresses, fresh])
-            order = np.argsort(both, kind="stable")
-            self._addresses, self._answers = both[order], self._answers.followed_by(found).of(order)
+            work_before = self._units.sections.work
+            answers = compute(fresh)
+            self._cost += self._units.sections.work - work_before
+            merged = np.concatenate([self._addresses, fresh])
+            order = np.argsort(merged, kind="stable")
+            self._addresses, self._answers = merged[order], self._answers.followed_by(answers).of(order)
         return self._answers.of(np.searchsorted(self._addresses, addresses))
 
-    def _is_known(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def _is_cached(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
         if not len(self._addresses):
             return np.zeros(len(addresses), bool)
         row = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
-        known: NDArray[np.bool_] = self._addresses[row] == addresses
-        return known
+        is_known: NDArray[np.bool_] = self._addresses[row] == addresses
+        return is_known
 
     def _load(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Begin with what was kept; raises ValueError and the like for anything that is not the result of `store`."""
+        """Load stored columns. Raises ValueError and other errors of DAMAGE for columns that `store` did not write."""
         if not columns:
             return
         addresses, counts, ends = columns["address"], columns["count"].astype(np.int64), columns["end"]
         rows = columns["row"].reshape(-1, self._width)
         bounds = np.concatenate([np.zeros(1, np.int64), ends])
-        sound = (
+        is_sound = (
             addresses.dtype == np.uint64
             and rows.dtype == np.int64
             and len(counts) == len(addresses)
@@ -127,16 +138,16 @@ class _KnownRows:
             and not (bounds[1:] < bounds[:-1]).any()
             and int(bounds[-1]) == len(columns["text"])
         )
-        if not sound:
+        if not is_sound:
             raise ValueError("answers that nobody kept")
         text = columns["text"].tobytes()
         self.texts += [text[start:end] for start, end in pairwise(bounds.tolist())]
         self._addresses, self._answers = addresses, AddressRows(counts, rows)
 
     def store(self) -> None:
-        """Keep all that is known, if that is worth it, and whole."""
+        """Store all answers if they took enough work and the file is undamaged and independent of other files."""
         units = self._units
-        is_whole = self.holds and units.stands_alone and not units.sections.file.flaws
+        is_whole = self.is_storable and units.stands_alone and not units.sections.file.flaws
         if not is_whole or self._cost < _WORTH_KEEPING or len(self._addresses) > _MOST:
             return
         columns: dict[str, NDArray[Any]] = {

@@ -18,35 +18,40 @@ if TYPE_CHECKING:
 
 
 def lines_of(symbolizer: Symbolizer, *, as_addr2line: bool = False) -> DebugInfos:
-    """Where the code at a symbolizer's frames is from: as it knows, or else as debug information says (as_addr2line: see LineTable)."""
-    known = symbolizer.known_lines
-    return DebugInfos(symbolizer, as_addr2line=as_addr2line) if known is None else _KnownLines(symbolizer, known)
+    """Return the source lines of a symbolizer's frames: those it was loaded with, otherwise from debug information.
+
+    Args:
+        symbolizer: whose frames to look up.
+        as_addr2line: see LineTable.
+    """
+    lines = symbolizer.known_lines
+    return DebugInfos(symbolizer, as_addr2line=as_addr2line) if lines is None else _KnownLines(symbolizer, lines)
 
 
 class _KnownLines(DebugInfos):
-    def __init__(self, symbolizer: Symbolizer, known: LineColumns) -> None:
+    def __init__(self, symbolizer: Symbolizer, lines: LineColumns) -> None:
         super().__init__(symbolizer)
-        self._known = known
-        self.paths = known.paths
+        self._lines = lines
+        self.paths = lines.paths
 
     def of(self, _dso: int) -> DebugInfo | None:
-        """None: files need not be here."""
+        """Return None: the files may be on another machine."""
         return None
 
     def code_lines(self, frames: NDArray[np.int64], back: NDArray[np.uint64] | None = None) -> CodeLines:
-        """Where the code at some frames is from; back: not 0 for those that are asked for as callers."""
-        known = self._known
+        """Return the source lines of frames; `back` is nonzero for frames to look up as callers."""
+        lines = self._lines
         called = np.zeros(len(frames), np.bool_) if back is None else back != 0
-        file = np.where(called, known.caller_file[frames], known.file[frames]).astype(np.int64)
-        line = np.where(called, known.caller_line[frames], known.line[frames]).astype(np.int64)
-        address = known.address[frames] - (np.uint64(0) if back is None else back)
+        file = np.where(called, lines.caller_file[frames], lines.file[frames]).astype(np.int64)
+        line = np.where(called, lines.caller_line[frames], lines.line[frames]).astype(np.int64)
+        address = lines.address[frames] - (np.uint64(0) if back is None else back)
         return CodeLines(file, line, address)
 
     def linked(self, frame: int) -> int | None:
-        """The address of a frame as the headers of its file have it; None where that was not there."""
-        return int(self._known.address[frame]) if self._known.linked[frame] else None
+        """Return the link-time address of a frame, None if its file was missing when the lines were resolved."""
+        return int(self._lines.address[frame]) if self._lines.linked[frame] else None
 
     def begins(self, symbols: Iterable[int]) -> dict[int, tuple[str, int]]:
-        """The path and the line where functions begin, of those of which it is known."""
-        known = self._known
-        return {number: (known.paths[file], line) for number in symbols for file, line in [known.begins[number]] if file >= 0}
+        """Return the path and line at which each function begins, by symbol; functions without lines are left out."""
+        lines = self._lines
+        return {number: (lines.paths[file], line) for number in symbols for file, line in [lines.begins[number]] if file >= 0}

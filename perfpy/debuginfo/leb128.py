@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LONGEST: Final = 70  # bits; 64 fit, and some writers fill up with empty bytes
+_LONGEST: Final = 70  # bits; 64 would do, but some writers pad numbers with zero bytes
 
 
 def unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
-    """An unsigned number."""
+    """Return the unsigned number at an offset, and the offset after it."""
     byte = data[offset]
     if byte < 0x80:
         return byte, offset + 1
@@ -31,14 +31,14 @@ def unsigned(data: Sequence[int], offset: int) -> tuple[int, int]:
 
 
 def signed(data: Sequence[int], offset: int) -> tuple[int, int]:
-    """A signed number."""
+    """Return the signed number at an offset, and the offset after it."""
     value, after = unsigned(data, offset)
     bits = 7 * (after - offset)
     return (value - (1 << bits) if value >> (bits - 1) & 1 else value), after
 
 
 def skip(data: Sequence[int], offset: int) -> int:
-    """The offset after a number."""
+    """Return the offset after the number at an offset."""
     while data[offset] >= 0x80:
         offset += 1
     return offset + 1

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.sections import DebugSections
 
 _VERSIONS: Final = range(2, 6)
-#: kinds of names that are no sections: in the file that dwz made, and by number in .debug_str_offsets
+#: names outside of these sections: in the supplementary file of dwz, and by index in .debug_str_offsets
 ALTERNATE, NUMBERED = "alternate", "numbered"
-_LONG: Final = 0xFFFFFFFF  # the length that says that a length of eight bytes follows
+_LONG: Final = 0xFFFFFFFF  # marks 64-bit DWARF: an 8-byte length follows
 _RESERVED: Final = 0xFFFFFFF0
 _LNCT_PATH: Final = 1
 _LNCT_DIRECTORY_INDEX: Final = 2
@@ -37,19 +37,19 @@ _OFFSET_FORMS: Final = {
     dwarf.FORM_GNU_STRP_ALT: ALTERNATE,
 }
 
-#: a text, or the section without .debug_ where it is and its offset there, or ALTERNATE or NUMBERED
+#: the text itself, or (section without .debug_, ALTERNATE or NUMBERED; offset or index)
 Name: TypeAlias = "bytes | tuple[str, int]"
 
 
 class FileEntry(NamedTuple):
-    """One file or directory, and the number of its directory."""
+    """A file or directory, and the number of the directory that contains it."""
 
     name: Name
     directory: int = 0
 
 
 class LineHeader(NamedTuple):
-    """What a line program needs to be run. files, directories: as numbered by the program (see `file`)."""
+    """The parameters and tables of a line program. `file` and `directory` translate the program's numbers to list indices."""
 
     version: int
     offset_size: int
@@ -65,18 +65,18 @@ class LineHeader(NamedTuple):
     files: list[FileEntry]
 
     def file(self, number: int) -> FileEntry | None:
-        """The file of that number; versions before 5 count from 1."""
+        """Return the file with a number. Versions before 5 count from 1."""
         index = number if self.version >= 5 else number - 1
         return self.files[index] if 0 <= index < len(self.files) else None
 
     def directory(self, number: int, *, own: bool = False) -> FileEntry | None:
-        """The directory of that number. 0 is the unit's own, and none unless that is wanted; versions before 5 do not name it."""
+        """Return the directory with a number. Number 0 is the unit's directory: returned only with `own`, and absent before version 5."""
         index = number if self.version >= 5 else number - 1
         return self.directories[index] if 0 <= index < len(self.directories) and (number or own) else None
 
 
 class _Cursor:
-    """Reads numbers and strings one after the other. IndexError at the end."""
+    """A cursor over .debug_line. Reading beyond the end raises IndexError or ValueError."""
 
     def __init__(self, sections: DebugSections, offset: int) -> None:
         self._sections = sections
@@ -99,7 +99,7 @@ class _Cursor:
 
 
 def read(sections: DebugSections, offset: int) -> LineHeader:
-    """The header at an offset of .debug_line. Raises ValueError or IndexError where it is damaged."""
+    """Read the header at an offset of .debug_line. Raises ValueError or IndexError if it is damaged."""
     cursor = _Cursor(sections, offset)
     length, offset_size = cursor.number(4), 4
     if length == _LONG:
@@ -111,12 +111,12 @@ def read(sections: DebugSections, offset: int) -> LineHeader:
     if version not in _VERSIONS:
         raise ValueError(f"a line program of version {version} at {offset:#x}")
     if version >= 5:
-        cursor.offset += 2  # sizes of an address and of a segment selector; addresses say their size themselves
+        cursor.offset += 2  # address_size and segment_selector_size; set_address operations have their own size
     header_length = cursor.number(offset_size)
     program = min(cursor.offset + header_length, end)
     min_instruction = cursor.number(1)
     most_operations = cursor.number(1) if version >= 4 else 1
-    cursor.offset += 1  # whether lines are statements at first
+    cursor.offset += 1  # default_is_stmt
     line_base, line_range, opcode_base = cursor.number(1), cursor.number(1), cursor.number(1)
     if not line_range:
         raise ValueError(f"a line program at {offset:#x} whose special operations advance no line")
@@ -140,20 +140,20 @@ def read(sections: DebugSections, offset: int) -> LineHeader:
 
 
 def _tables(cursor: _Cursor) -> tuple[list[FileEntry], list[FileEntry]]:
-    """Directories and files of versions 2 to 4: strings, up to an empty one."""
+    """Read the directories and files of versions 2 to 4: lists of strings that end with an empty one."""
     directories: list[FileEntry] = []
     while name := cursor.string():
         directories.append(FileEntry(name))
     files: list[FileEntry] = []
     while name := cursor.string():
         files.append(FileEntry(name, cursor.unsigned()))
-        cursor.unsigned()  # when it was last changed
-        cursor.unsigned()  # its size
+        cursor.unsigned()  # modification time
+        cursor.unsigned()  # file size
     return directories, files
 
 
 def _tables_5(cursor: _Cursor, offset_size: int) -> tuple[list[FileEntry], list[FileEntry]]:
-    """Directories and files of version 5, which say themselves of what an entry consists."""
+    """Read the directories and files of version 5, each preceded by its entry format."""
     return _table_5(cursor, offset_size), _table_5(cursor, offset_size)
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _ADDRESS_BYTES: Final = 8
-_FILE_MOST: Final = (1 << 31) - 1  # no program has so many
+_FILE_MOST: Final = (1 << 31) - 1  # more files than any program has
 
 
 class LineRows(NamedTuple):
-    """The rows of a program: from `address` on it is this line of this file; end: where a sequence ends."""
+    """The rows of a program: from `address` on, code is from `line` of `file`. `end` marks the ends of sequences."""
 
     address: Uint64
     file: NDArray[np.int32]
@@ -33,7 +33,7 @@ class LineRows(NamedTuple):
 
 
 class _Registers(NamedTuple):
-    """What operations change; operation: of those that an instruction holds."""
+    """The registers of the line-number state machine. `operation` is the index within a VLIW instruction."""
 
     file: int
     address: int = 0
@@ -42,10 +42,16 @@ class _Registers(NamedTuple):
 
 
 class _Operations(NamedTuple):
-    """Some operations of a program as columns.
+    """Consecutive operations of a program as columns.
 
-    code: the program's bytes; start: where each begins; number: its first byte; kind: what it is (line_operations.meanings);
-    ends, sets: which of them end a sequence, and set the address, by index; addresses: to what.
+    Attributes:
+        code: the program's bytes.
+        start: the offset of each operation.
+        number: the first byte of each operation.
+        kind: the kind of each operation (line_operations.meanings).
+        ends: indices of operations that end a sequence.
+        sets: indices of operations that set the address.
+        addresses: the addresses that they set.
     """
 
     code: Bytes
@@ -57,12 +63,12 @@ class _Operations(NamedTuple):
     addresses: Uint64
 
     def of_kind(self, kind: int) -> Int64:
-        """Which are of a kind, by index."""
+        """Return the indices of operations of a kind."""
         return np.flatnonzero(self.kind == kind)
 
 
 class LineMachine:
-    """Runs the program of one header. first_file: the file at the start of a sequence."""
+    """The state machine for programs with one header. `first_file` is the file at the start of a sequence."""
 
     def __init__(self, header: LineHeader, endian: str, first_file: int = 1) -> None:
         self._header = header
@@ -77,7 +83,7 @@ class LineMachine:
         self._lines = np.where(special, header.line_base + adjusted % header.line_range, 0)
 
     def run(self, data: bytes | memoryview) -> LineRows:
-        """The rows that a program makes; as far as it goes where it is cut."""
+        """Return the rows of a program, up to its end if it is truncated."""
         code = np.frombuffer(bytes(data) + operations.PADDING, np.uint8)
         parts = [LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.bool_))]
         registers = self._first
@@ -92,13 +98,13 @@ class LineMachine:
         kind = self._meanings[number]
         extended = np.flatnonzero(kind == operations.EXTENDED)
         size, after = operations.unsigned_with_end(code, start[extended] + 1)
-        what = np.where((size > 0) & (after > start[extended] + 1), code[after], np.uint8(0))
-        sets = np.flatnonzero(what == _SET_ADDRESS)
+        extended_number = np.where((size > 0) & (after > start[extended] + 1), code[after], np.uint8(0))
+        sets = np.flatnonzero(extended_number == _SET_ADDRESS)
         addresses = _addresses_of(code, after[sets] + 1, size[sets] - np.uint64(1), self._endian)
-        return _Operations(code, start, number, kind, extended[what == _END_SEQUENCE], extended[sets], addresses)
+        return _Operations(code, start, number, kind, extended[extended_number == _END_SEQUENCE], extended[sets], addresses)
 
     def _part(self, part: _Operations, before: _Registers) -> tuple[LineRows, _Registers]:
-        """The rows of some operations, and what the registers are after the last one."""
+        """Return the rows of consecutive operations, and the registers after the last one."""
         (address, operation), file, line = (
             self._address_column(part, before),
             self._file_column(part, before),
@@ -112,7 +118,7 @@ class LineMachine:
         return LineRows(address[rows], files, line[rows].astype(np.uint32), end[rows]), after
 
     def _address_column(self, part: _Operations, before: _Registers) -> tuple[Uint64, int]:
-        """The address after each operation, and how many operations the last instruction has had."""
+        """Return the address after each operation, and the operation index after the last one."""
         advances = self._advances[part.number]
         rows = part.of_kind(operations.ADVANCE_PC)
         advances[rows] = operations.unsigned(part.code, part.start[rows] + 1)
@@ -120,60 +126,60 @@ class LineMachine:
         low, high = (1, 2) if self._endian == "<" else (2, 1)
         jumps = part.code[part.start[fixed] + low].astype(np.uint64) | part.code[part.start[fixed] + high].astype(np.uint64) << np.uint64(8)
         if self._header.most_operations > 1:
-            of_fixed, of_given = (
+            jump_by_row, address_by_row = (
                 dict(zip(one.tolist(), two.tolist(), strict=True)) for one, two in ((fixed, jumps), (part.sets, part.addresses))
             )
-            return self._bundled(part, before, advances.tolist(), of_fixed, of_given)
+            return self._bundled_addresses(part, before, advances.tolist(), jump_by_row, address_by_row)
         advances *= np.uint64(self._header.min_instruction)
         advances[fixed] += jumps
         total = np.cumsum(advances, dtype=np.uint64)
         first = np.concatenate((part.ends + 1, part.sets))
         base = np.concatenate((-total[part.ends], part.addresses - total[part.sets]))
-        return total + _held(first, base, np.uint64(before.address), len(total)), 0
+        return total + _fill_forward(first, base, np.uint64(before.address), len(total)), 0
 
-    def _bundled(
-        self, part: _Operations, before: _Registers, advances: list[int], jumps: dict[int, int], given: dict[int, int]
+    def _bundled_addresses(
+        self, part: _Operations, before: _Registers, advances: list[int], jumps: dict[int, int], set_addresses: dict[int, int]
     ) -> tuple[Uint64, int]:
-        """As _address_column, of a machine whose instructions hold several operations each, which count on: one after the other."""
+        """Compute the address column for machines with several operations per instruction (VLIW), in a loop."""
         ends = set(part.ends.tolist())
-        found, address, operation = [], before.address, before.operation
+        addresses, address, operation = [], before.address, before.operation
         for index, step in enumerate(advances):
-            if index in given or index in jumps:
-                address, operation = given.get(index, address + jumps.get(index, 0)), 0
+            if index in set_addresses or index in jumps:
+                address, operation = set_addresses.get(index, address + jumps.get(index, 0)), 0
             else:
                 bundles, operation = divmod(operation + step, self._header.most_operations)
                 address += self._header.min_instruction * bundles
-            found.append(address % (1 << 64))
+            addresses.append(address % (1 << 64))
             if index in ends:
                 address, operation = 0, 0
-        return np.array(found, np.uint64), operation
+        return np.array(addresses, np.uint64), operation
 
     def _file_column(self, part: _Operations, before: _Registers) -> Int64:
-        """The number of the file after each operation."""
+        """Return the file number after each operation."""
         rows = part.of_kind(operations.SET_FILE)
         number = operations.unsigned(part.code, part.start[rows] + 1).view(np.int64)
         value = np.concatenate((np.full(len(part.ends), self._first.file), number))
-        return _held(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
+        return _fill_forward(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
 
     def _line_column(self, part: _Operations, before: _Registers) -> Int64:
-        """The line after each operation, as a number of 32 bits."""
+        """Return the line after each operation, modulo 2^32."""
         advances = self._lines[part.number]
         rows = part.of_kind(operations.ADVANCE_LINE)
         advances[rows] = operations.signed(part.code, part.start[rows] + 1)
         total = np.cumsum(advances)
-        line: Int64 = total + _held(part.ends + 1, self._first.line - total[part.ends], before.line, len(total))
+        line: Int64 = total + _fill_forward(part.ends + 1, self._first.line - total[part.ends], before.line, len(total))
         return line & 0xFFFFFFFF
 
 
-def _held(first: Int64, value: NDArray[Any], before: Any, count: int) -> NDArray[Any]:
-    """A column of `count` operations: each value from its first operation on, up to that of the next; of equals the last counts."""
+def _fill_forward(first: Int64, value: NDArray[Any], before: Any, count: int) -> NDArray[Any]:
+    """Return a column of `count` rows in which each value holds from its `first` row to the next one's. Of equal rows the last counts."""
     order = np.argsort(first, kind="stable")
     first = np.concatenate(([0], np.minimum(first[order], count), [count]))
     return np.repeat(np.concatenate((np.array([before], value.dtype), value[order])), np.diff(first))
 
 
 def _addresses_of(code: Bytes, offset: Int64, size: Uint64, endian: str) -> Uint64:
-    """Addresses of up to eight bytes."""
+    """Return the addresses of up to eight bytes at offsets."""
     used = np.minimum(size, np.uint64(_ADDRESS_BYTES)).astype(np.int64)
     byte = np.arange(_ADDRESS_BYTES)
     matrix = code[np.minimum(offset[:, None] + byte, len(code) - 1)].astype(np.uint64)

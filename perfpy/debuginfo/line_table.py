@@ -25,10 +25,13 @@ _UNNAMED: Final = "<unknown>"
 
 
 class LineTable:
-    """The lines of a unit. Raises ValueError or IndexError where they are damaged.
+    """The lines of a unit. Raises ValueError or IndexError if they are damaged.
 
-    as_addr2line: name files as binutils does (2.40), not as the standard says: in version 5, sequences begin in file 0, not 1;
-    and a folder of the unit that is no whole path stands twice in the paths of its files.
+    Args:
+        unit: the unit.
+        offset: of the line program in .debug_line.
+        as_addr2line: name files as binutils 2.40 does, against the standard: in version 5, sequences begin with file 0 instead of 1,
+            and a relative folder of the unit appears twice in the paths of its files.
     """
 
     def __init__(self, unit: DebugUnit, offset: int, *, as_addr2line: bool = False) -> None:
@@ -40,13 +43,13 @@ class LineTable:
         sections.spend(len(code) >> 3)
         first_file = 0 if as_addr2line and self._header.version >= 5 else 1
         rows = LineMachine(self._header, sections.file.endian, first_file).run(code)
-        self._address, self._file, self._line = _searchable(rows)
+        self._address, self._file, self._line = _sort_rows(rows)
 
     def __len__(self) -> int:
         return len(self._address)
 
     def find(self, addresses: Uint64) -> tuple[Int64, Int64]:
-        """The number of the file, NOTHING where the table has none, and the line of each address."""
+        """Return the file number (NOTHING without a row) and the line of each address."""
         if not len(self._address):
             return np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64)
         row = np.searchsorted(self._address, addresses, "right") - 1
@@ -54,7 +57,7 @@ class LineTable:
         return file, self._line[row].astype(np.int64)
 
     def path(self, number: int) -> str:
-        """The path of a file by its number; as the compiler was told it, where that was no whole path."""
+        """Return the path of a file by its number; relative if the compiler got a relative path."""
         entry = self._header.file(number)
         name = self._text(entry.name) if entry else ""
         if entry is None or not name:
@@ -68,10 +71,10 @@ class LineTable:
 
     def _text(self, name: Name) -> str:
         if not isinstance(name, bytes):
-            name = self._referred(*name)
+            name = self._section_text(*name)
         return name.decode("utf-8", "surrogateescape")
 
-    def _referred(self, kind: str, number: int) -> bytes:
+    def _section_text(self, kind: str, number: int) -> bytes:
         unit, sections, size = self._unit, self._unit.sections, self._header.offset_size
         if kind == line_header.NUMBERED:
             offset = sections.number("str_offsets", unit.str_offsets_base + number * size, size)
@@ -81,35 +84,35 @@ class LineTable:
         return sections.string(kind, number)
 
 
-def _searchable(rows: LineRows) -> tuple[Uint64, NDArray[np.int32], NDArray[np.uint32]]:
-    """Rows in order of address, each true up to the next; NOTHING as the file where none is."""
+def _sort_rows(rows: LineRows) -> tuple[Uint64, NDArray[np.int32], NDArray[np.uint32]]:
+    """Sort rows by address. Each row is valid up to the next; its file is NOTHING for addresses without lines."""
     count = len(rows.address)
     if not count:
         return rows.address, np.zeros(0, np.int32), np.zeros(0, np.uint32)
     end = rows.end.copy()
-    end[-1] = True  # of a program that is cut
+    end[-1] = True  # of a truncated program
     last = np.flatnonzero(end)
     first = np.append(0, last[:-1] + 1)
     low, high = np.minimum.reduceat(rows.address, first), rows.address[last]
-    # those that share addresses: the longest of those that begin first has them, others what is left
+    # Of overlapping sequences, the first and longest keeps its addresses; later ones get the remainder.
     order = np.lexsort((~high, low))
     order = order[high[order] > low[order]]
-    if len(order) and low[order[-1]]:  # code that the linker dropped lies at 0
+    if len(order) and low[order[-1]]:  # code that the linker dropped is at address 0
         order = order[low[order] > 0]
     before = np.append(np.zeros(1, np.uint64), np.maximum.accumulate(high[order])[:-1])[: len(order)]
     order, before = order[high[order] > before], before[high[order] > before]
     row, floor, ceiling = _rows_of(first[order], last[order], np.maximum(low[order], before), high[order])
     address = np.maximum(rows.address[row], floor)
-    kept = (address < ceiling) | end[row]
-    row, address = row[kept], np.where(end[row], ceiling, address)[kept]
+    is_kept = (address < ceiling) | end[row]
+    row, address = row[is_kept], np.where(end[row], ceiling, address)[is_kept]
     if (address[1:] < address[:-1]).any():
-        again = np.argsort(address, kind="stable")
-        row, address = row[again], address[again]
+        by_address = np.argsort(address, kind="stable")
+        row, address = row[by_address], address[by_address]
     return address, np.where(end[row], np.int32(NOTHING), rows.file[row]), rows.line[row]
 
 
 def _rows_of(first: Int64, last: Int64, low: Uint64, high: Uint64) -> tuple[Int64, Uint64, Uint64]:
-    """The rows of some sequences one after the other, and the bounds of the sequence of each."""
+    """Return the rows of sequences one after the other, and the bounds of each row's sequence."""
     sizes = last - first + 1
     start = np.cumsum(sizes) - sizes
     row = np.arange(int(sizes.sum())) + np.repeat(first - start, sizes)

@@ -29,8 +29,8 @@ _EM_PPC64, _EM_S390 = 21, 22
 _ENTRY: Final = fields("offset u8, info u8, addend i8")
 _KIND: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
-_RESERVED: Final = 0xFF00  # from here on a number of a section is none
-#: machine -> kinds that are symbol + addend, and how many bytes they fill
+_RESERVED: Final = 0xFF00  # section numbers from here on are reserved
+#: machine -> relocation types that store symbol + addend, and their sizes in bytes
 _ABSOLUTE: Final[dict[int, dict[int, int]]] = {
     EM_X86_64: {1: 8, 10: 4, 11: 4},  # R_X86_64_64, _32, _32S
     EM_AARCH64: {257: 8, 258: 4},  # R_AARCH64_ABS64, _ABS32
@@ -40,7 +40,7 @@ _ABSOLUTE: Final[dict[int, dict[int, int]]] = {
 
 
 def relocated(file: ElfFile, section: ElfSection, data: bytes | memoryview) -> bytes | memoryview:
-    """The bytes of a section as they would be in a linked file; relocations that lead out of it, or are of other kinds, do nothing."""
+    """Return a section's bytes with relocations applied, as in a linked file. Relocations out of bounds or of other types are skipped."""
     table = file.section(f".rela{section.name}", SHT_RELA) if file.type == ET_REL and file.bits == 64 else None
     if table is None:
         return data
@@ -48,47 +48,50 @@ def relocated(file: ElfFile, section: ElfSection, data: bytes | memoryview) -> b
     if kinds is None:
         file.flaw(f"debug information: its relocations, of machine {file.machine}, are not known")
         return data
-    entries, filled = file.entries(table, _ENTRY), np.frombuffer(data, np.uint8).copy()
+    entries, linked = file.entries(table, _ENTRY), np.frombuffer(data, np.uint8).copy()
     for kind, size in kinds.items():
-        _fill(filled, entries[entries["info"] & _KIND == kind], _addresses(file, table), size, file.endian)
-    return filled.tobytes()
+        _apply_relocations(linked, entries[entries["info"] & _KIND == kind], _symbol_addresses(file, table), size, file.endian)
+    return linked.tobytes()
 
 
-def _fill(filled: NDArray[np.uint8], entries: NDArray[Any], addresses: NDArray[np.uint64], size: int, endian: str) -> None:
-    """Put the numbers of some relocations into a section."""
+def _apply_relocations(data: NDArray[np.uint8], entries: NDArray[Any], addresses: NDArray[np.uint64], size: int, endian: str) -> None:
+    """Write the values of relocations into a section's bytes."""
     symbol = entries["info"] >> _HALF
-    fits = (entries["offset"] <= np.uint64(max(len(filled) - size, 0))) & (symbol < np.uint64(len(addresses))) & (len(filled) >= size)
+    fits = (entries["offset"] <= np.uint64(max(len(data) - size, 0))) & (symbol < np.uint64(len(addresses))) & (len(data) >= size)
     entries, symbol = entries[fits], symbol[fits]
     values = addresses[symbol.astype(np.int64)] + entries["addend"].astype(np.int64).view(np.uint64)
     words = values.astype(f"{endian}u{size}").view(np.uint8).reshape(-1, size)
-    filled[entries["offset"].astype(np.int64)[:, np.newaxis] + np.arange(size)] = words
+    data[entries["offset"].astype(np.int64)[:, np.newaxis] + np.arange(size)] = words
 
 
-def _addresses(file: ElfFile, table: ElfSection) -> NDArray[np.uint64]:
-    """Where the symbols that relocations refer to are."""
+def _symbol_addresses(file: ElfFile, table: ElfSection) -> NDArray[np.uint64]:
+    """Return the addresses of the symbols that relocations refer to."""
     if table.link >= len(file.sections):
         return np.zeros(0, np.uint64)
     symbols = file.symbols(file.sections[table.link])
     starts = np.array([one.offset if one.flags & SHF_ALLOC else 0 for one in file.sections], np.uint64)
     section = symbols["shndx"].astype(np.int64)
     section[(section >= _RESERVED) | (section >= len(starts))] = 0
-    found: NDArray[np.uint64] = symbols["value"].astype(np.uint64) + starts[section]
-    return found
+    addresses: NDArray[np.uint64] = symbols["value"].astype(np.uint64) + starts[section]
+    return addresses
 
 
-#: how many entries of whatever kind are read of one file: minutes of work, which no program's debug information makes
+#: limit of entries read per file, of any kind: minutes of work, more than any real program needs
 WORK_MOST: Final = 1 << 25
 _STRING_MOST: Final = 1 << 16  # names of templates have thousands of characters
 _DEBUG_ROOT: Final = "/usr/lib/debug"
 _LINK: Final = ".gnu_debugaltlink"
 _LINK_MOST: Final = 1 << 12  # PATH_MAX
-_OLD_HEADER: Final = 12  # "ZLIB" and the size inside, in eight bytes
+_OLD_HEADER: Final = 12  # "ZLIB" and the expanded size in eight bytes
 
 
 class DebugSections:
-    """Sections by their name without .debug_; the same bytes object each time, empty where the file has none.
+    """The debug sections of one file, by name without .debug_. Missing sections are empty.
 
-    suffix: ".dwo" for those of split files. root: the folder that stands for /, for the files that this one names.
+    Args:
+        file: the ELF file.
+        root: the folder that stands for / in paths that the file contains.
+        suffix: ".dwo" for the sections of split files.
     """
 
     def __init__(self, file: ElfFile, root: str = "", suffix: str = "") -> None:
@@ -96,25 +99,25 @@ class DebugSections:
         self.root = root
         self.suffix = suffix
         self._data: dict[str, bytes | memoryview] = {}
-        self.work = 0  #: how many entries were read so far
+        self.work = 0  #: entries read so far
 
     @property
     def stands_alone(self) -> bool:
-        """Whether no other file was needed to understand this one."""
+        """Whether no other file has been needed so far."""
         return "alternate" not in self.__dict__
 
     @cached_property
     def order(self) -> Literal["little", "big"]:
-        """The byte order, as int.from_bytes calls it."""
+        """The byte order in the form that int.from_bytes takes."""
         return "little" if self.file.endian == "<" else "big"
 
     @cached_property
     def alternate(self) -> DebugSections | None:
-        """The file with what several have in common, which dwz made; None where there is none, or it is not here."""
+        """The supplementary file of dwz, None if there is none or it is missing."""
         return _alternate(self)
 
     def data(self, name: str) -> bytes | memoryview:
-        """The bytes of .debug_NAME. Raises BadElfError where they cannot be expanded."""
+        """Return the bytes of .debug_NAME, the same object each time. Raises BadElfError if they cannot be expanded."""
         data = self._data.get(name)
         if data is None:
             data = self._data[name] = self._read(name)
@@ -125,10 +128,10 @@ class DebugSections:
         if section is not None:
             return relocated(self.file, section, self.file.data(section))
         section = self.file.section(f".zdebug_{name}{self.suffix}")
-        return _expanded(self.file.data(section)) if section else b""
+        return _expand_zdebug(self.file.data(section)) if section else b""
 
     def string(self, name: str, offset: int) -> bytes:
-        """The string at an offset of .debug_NAME; as far as it goes where it has no end."""
+        """Return the string at an offset of .debug_NAME, truncated if it is not terminated."""
         data = self.data(name)
         if not 0 <= offset < len(data):
             raise ValueError(f"a string at {offset:#x} of .debug_{name}, which has {len(data)} bytes")
@@ -139,30 +142,30 @@ class DebugSections:
         return text
 
     def number(self, name: str, offset: int, size: int) -> int:
-        """An unsigned number of `size` bytes at an offset of .debug_NAME."""
+        """Return the unsigned number of `size` bytes at an offset of .debug_NAME."""
         data = self.data(name)
         if not 0 <= offset <= len(data) - size:
             raise ValueError(f"an offset {offset:#x} in .debug_{name}, which has {len(data)} bytes")
         return int.from_bytes(data[offset : offset + size], self.order)
 
     def spend(self, entries: int) -> None:
-        """Count work that this file caused. Raises ValueError where it becomes more than any file needs."""
+        """Count work that this file causes. Raises ValueError above WORK_MOST."""
         self.work += entries
         if self.work > WORK_MOST:
             raise ValueError("the debug information leads in circles: the rest of it is left unread")
 
 
-def _expanded(data: bytes | memoryview) -> bytes | memoryview:
-    """What is in a .zdebug section, as gcc made them before ELF had compressed sections."""
+def _expand_zdebug(data: bytes | memoryview) -> bytes | memoryview:
+    """Expand a .zdebug section, gcc's format from before ELF had compressed sections."""
     if bytes(data[:4]) != b"ZLIB":
         return data
-    from perfpy.untrusted.expansion import expand  # old files only
+    from perfpy.untrusted.expansion import expand  # only old files need it
 
     return expand("zlib", data[_OLD_HEADER:])
 
 
 def _alternate(sections: DebugSections) -> DebugSections | None:
-    """The file that .gnu_debugaltlink names, by its name or its build-id."""
+    """Open the file that .gnu_debugaltlink names, by its name or its build-id."""
     section = sections.file.section(_LINK)
     if section is None:
         return None
@@ -185,7 +188,7 @@ def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Itera
 
 
 def _beside(path: str, name: str) -> Iterator[str]:
-    """A name relative to the folder of the file that has it; dwz writes ../../.dwz/NAME."""
+    """Yield the path of a name relative to the folder of the file that contains it. dwz writes ../../.dwz/NAME."""
     folder = os.path.dirname(os.path.abspath(path))
     while name.startswith("../"):
         folder, name = os.path.dirname(folder), name[3:]
@@ -193,7 +196,7 @@ def _beside(path: str, name: str) -> Iterator[str]:
 
 
 def paths_below(folder: str, name: str) -> list[str]:
-    """The path of a name inside a folder; none where it leads out of it."""
+    """Return the path of a name inside a folder, as a list; empty if the name leads out of the folder."""
     try:
         return [paths.below(folder, name)]
     except paths.UnsafeNameError:
@@ -201,7 +204,7 @@ def paths_below(folder: str, name: str) -> list[str]:
 
 
 def opened(path: str) -> ElfFile | None:
-    """The ELF file at a path, None where there is none that can be read."""
+    """Return the ELF file at a path, None if it cannot be read."""
     try:
         return ElfFile(path) if is_file(path) else None
     except (OSError, *DAMAGE):
@@ -209,5 +212,5 @@ def opened(path: str) -> ElfFile | None:
 
 
 def damage_of(error: Exception) -> str:
-    """What is wrong with debug information, for ElfFile.flaw."""
+    """Return the text for ElfFile.flaw about an error in debug information."""
     return f"debug information: {reason_of(error)}"

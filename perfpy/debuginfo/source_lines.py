@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class Paths:
-    """Paths by number."""
+    """A numbering of paths."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, path: str) -> int:
-        """The number of a path."""
+        """Return the number of a path, adding it if it is new."""
         number = self._numbers.setdefault(path, len(self.texts))
         if number == len(self.texts):
             self.texts.append(path)
@@ -46,163 +46,183 @@ class Paths:
 
 
 class KeptPaths:
-    """Rows of numbers, the first of which is that of a path. kept: what other runs found; paths: those of this one."""
+    """Cached rows whose first column is a path number.
 
-    def __init__(self, kept: KeptAnswers, paths: Paths) -> None:
-        self._kept, self._paths = kept, paths
-        self._here: list[int] = []  # of each text that is kept, the number of its path
-        self._there: dict[int, int] = {}  # of paths, the number among the texts
+    Args:
+        cache: the cache, whose first column refers to its own texts.
+        paths: the numbering of this run.
+    """
 
-    def rows(self, keys: NDArray[np.uint64], look: Callable[[NDArray[np.uint64]], Rows]) -> Rows:
-        """A row for each key: what is known of it, else what `look` says."""
+    def __init__(self, cache: KeptAnswers, paths: Paths) -> None:
+        self._cache, self._paths = cache, paths
+        self._path_numbers: list[int] = []  # path number of each cached text
+        self._text_numbers: dict[int, int] = {}  # cached text of each path number
 
-        def looked(fresh: NDArray[np.uint64]) -> AddressRows:
-            rows = look(fresh)
-            rows[:, 0] = [self._kept_as(number) for number in rows[:, 0].tolist()]
+    def rows(self, keys: NDArray[np.uint64], compute: Callable[[NDArray[np.uint64]], Rows]) -> Rows:
+        """Return a row for each key. `compute` returns the rows of uncached keys."""
+
+        def compute_fresh(fresh: NDArray[np.uint64]) -> AddressRows:
+            rows = compute(fresh)
+            rows[:, 0] = [self._cached_number(number) for number in rows[:, 0].tolist()]
             return AddressRows(np.ones(len(rows), np.int64), rows)
 
-        rows = self._kept.find(keys, looked).rows
-        self._learn()
-        rows[:, 0] = [self._here[number] if number >= 0 else -1 for number in rows[:, 0].tolist()]
+        rows = self._cache.find(keys, compute_fresh).rows
+        self._number_new_texts()
+        rows[:, 0] = [self._path_numbers[number] if number >= 0 else -1 for number in rows[:, 0].tolist()]
         return rows
 
-    def _learn(self) -> None:
-        """Number the paths of texts that have come."""
-        for text in self._kept.texts[len(self._here) :]:
+    def _number_new_texts(self) -> None:
+        """Number the paths of texts that the cache has added."""
+        for text in self._cache.texts[len(self._path_numbers) :]:
             number = self._paths.number(text.decode("utf-8", "surrogateescape"))
-            self._there.setdefault(number, len(self._here))
-            self._here.append(number)
+            self._text_numbers.setdefault(number, len(self._path_numbers))
+            self._path_numbers.append(number)
 
-    def _kept_as(self, number: int) -> int:
-        """The number of a path among the texts; -1 for none."""
+    def _cached_number(self, number: int) -> int:
+        """Return the text index of a path in the cache, -1 for none."""
         if number < 0:
             return -1
-        self._learn()
-        if number not in self._there:
-            self._kept.texts.append(self._paths.texts[number].encode("utf-8", "surrogateescape"))
-            self._learn()
-        return self._there[number]
+        self._number_new_texts()
+        if number not in self._text_numbers:
+            self._cache.texts.append(self._paths.texts[number].encode("utf-8", "surrogateescape"))
+            self._number_new_texts()
+        return self._text_numbers[number]
 
 
 _FILES_MOST: Final = 1 << 20  # of one unit, for keys
 _UNITS_WITHIN: Final = 1 << 43  # bytes of .debug_info, for keys
-_ROWS_MOST: Final = 1 << 24  # of all tables that are kept; a row takes 16 bytes
+_ROWS_MOST: Final = 1 << 24  # rows of all tables in memory; a row takes 16 bytes
 
 
 class FileLines(NamedTuple):
-    """Where code is from. file: number in SourceLines.paths, -1 where nothing is known; line: 0 where only the file is."""
+    """The source lines of addresses.
+
+    Attributes:
+        file: index in SourceLines.paths, -1 if unknown.
+        line: 0 if only the file is known.
+    """
 
     file: NDArray[np.int64]
     line: NDArray[np.int64]
 
 
 class SourceLines:
-    """The source lines of one file; paths: what numbers of files stand for. as_addr2line: see LineTable."""
+    """The source lines of one file.
+
+    Args:
+        units: the units of the file.
+        as_addr2line: see LineTable.
+        keeps: whether to use the cache between runs.
+
+    Attributes:
+        paths: the paths that file numbers stand for.
+    """
 
     def __init__(self, units: UnitIndex, *, as_addr2line: bool = False, keeps: bool = False) -> None:
-        """keeps: whether answers are kept for other runs, and taken from them."""
         self._as_addr2line = as_addr2line
         self._units = units
         self._sections = units.sections
         style = "as" if as_addr2line else "of"
         self._paths = Paths()
         self.paths = self._paths.texts
-        self._kept = KeptAnswers(f"lines-{style}", 2, units, between_runs=keeps)
-        self._lines = KeptPaths(self._kept, self._paths)
-        self._called_files = KeptPaths(KeptAnswers(f"files-{style}", 1, units, between_runs=keeps), self._paths)
-        self._called: dict[tuple[int, int], int] = {}
+        self._cache = KeptAnswers(f"lines-{style}", 2, units, between_runs=keeps)
+        self._lines = KeptPaths(self._cache, self._paths)
+        self._cached_files = KeptPaths(KeptAnswers(f"files-{style}", 1, units, between_runs=keeps), self._paths)
+        self._call_files: dict[tuple[int, int], int] = {}
         self._tables: dict[int, LineTable | None] = {}
-        self._met: list[tuple[DebugUnit, LineTable]] = []
-        self._files: dict[tuple[int, int], int] = {}  # offset of a line program, number there -> number here
+        self._tables_read: list[tuple[DebugUnit, LineTable]] = []
+        self._files: dict[tuple[int, int], int] = {}  # (offset of a line program, file number in it) -> path number
 
     @cached_property
     def any(self) -> bool:
-        """Whether the file has lines at all."""
+        """Whether the file has any line programs."""
         return len(self._data()) > 0
 
     def find(self, addresses: NDArray[np.uint64]) -> FileLines:
-        """The file and line of each address; what only the symbol table knows has the line 0."""
-        rows = self._lines.rows(addresses, lambda fresh: np.stack(self._look(fresh), axis=1))
+        """Return the file and line of each address. Files from the symbol table have line 0."""
+        rows = self._lines.rows(addresses, lambda fresh: np.stack(self._compute(fresh), axis=1))
         return FileLines(rows[:, 0], rows[:, 1])
 
-    def _look(self, addresses: NDArray[np.uint64]) -> FileLines:
-        """As `find`, of the file itself."""
-        found = FileLines(np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64))
+    def _compute(self, addresses: NDArray[np.uint64]) -> FileLines:
+        """Compute `find` without the cache."""
+        lines = FileLines(np.full(len(addresses), NOTHING), np.zeros(len(addresses), np.int64))
         if not len(addresses) or not self.any:
-            return found
+            return lines
         units = self._units.find(addresses)
         for offset in distinct(units[units >= 0]).tolist():
             rows = np.flatnonzero(units == offset)
-            self._find_in(offset, addresses[rows], rows, found)
-        self._find_outside(addresses, found)
-        for row in np.flatnonzero(found.file == NOTHING).tolist():
+            self._find_in(offset, addresses[rows], rows, lines)
+        self._search_all_tables(addresses, lines)
+        for row in np.flatnonzero(lines.file == NOTHING).tolist():
             name = self._symbol_file(int(addresses[row]))
             if name is not None:
-                found.file[row] = self._paths.number(name)
-        return found
+                lines.file[row] = self._paths.number(name)
+        return lines
 
-    def files(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """The numbers in `paths` of files that units (offsets in .debug_info) have under some numbers; -1 where they have none."""
-        new = {one for one in wanted if one not in self._called}
-        kept = [(unit, number) for unit, number in new if unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST]
-        if kept:
-            keys = np.array([unit * _FILES_MOST + number for unit, number in kept], np.uint64)
-            rows = self._called_files.rows(keys, self._look_for_files)
-            self._called.update(zip(kept, rows[:, 0].tolist(), strict=True))
-        for unit, number in new.difference(kept):
-            self._called[unit, number] = self._look_for_file(unit, number)
-        return {one: self._called[one] for one in wanted}
+    def files(self, requested: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Return the path number of each (unit, file number), -1 for none. Units are offsets in .debug_info."""
+        missing = {key for key in requested if key not in self._call_files}
+        cacheable = [(unit, number) for unit, number in missing if unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST]
+        if cacheable:
+            keys = np.array([unit * _FILES_MOST + number for unit, number in cacheable], np.uint64)
+            rows = self._cached_files.rows(keys, self._compute_files)
+            self._call_files.update(zip(cacheable, rows[:, 0].tolist(), strict=True))
+        for unit, number in missing.difference(cacheable):
+            self._call_files[unit, number] = self._compute_file(unit, number)
+        return {key: self._call_files[key] for key in requested}
 
-    def _look_for_files(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return np.array([[self._look_for_file(*divmod(key, _FILES_MOST))] for key in keys.tolist()], np.int64)
+    def _compute_files(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return np.array([[self._compute_file(*divmod(key, _FILES_MOST))] for key in keys.tolist()], np.int64)
 
-    def _look_for_file(self, unit: int, number: int) -> int:
-        """As `files`, of the file itself."""
-        one = self._units.unit(unit)
-        table = self._table(one) if one else None
-        return NOTHING if table is None or one is None else self._file(one, table, number)
+    def _compute_file(self, unit: int, number: int) -> int:
+        """Compute one entry of `files` without the cache."""
+        debug_unit = self._units.unit(unit)
+        table = self._table(debug_unit) if debug_unit else None
+        return NOTHING if table is None or debug_unit is None else self._file(debug_unit, table, number)
 
-    def _find_in(self, unit: int, addresses: NDArray[np.uint64], rows: NDArray[np.int64], found: FileLines) -> None:
-        one = self._units.unit(unit)
-        table = self._table(one) if one else None
-        if one is not None and table is not None:
-            self._take(one, table, addresses, rows, found)
+    def _find_in(self, unit: int, addresses: NDArray[np.uint64], rows: NDArray[np.int64], lines: FileLines) -> None:
+        debug_unit = self._units.unit(unit)
+        table = self._table(debug_unit) if debug_unit else None
+        if debug_unit is not None and table is not None:
+            self._store_lines(debug_unit, table, addresses, rows, lines)
 
-    def _take(self, unit: DebugUnit, table: LineTable, addresses: NDArray[np.uint64], rows: NDArray[np.int64], found: FileLines) -> None:
-        """Fill in what a table knows of some addresses, which are the given rows."""
+    def _store_lines(
+        self, unit: DebugUnit, table: LineTable, addresses: NDArray[np.uint64], rows: NDArray[np.int64], lines: FileLines
+    ) -> None:
+        """Store a table's lines of the addresses at `rows` in `lines`."""
         file, line = table.find(addresses)
-        known = np.flatnonzero(file != NOTHING)
-        if not len(known):
+        with_line = np.flatnonzero(file != NOTHING)
+        if not len(with_line):
             return
-        different, which = np.unique(file[known], return_inverse=True)
+        different, which = np.unique(file[with_line], return_inverse=True)
         numbers = np.array([self._file(unit, table, number) for number in different.tolist()], np.int64)
-        found.file[rows[known]] = numbers[which.ravel()]
-        found.line[rows[known]] = line[known]
+        lines.file[rows[with_line]] = numbers[which.ravel()]
+        lines.line[rows[with_line]] = line[with_line]
 
-    def _find_outside(self, addresses: NDArray[np.uint64], found: FileLines) -> None:
-        """Link-time optimisation makes code that no unit claims, but that line programs know: of the units that were met."""
-        for unit, table in self._met:
-            lost = np.flatnonzero(found.file == NOTHING)
-            if not len(lost):
+    def _search_all_tables(self, addresses: NDArray[np.uint64], lines: FileLines) -> None:
+        """Search the tables read so far for addresses outside of all units, which link-time optimization creates."""
+        for unit, table in self._tables_read:
+            missing = np.flatnonzero(lines.file == NOTHING)
+            if not len(missing):
                 return
-            self._take(unit, table, addresses[lost], lost, found)
-            if (found.file[lost] != NOTHING).any():
-                self._kept.distrust()  # in another run other units are met
+            self._store_lines(unit, table, addresses[missing], missing, lines)
+            if (lines.file[missing] != NOTHING).any():
+                self._cache.distrust()  # the result depends on the tables that this run has read
 
     def _file(self, unit: DebugUnit, table: LineTable, number: int) -> int:
         key = (unit.stmt_list or 0, number)
-        known = self._files.get(key)
-        if known is None:
+        path_number = self._files.get(key)
+        if path_number is None:
             try:
                 path = table.path(number)
             except DAMAGE as damage:
                 self._sections.file.flaw(damage_of(damage))
                 path = UNREADABLE
-            known = self._files[key] = self._paths.number(path)
-        return known
+            path_number = self._files[key] = self._paths.number(path)
+        return path_number
 
     def _table(self, unit: DebugUnit) -> LineTable | None:
-        """The line table of a unit; None where it has none, or it is damaged."""
+        """Return the line table of a unit, None if it has none or the table is damaged."""
         try:
             offset = unit.stmt_list
             if offset is None:
@@ -210,19 +230,19 @@ class SourceLines:
             if offset not in self._tables:
                 self._tables[offset] = None
                 table = self._tables[offset] = LineTable(unit, offset, as_addr2line=self._as_addr2line)
-                self._met.append((unit, table))
-                self._forget()
+                self._tables_read.append((unit, table))
+                self._drop_tables()
             return self._tables[offset]
         except DAMAGE as damage:
             self._sections.file.flaw(damage_of(damage))
             return None
 
-    def _forget(self) -> None:
-        """Keep no more rows than there is memory for: the tables that were met first go."""
-        kept = sum(len(table) for _, table in self._met)
-        while kept > _ROWS_MOST and len(self._met) > 1:
-            unit, table = self._met.pop(0)
-            kept -= len(table)
+    def _drop_tables(self) -> None:
+        """Drop the oldest tables while all of them have more than _ROWS_MOST rows."""
+        row_count = sum(len(table) for _, table in self._tables_read)
+        while row_count > _ROWS_MOST and len(self._tables_read) > 1:
+            unit, table = self._tables_read.pop(0)
+            row_count -= len(table)
             self._tables.pop(unit.stmt_list or 0, None)
 
     @cached_property
@@ -244,5 +264,5 @@ class SourceLines:
             return b""
 
 
-#: the path of a file whose name cannot be read
+#: the path for files whose names cannot be read
 UNREADABLE: Final = "??"

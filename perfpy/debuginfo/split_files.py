@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DWO: Final = ".dwo"
 _HEADER: Final = 16
 _COLUMNS_MOST: Final = 32
-# numbers of sections in packages, of DWARF 5 and of GNU's before (where 5 is .debug_loc and 8 .debug_macro)
+# Section numbers in packages, the same in DWARF 5 and in GNU's earlier version except 5 (.debug_loc) and 8 (.debug_macro).
 _SECTIONS: Final = {1: "info", 3: "abbrev", 4: "line", 6: "str_offsets", 8: "rnglists"}
 
 
@@ -29,17 +29,22 @@ class SplitIndex(UnitOwner, Protocol):
 
     @property
     def sections(self) -> DebugSections:
-        """Where they are."""
+        """The file's debug sections."""
 
     def headers(self) -> list[Header]:
-        """The header of each."""
+        """Return the headers of all units."""
 
     def unit(self, offset: int) -> DebugUnit | None:
-        """The unit whose header is at an offset, None where it is damaged."""
+        """Return the unit whose header is at an offset, None if it is damaged."""
 
 
 class SplitFiles:
-    """Finds the split units of one program's skeletons. index_of: makes the index of a file's sections."""
+    """The split units of one program's skeletons.
+
+    Args:
+        sections: the program's debug sections.
+        index_of: creates the unit index of a file from its sections.
+    """
 
     def __init__(self, sections: DebugSections, index_of: Callable[[DebugSections], SplitIndex]) -> None:
         self._sections = sections
@@ -47,7 +52,7 @@ class SplitFiles:
         self._units: dict[int, DebugUnit | None] = {}
 
     def unit(self, skeleton: DebugUnit) -> DebugUnit | None:
-        """The unit that a skeleton stands for. Raises ValueError and the like where its file is damaged."""
+        """Return the split unit of a skeleton. Raises ValueError and other errors of DAMAGE if its file is damaged."""
         key = skeleton.header.start
         if key not in self._units:
             self._units[key] = None
@@ -69,7 +74,7 @@ class SplitFiles:
         return None
 
     def _paths(self, folder: str, name: str) -> Iterator[str]:
-        """Where the compiler wrote it, and beside the program."""
+        """Yield the path that the compiler wrote, and the path next to the program."""
         yield from paths_below(self._sections.root, os.path.normpath(name if name.startswith("/") else f"{folder}/{name}"))
         yield from paths_below(os.path.dirname(os.path.abspath(self._sections.file.path)), os.path.basename(name))
 
@@ -93,7 +98,7 @@ class SplitFiles:
 
 
 def package_offsets(sections: DebugSections, dwo_id: int) -> dict[str, int] | None:
-    """Where the parts of a unit start in each section of a package; None where it has no such unit."""
+    """Return the start of a unit's part of each section of a package, by section name; None if the package lacks the unit."""
     section = sections.file.section(".debug_cu_index")
     if section is None:
         return None
@@ -104,7 +109,7 @@ def package_offsets(sections: DebugSections, dwo_id: int) -> dict[str, int] | No
             raise ValueError(f"the index of units ends at {len(data):#x}")
         return int.from_bytes(data[offset : offset + size], order)
 
-    version = number(0, 2)  # of GNU's, two bytes more are zeros
+    version = number(0, 2)  # GNU's version has two bytes, followed by two zero bytes
     columns, units, slots = number(4), number(8), number(12)
     if version not in (2, 5) or columns > _COLUMNS_MOST or not slots or slots & (slots - 1):
         raise ValueError(f"an index of units of version {version} with {columns} columns and {slots} slots")
@@ -118,7 +123,7 @@ def package_offsets(sections: DebugSections, dwo_id: int) -> dict[str, int] | No
         if number(_HEADER + 8 * slot, 8) == dwo_id:
             kinds = [number(table + 4 * column) for column in range(columns)]
             offsets = [number(table + 4 * (row * columns + column)) for column in range(columns)]
-            found = {_SECTIONS[kind]: offset for kind, offset in zip(kinds, offsets, strict=True) if kind in _SECTIONS}
-            return found if "info" in found else None
+            offsets_of = {_SECTIONS[kind]: offset for kind, offset in zip(kinds, offsets, strict=True) if kind in _SECTIONS}
+            return offsets_of if "info" in offsets_of else None
         slot = (slot + step) & (slots - 1)
     return None

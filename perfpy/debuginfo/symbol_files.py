@@ -27,9 +27,14 @@ _NAME_MOST: Final = 1 << 12  # PATH_MAX
 
 
 class _Functions(NamedTuple):
-    """What can be a function, in order of section, address and index in the table.
+    """Symbols that may be functions, sorted by section, address and index in the table.
 
-    file: the name's offset in the string table, -1 where none is known.
+    Attributes:
+        section: section index.
+        value: address.
+        size: bytes, at least 1.
+        typed: whether the symbol has a type.
+        file: the offset of the source file's name in the string table, -1 if unknown.
     """
 
     section: NDArray[np.int64]
@@ -40,15 +45,15 @@ class _Functions(NamedTuple):
 
 
 class SymbolFiles:
-    """The source files of one ELF file's functions."""
+    """Source file names of one ELF file's functions."""
 
     def __init__(self, file: ElfFile) -> None:
         self._file = file
-        loaded = [section for section in file.sections[1:] if section.flags & elf.SHF_ALLOC and section.size]
-        self._sections = loaded
+        sections = [section for section in file.sections[1:] if section.flags & elf.SHF_ALLOC and section.size]
+        self._sections = sections
 
     def name(self, address: int) -> str | None:
-        """The file that the function at an address was compiled from."""
+        """Return the source file of the function at an address."""
         section = next((one for one in self._sections if one.addr <= address < one.addr + one.size), None)
         if section is None:
             return None
@@ -86,11 +91,11 @@ class SymbolFiles:
         is_file = kind == _FILE
         number = np.arange(len(entries))
         before = np.maximum.accumulate(np.where(is_file, number, -1)) if len(entries) else number
-        # a file entry after other symbols: from there on, global symbols are no file's
+        # Global symbols belong to no file once a file entry follows other symbols.
         others = np.append(0, np.cumsum(~is_file)[:-1]) if len(entries) else number
         mixed = np.cumsum(is_file & (others > 0)) > 0
         file = np.where((before >= 0) & (local | ~mixed), entries["name"].astype(np.int64)[before], -1)
-        marker = (entries["size"] == 0) & local & (kind == _NOTYPE) & (other == _HIDDEN)  # annobin's
+        marker = (entries["size"] == 0) & local & (kind == _NOTYPE) & (other == _HIDDEN)  # annobin's markers
         marker |= local & mapping_symbols(self._file, entries["name"], self._strings)
         rows = np.flatnonzero(~np.isin(kind, _NO_CODE) & ~marker & (entries["shndx"] > 0) & (entries["shndx"] < 0xFF00))
         order = np.lexsort((rows, entries["value"][rows], entries["shndx"][rows]))
@@ -109,7 +114,10 @@ _NONE: Final = elf.fields("name u4, info u1, other u1, shndx u2, value u8, size 
 
 
 def _fits_better(functions: _Functions, row: int, than: int, address: int) -> bool:
-    """Of two symbols that begin at one address: the longer one, until one reaches the address; of those that do, the typed, shorter one."""
+    """Whether `row` is the better of two symbols with one address.
+
+    The longer symbol wins until one reaches the address. Among those that reach it, a typed one wins, then the shorter.
+    """
     size, other = int(functions.size[row]), int(functions.size[than])
     distance = address - int(functions.value[row])
     if other <= distance:

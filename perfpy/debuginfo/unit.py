@@ -22,7 +22,7 @@ _LENGTH_BYTES = {BLOCK1: 1, BLOCK2: 2, BLOCK4: 4}
 
 
 class FormReader:
-    """Reads the values of one unit; data: its bytes."""
+    """A reader for the values of one unit's bytes."""
 
     __slots__ = ("_order", "_sizes", "data")
 
@@ -32,7 +32,7 @@ class FormReader:
         self._sizes = abbreviations.sizes(shape)
 
     def value(self, form: int, constant: int, offset: int) -> tuple[int | bytes, int]:
-        """The value at an offset: bytes of strings and blocks, otherwise a number."""
+        """Return the value at an offset and the offset after it. Strings and blocks are bytes, other values numbers."""
         size = self._sizes[form]
         if size > 0:
             return self.number(offset, size), offset + size
@@ -44,18 +44,18 @@ class FormReader:
             return constant, offset
         if form == dwarf.FORM_INDIRECT:
             return self._indirect(offset)
-        if size == 0:  # a flag that is there
+        if size == 0:  # DW_FORM_flag_present
             return 1, offset
         return self._bytes(size, offset)
 
     def number(self, offset: int, size: int) -> int:
-        """An unsigned number of fixed size."""
+        """Return an unsigned number of fixed size."""
         if offset + size > len(self.data):
             raise ValueError(f"a value at {offset:#x} runs over the end of its unit")
         return int.from_bytes(self.data[offset : offset + size], self._order)
 
     def skip(self, abbreviation: Abbreviation, offset: int) -> int:
-        """The offset after all values of a DIE."""
+        """Return the offset after all values of a DIE."""
         if abbreviation.size >= 0:
             return offset + abbreviation.size
         data = self.data
@@ -82,7 +82,7 @@ class FormReader:
         return offset + size + self.number(offset, size)
 
     def _indirect(self, offset: int) -> tuple[int | bytes, int]:
-        """A value that says its form itself."""
+        """Read a value that is preceded by its form."""
         form, offset = leb128.unsigned(self.data, offset)
         if form in (dwarf.FORM_INDIRECT, dwarf.FORM_IMPLICIT_CONST) or form not in self._sizes:
             raise ValueError(f"a value at {offset:#x} of the form {form:#x}")
@@ -100,7 +100,7 @@ class FormReader:
 
 
 _HEAD_BYTES: Final = 1 << 10
-_LONG: Final = 0xFFFFFFFF  # the length that says that a longer one follows
+_LONG: Final = 0xFFFFFFFF  # marks 64-bit DWARF: an 8-byte length follows
 _VERSIONS: Final = range(2, 6)
 _ADDRESS_SIZES: Final = (2, 4, 8)
 
@@ -108,8 +108,16 @@ Value = int | bytes
 
 
 class Header(NamedTuple):
-    """A unit's header: start and end (offsets in .debug_info), shape, kind (of DWARF 5; compile before), table (of
-    abbreviations), size (of the header), dwo_id (0 where it has none).
+    """The header of a unit.
+
+    Attributes:
+        start: offset in .debug_info.
+        end: offset in .debug_info.
+        shape: version and sizes.
+        kind: DW_UT_*; DW_UT_compile before DWARF 5.
+        table: offset of the abbreviations in .debug_abbrev.
+        size: bytes of the header.
+        dwo_id: 0 if the header has none.
     """
 
     start: int
@@ -122,31 +130,35 @@ class Header(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """The value of an attribute as it stands there, and its form."""
+    """An attribute's form and its undecoded value."""
 
     form: int
     value: Value
 
 
 class UnitOwner(Protocol):
-    """What a unit asks of the units beside it."""
+    """The lookups across units that a unit needs."""
 
     def table(self, offset: int, shape: Shape) -> AbbreviationTable:
-        """The abbreviations at an offset of .debug_abbrev."""
+        """Return the abbreviations at an offset of .debug_abbrev."""
 
     def unit_around(self, offset: int) -> DebugUnit | None:
-        """The unit that an offset of .debug_info is in."""
+        """Return the unit that contains an offset of .debug_info."""
 
     @property
     def alternate(self) -> UnitOwner | None:
-        """The units of the file that dwz made."""
+        """The units of the supplementary file of dwz."""
 
 
 class DebugUnit:
-    """One unit.
+    """One unit of .debug_info.
 
-    sections: of the file it is in; owner: the units of that file. offsets: where its parts of the other sections start,
-    in packages of split files (dwp). skeleton: for a split unit, the one that stands in the program and has the addresses.
+    Args:
+        sections: the debug sections of the unit's file.
+        header: the unit's header.
+        owner: the units of that file.
+        offsets: the starts of the unit's parts of other sections, in packages of split files (dwp).
+        skeleton: of a split unit, the unit in the program, which has the addresses.
     """
 
     def __init__(
@@ -165,7 +177,7 @@ class DebugUnit:
 
     @cached_property
     def reader(self) -> FormReader:
-        """The unit's bytes; offsets in them count from its header, as those of references within it do."""
+        """The unit's bytes. Offsets count from the header, as in references within the unit."""
         return self._reader_of(self.header.end)
 
     def _reader_of(self, end: int) -> FormReader:
@@ -174,17 +186,17 @@ class DebugUnit:
 
     @cached_property
     def abbreviations(self) -> AbbreviationTable:
-        """What its DIEs look like, by code."""
+        """The unit's abbreviations by code."""
         return self.owner.table(self.offsets.get("abbrev", 0) + self.header.table, self.header.shape)
 
     @cached_property
     def root(self) -> dict[int, Attribute]:
-        """The attributes of its first DIE."""
+        """The attributes of the root DIE."""
         return self._root_die[1]
 
     @cached_property
     def _root_die(self) -> tuple[Abbreviation, dict[int, Attribute]]:
-        """The first DIE; the unit's first bytes do, which is all that is needed of most units."""
+        """The root DIE. Reading the unit's first bytes is enough for most units."""
         head = self._reader_of(min(self.header.end, self.header.start + _HEAD_BYTES))
         try:
             return self._die_in(head, self.header.size)[:2]
@@ -193,11 +205,11 @@ class DebugUnit:
 
     @cached_property
     def tag(self) -> int:
-        """The tag of its first DIE."""
+        """The tag of the root DIE."""
         return self._root_die[0].tag
 
     def die(self, offset: int) -> tuple[Abbreviation, dict[int, Attribute], int]:
-        """The DIE at an offset from the unit's start: what it is, its attributes, and the offset after it."""
+        """Return the abbreviation and attributes of the DIE at an offset from the unit's start, and the offset after the DIE."""
         if not self.header.size <= offset < self.header.end - self.header.start:
             raise ValueError(f"a reference to {self.header.start + offset:#x}, which is not in its unit")
         return self._die_in(self.reader, offset)
@@ -207,20 +219,20 @@ class DebugUnit:
         abbreviation = self.abbreviations.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code} for the entry at {self.header.start + offset:#x}")
-        found, after = _attributes(reader, abbreviation, after)
-        return abbreviation, found, after
+        attributes, after = _attributes(reader, abbreviation, after)
+        return abbreviation, attributes, after
 
     def attributes(self, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
-        """The attributes whose values start at an offset, and the offset after them."""
+        """Return the attributes whose values start at an offset, and the offset after them."""
         return _attributes(self.reader, abbreviation, offset)
 
     @property
     def is_compilation(self) -> bool:
-        """Whether it is of a source file, not of a type."""
+        """Whether the unit describes a source file, not a type."""
         return self.header.kind in (dwarf.UT_COMPILE, dwarf.UT_SPLIT_COMPILE) and self.tag == dwarf.TAG_COMPILE_UNIT
 
     def target(self, attribute: Attribute) -> tuple[DebugUnit, int] | None:
-        """The unit and the offset in it that a reference points to; None where that is not here."""
+        """Return the unit and the offset in it that a reference points to, None if that unit is missing."""
         form, value = attribute
         if isinstance(value, bytes):
             return None
@@ -231,10 +243,8 @@ class DebugUnit:
         return (unit, value - unit.header.start) if unit else None
 
     def release(self) -> None:
-        """Forget its bytes, which are read again when they are asked for."""
+        """Free the unit's bytes. They are read again on demand."""
         self.__dict__.pop("reader", None)
-
-    # the root
 
     @cached_property
     def name(self) -> str:
@@ -243,37 +253,37 @@ class DebugUnit:
 
     @cached_property
     def comp_dir(self) -> str:
-        """DW_AT_comp_dir: the folder it was compiled in."""
+        """DW_AT_comp_dir: the compiler's working directory."""
         return self.text(dwarf.AT_COMP_DIR) or (self.skeleton.comp_dir if self.skeleton else "")
 
     @cached_property
     def dwo_name(self) -> str:
-        """The file with the rest of a skeleton; "" where the unit is whole."""
+        """The file name of a skeleton's split unit, "" for complete units."""
         return self.text(dwarf.AT_DWO_NAME, dwarf.AT_GNU_DWO_NAME)
 
     @cached_property
     def dwo_id(self) -> int:
-        """What a skeleton and its split unit have in common; 0 where there is nothing split."""
+        """The id that a skeleton shares with its split unit, 0 for complete units."""
         return self.header.dwo_id or self.number(dwarf.AT_GNU_DWO_ID) or 0
 
     @cached_property
     def stmt_list(self) -> int | None:
-        """The offset of its line program in .debug_line; None where it has none."""
+        """The offset of the line program in .debug_line, None without one."""
         return self.number(dwarf.AT_STMT_LIST)
 
     @cached_property
     def low_pc(self) -> int:
-        """The address that ranges count from."""
+        """The base address of ranges."""
         return self.skeleton.low_pc if self.skeleton else self.address(self.root.get(dwarf.AT_LOW_PC)) or 0
 
     @cached_property
     def addr_base(self) -> int:
-        """Where its addresses start in .debug_addr."""
+        """The start of the unit's addresses in .debug_addr."""
         return self.number(dwarf.AT_ADDR_BASE, dwarf.AT_GNU_ADDR_BASE) or 0
 
     @cached_property
     def str_offsets_base(self) -> int:
-        """Where its strings start in .debug_str_offsets."""
+        """The start of the unit's strings in .debug_str_offsets."""
         base = self.number(dwarf.AT_STR_OFFSETS_BASE)
         if base is not None:
             return base
@@ -282,7 +292,7 @@ class DebugUnit:
 
     @cached_property
     def rnglists_base(self) -> int:
-        """Where the offsets of its ranges start in .debug_rnglists."""
+        """The start of the unit's offsets in .debug_rnglists."""
         base = self.number(dwarf.AT_RNGLISTS_BASE)
         if base is not None:
             return base
@@ -291,23 +301,21 @@ class DebugUnit:
 
     @cached_property
     def ranges_base(self) -> int:
-        """Where a split unit's ranges start in the program's .debug_ranges (DWARF 4)."""
+        """The start of a split unit's ranges in the program's .debug_ranges (DWARF 4)."""
         return (self.skeleton.number(dwarf.AT_GNU_RANGES_BASE) or 0) if self.skeleton else 0
 
     def text(self, *attributes: int) -> str:
-        """A string of the root, "" where it has none of these attributes."""
-        found = next((self.root[attribute] for attribute in attributes if attribute in self.root), None)
-        return "" if found is None else self.string(found).decode("utf-8", "surrogateescape")
+        """Return the first of these attributes of the root that it has, as a string; "" without any."""
+        attribute = next((self.root[attribute] for attribute in attributes if attribute in self.root), None)
+        return "" if attribute is None else self.string(attribute).decode("utf-8", "surrogateescape")
 
     def number(self, *attributes: int) -> int | None:
-        """A number of the root, None where it has none of these attributes."""
+        """Return the first of these attributes of the root that it has, as a number; None without any."""
         values = (self.root[attribute].value for attribute in attributes if attribute in self.root)
         return next((value for value in values if isinstance(value, int)), None)
 
-    # what values mean
-
     def string(self, attribute: Attribute) -> bytes:
-        """The bytes of a string of whatever form."""
+        """Return the bytes of a string attribute of any form."""
         form, value = attribute
         if isinstance(value, bytes):
             return value
@@ -324,28 +332,28 @@ class DebugUnit:
         raise ValueError(f"a string of the form {form:#x}")
 
     def address(self, attribute: Attribute | None) -> int | None:
-        """An address of whatever form."""
+        """Return an address attribute of any form; None without one."""
         if attribute is None or isinstance(attribute.value, bytes):
             return None
         return self.indexed(attribute.value) if attribute.form in dwarf.ADDRESS_INDICES else attribute.value
 
     def indexed(self, index: int) -> int:
-        """An entry of .debug_addr; a split unit's are in the program."""
+        """Return an entry of .debug_addr. A split unit's entries are in the program."""
         owner = self.skeleton or self
         size = self.header.shape.address_size
         return owner.sections.number("addr", owner.addr_base + index * size, size)
 
 
 def _attributes(reader: FormReader, abbreviation: Abbreviation, offset: int) -> tuple[dict[int, Attribute], int]:
-    found: dict[int, Attribute] = {}
+    attributes: dict[int, Attribute] = {}
     for attribute, form, constant in abbreviation.attributes:
         value, offset = reader.value(form, constant, offset)
-        found[attribute] = Attribute(form, value)
-    return found, offset
+        attributes[attribute] = Attribute(form, value)
+    return attributes, offset
 
 
 def read_header(sections: DebugSections, offset: int) -> Header:
-    """The header at an offset of .debug_info. Raises ValueError where there is none."""
+    """Read the header at an offset of .debug_info. Raises ValueError if there is none."""
     data, order, start = sections.data("info"), sections.order, offset
     if offset + 11 > len(data):
         raise ValueError(f"no unit at {offset:#x} of .debug_info, which has {len(data)} bytes")

@@ -29,37 +29,37 @@ if TYPE_CHECKING:
 Offsets = "NDArray[np.int64]"
 _UNITS_MOST: Final = 1 << 18  # the largest browsers have some 60,000
 _RANGES_MOST: Final = 1 << 21
-_NESTED_MOST: Final = 16  # ranges that lie within others: linkers that fold identical code make some
+_NESTED_MOST: Final = 16  # nested ranges, from linkers that fold identical code
 _LONG: Final = 0xFFFFFFFF
 _WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)
 
 
 class UnitRanges:
-    """Ranges of addresses and the unit of each. start, end, unit: columns of equal length, in any order."""
+    """Address ranges with the unit of each, given in any order."""
 
     def __init__(self, start: NDArray[np.uint64], end: NDArray[np.uint64], unit: NDArray[np.int64]) -> None:
-        # of those that start at one address the shortest comes last, of equal ones the first unit's: the search meets it first
+        # Of ranges with the same start, the shortest sorts last, and of equal ones the first unit's, so that the search meets it first.
         order = np.lexsort((-unit, ~end, start))
         self.start, self.end, self.unit = start[order], end[order], unit[order]
 
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The unit of each address, -1 for none: of ranges that overlap, the one that starts last."""
-        found = np.full(len(addresses), -1, np.int64)
+        """Return the unit of each address, -1 for none. Of overlapping ranges, the one that starts last wins."""
+        units = np.full(len(addresses), -1, np.int64)
         row = np.searchsorted(self.start, addresses, "right") - 1
-        left = np.flatnonzero(row >= 0)
+        unresolved = np.flatnonzero(row >= 0)
         for _ in range(_NESTED_MOST):
-            candidate = row[left]
-            hit = addresses[left] < self.end[candidate]
-            found[left[hit]] = self.unit[candidate[hit]]
-            row[left] -= 1
-            left = left[~hit & (candidate > 0)]
-            if not len(left):
+            candidate = row[unresolved]
+            hit = addresses[unresolved] < self.end[candidate]
+            units[unresolved[hit]] = self.unit[candidate[hit]]
+            row[unresolved] -= 1
+            unresolved = unresolved[~hit & (candidate > 0)]
+            if not len(unresolved):
                 break
-        return found
+        return units
 
 
 class UnitIndex:
-    """The units of one file. Whatever is damaged is left out, and stands in the file's flaws."""
+    """The units of one file. Damaged units are skipped and recorded as flaws of the file."""
 
     def __init__(self, sections: DebugSections) -> None:
         self.sections = sections
@@ -67,33 +67,33 @@ class UnitIndex:
         self._tables: dict[tuple[int, Shape], AbbreviationTable] = {}
         self._headers: list[Header] | None = None
         self._starts: NDArray[np.int64] | None = None
-        self._listed: UnitRanges | None = None
-        self._others: UnitRanges | None = None
+        self._aranges: UnitRanges | None = None
+        self._other_ranges: UnitRanges | None = None
 
     @property
     def stands_alone(self) -> bool:
-        """Whether no other file was needed to understand this one."""
+        """Whether no other file has been needed so far."""
         return self.sections.stands_alone and "_split" not in self.__dict__
 
     @cached_property
     def alternate(self) -> UnitIndex | None:
-        """The units of the file with what dwz took out of several; None where there is none."""
+        """The units of the supplementary file of dwz, None if there is none."""
         return UnitIndex(self.sections.alternate) if self.sections.alternate else None
 
     def find(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The offset in .debug_info of the unit that each address is in, -1 for none."""
-        if self._listed is None:
-            self._listed = self._read_aranges()
-        found = self._listed.find(addresses)
-        lost = np.flatnonzero(found < 0)
-        if len(lost):
-            if self._others is None:
-                self._others = self._read_units()
-            found[lost] = self._others.find(addresses[lost])
-        return found
+        """Return the offset in .debug_info of the unit of each address, -1 for none."""
+        if self._aranges is None:
+            self._aranges = self._read_aranges()
+        units = self._aranges.find(addresses)
+        missing = np.flatnonzero(units < 0)
+        if len(missing):
+            if self._other_ranges is None:
+                self._other_ranges = self._read_units()
+            units[missing] = self._other_ranges.find(addresses[missing])
+        return units
 
     def unit(self, offset: int) -> DebugUnit | None:
-        """The unit whose header is at an offset of .debug_info, None where it is damaged."""
+        """Return the unit whose header is at an offset of .debug_info, None if it is damaged."""
         if offset not in self._units:
             try:
                 self._units[offset] = DebugUnit(self.sections, read_header(self.sections, offset), self)
@@ -103,7 +103,7 @@ class UnitIndex:
         return self._units[offset]
 
     def whole(self, unit: DebugUnit) -> DebugUnit:
-        """The unit with a unit's DIEs: the unit itself, or what a skeleton stands for."""
+        """Return the unit that has the DIEs: the split unit of a skeleton, otherwise the unit itself."""
         if unit.dwo_name and unit.dwo_id:
             return self._split.unit(unit) or unit
         return unit
@@ -113,7 +113,7 @@ class UnitIndex:
         return SplitFiles(self.sections, UnitIndex)
 
     def unit_around(self, offset: int) -> DebugUnit | None:
-        """The unit that an offset of .debug_info is in: what references between units point to."""
+        """Return the unit that contains an offset of .debug_info, for references between units."""
         if self._starts is None:
             self._starts = np.array([header.start for header in self.headers()], np.int64)
         row = int(np.searchsorted(self._starts, offset, "right")) - 1
@@ -121,7 +121,7 @@ class UnitIndex:
         return unit if unit and offset < unit.header.end else None
 
     def headers(self) -> list[Header]:
-        """The headers of all units, up to the first one that is damaged."""
+        """Return the headers of all units, up to the first damaged one."""
         if self._headers is None:
             self._headers = []
             try:
@@ -131,11 +131,11 @@ class UnitIndex:
         return self._headers
 
     def table(self, offset: int, shape: Shape) -> AbbreviationTable:
-        """The abbreviations at an offset of .debug_abbrev; units share them."""
-        found = self._tables.get((offset, shape))
-        if found is None:
-            found = self._tables[offset, shape] = AbbreviationTable(self.sections, offset, shape)
-        return found
+        """Return the abbreviations at an offset of .debug_abbrev. Units share them."""
+        table = self._tables.get((offset, shape))
+        if table is None:
+            table = self._tables[offset, shape] = AbbreviationTable(self.sections, offset, shape)
+        return table
 
     def _read_headers(self, headers: list[Header]) -> None:
         offset, size = 0, len(self.sections.data("info"))
@@ -156,11 +156,11 @@ class UnitIndex:
         start, size, unit = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (np.zeros(0, np.uint64),) * 3
         with np.errstate(over="ignore"):
             end = start + size
-        good = end > start
-        return UnitRanges(start[good], end[good], unit[good].astype(np.int64))
+        is_nonempty = end > start
+        return UnitRanges(start[is_nonempty], end[is_nonempty], unit[is_nonempty].astype(np.int64))
 
     def _pairs(self, sets: list[tuple[int, int, int, int]], width: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-        """The (start, size) pairs of `width` bytes, with the unit of each."""
+        """Return columns of starts, sizes and units from the pairs of `width` bytes."""
         unit, first, count = np.array([one[1:] for one in sets if one[0] == width], np.int64).T
         offsets = slices_index(np.zeros_like(count), count)[0] * width + np.repeat(first, count)
         data = np.frombuffer(self.sections.data("aranges"), np.uint8)
@@ -168,7 +168,7 @@ class UnitIndex:
         return rows[:, 0], rows[:, 1], np.repeat(unit, count)
 
     def _read_sets(self, sets: list[tuple[int, int, int, int]]) -> None:
-        """.debug_aranges: for each unit a header and (start, size) pairs, the last one zeros: (bytes of a pair, unit, offset, count)."""
+        """Read the sets of .debug_aranges, a header and (start, size) pairs for each unit: (bytes per pair, unit, offset, pair count)."""
         data, order = bytes(self.sections.data("aranges")), self.sections.order
         units = len(self.sections.data("info"))
         offset = 0
@@ -192,20 +192,20 @@ class UnitIndex:
             offset = end
 
     def _read_units(self) -> UnitRanges:
-        """The ranges that units say themselves, of those that .debug_aranges leaves out."""
-        listed = set(self._listed.unit.tolist()) if self._listed else set()
-        found: list[tuple[int, int, int]] = []
+        """Read the ranges of the units that .debug_aranges lacks from the units' roots."""
+        listed = set(self._aranges.unit.tolist()) if self._aranges else set()
+        ranges: list[tuple[int, int, int]] = []
         for header in self.headers():
             if header.start in listed or header.kind not in _WITH_CODE:
                 continue
             unit = self.unit(header.start)
             if unit:
-                found += ((start, end, header.start) for start, end in self._ranges_of(unit))
-            if len(found) > _RANGES_MOST:
+                ranges += ((start, end, header.start) for start, end in self._ranges_of(unit))
+            if len(ranges) > _RANGES_MOST:
                 self.sections.file.flaw(f"debug information: more than {_RANGES_MOST} ranges")
                 break
-        start, end = (np.array([row[column] for row in found], np.uint64) for column in (0, 1))
-        return UnitRanges(start, end, np.array([unit for _, _, unit in found], np.int64))
+        start, end = (np.array([row[column] for row in ranges], np.uint64) for column in (0, 1))
+        return UnitRanges(start, end, np.array([unit for _, _, unit in ranges], np.int64))
 
     def _ranges_of(self, unit: DebugUnit) -> list[tuple[int, int]]:
         try:

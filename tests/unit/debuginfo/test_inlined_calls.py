@@ -96,7 +96,7 @@ def test_functions_that_were_gone_by_are_not_read_again() -> None:
     functions = finder(Dies(with_bounds(program())))
     expected = found(functions, *ADDRESSES, 0x1200)
     (search,) = functions._searches.values()
-    search._more_tops = iter(())
+    search._unread_tops = iter(())
     assert found(functions, *ADDRESSES, 0x1200) == expected
     assert [calls[-1:] for calls in found(functions, 0x1201, 0x1011)] == [[("other", 0)], [("main", 0)]]
 

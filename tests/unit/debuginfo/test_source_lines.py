@@ -128,7 +128,7 @@ def test_tables_that_were_met_first_are_forgotten_where_there_are_too_many(monke
     lines = SourceLines(UnitIndex(DebugSections(ElfFile("x", source_file(first + second, units).build()))))
     for address in (0x1000, 0x1800, 0x1000):
         assert lines.find(np.array([address], np.uint64)).line.tolist() == [10 if address == 0x1000 else 1]
-        assert len(lines._met) == 1
+        assert len(lines._tables_read) == 1
 
 
 def test_units_that_read_one_program_again_and_again_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

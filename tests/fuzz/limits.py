@@ -65,6 +65,8 @@ def watch(folder: str, tell: Callable[[str], None]) -> None:
         if not isinstance(path, (str, bytes)):
             return False
         name = os.fsdecode(path)
+        if name.startswith("/proc/self/fd/"):
+            name = os.readlink(name)
         whole = os.path.join(os.path.realpath(os.path.dirname(name) or "."), os.path.basename(name))
         return not (whole + "/").startswith(real) and whole not in ("/dev/null", "/dev/tty")
 

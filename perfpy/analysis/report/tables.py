@@ -193,15 +193,18 @@ def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
 
 
 def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEvents, plan: ReportPlan, texts: KeyTexts) -> Trees | None:
-    """Return the call trees of the chosen entries; None without trees, or if the leader has no callchains."""
+    """Return the call trees of the chosen entries; None without trees, or if the leader has no callchains.
+
+    A damaged recording among several can have events with callchains, and samples without.
+    """
     totals = group.totals[0]
     options, graph = plan.options, plan.options.chains.call_graph
-    if graph is None or graph.style == "none" or not plan.events[leader].attr.sample_type & SampleType.CALLCHAIN:
+    has_chains = plan.events[leader].attr.sample_type & SampleType.CALLCHAIN
+    if graph is None or graph.style == "none" or rows.chains is None or not has_chains:
         return None
     from perfpy.analysis.report.call_tree import SiblingNames
     from perfpy.analysis.report.trees import Trees  # most reports are flat
 
-    assert rows.chains is not None
     weights = join.joined.entries.measures["children" if options.chains.children else "period"][chosen, 0]
     total = totals.shown_period if options.rows.relative_percentages else totals.period
     frames, known = rows.chains.frames, texts.locations

@@ -11,6 +11,7 @@ stderr. So are special files, because reading one may block forever; /dev/null i
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -49,9 +50,12 @@ class Config(dict[str, str]):
         text = text.removesuffix("%")
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
         try:
-            return float(text if unit == 1 else text[:-1]) * unit
+            number = float(text if unit == 1 else text[:-1]) * unit
         except ValueError:
-            raise UsageError(f"configuration: {name} = {text!r} is not a number; correct or remove it") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise UsageError(f"configuration: {name} = {text!r} is not a number; correct or remove it")
+        return number
 
     @property
     def build_id_folder(self) -> str:

@@ -70,6 +70,12 @@ def test_later_files_win_and_perf_config_stands_alone(tmp_path: Path) -> None:
     assert perfconfig.load({"PERF_CONFIG": str(tmp_path / "missing")}) == {}
 
 
+@pytest.mark.parametrize("text", ["inf", "nan", "1e999", "1e308g"])
+def test_numbers_are_finite(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a number"):
+        perfconfig.Config({"call-graph.print-limit": text}).number("call-graph.print-limit", 0)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
     (tmp_path / ".perfconfig").write_text("[buildid]\ndir = /chosen\n")

@@ -64,9 +64,7 @@ def watch(folder: str, tell: Callable[[str], None]) -> None:
     def outside(path: Any) -> bool:
         if not isinstance(path, (str, bytes)):
             return False
-        name = os.fsdecode(path)
-        if name.startswith("/proc/self/fd/"):
-            name = os.readlink(name)
+        name = _followed(os.fsdecode(path))
         whole = os.path.join(os.path.realpath(os.path.dirname(name) or "."), os.path.basename(name))
         return not (whole + "/").startswith(real) and whole not in ("/dev/null", "/dev/tty")
 
@@ -87,6 +85,11 @@ def watch(folder: str, tell: Callable[[str], None]) -> None:
             tell(f"makes code of a text: in {_caller()}")
 
     sys.addaudithook(hook)
+
+
+def _followed(name: str) -> str:
+    """Where a descriptor's name in /proc leads; any other name as it is."""
+    return os.readlink(name) if name.startswith("/proc/self/fd/") else name
 
 
 def _caller() -> str:

@@ -32,6 +32,7 @@ complete            candidates for the shells' completions
 missing_commands    perf's commands that perfpy does not have, and alternatives
 global_options      options before the command
 group               --help, and lines without a known command
+start               `perfpy ./program`: record it, then report it
 line                what all commands share
 features            perf's features, for version and check
 topics              pages of `perfpy help TOPIC`
@@ -128,9 +129,25 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
 
             page(name)
         return load(name).run(name, args[1:])
+    if _may_name_program(args):
+        from perfpy.cli import start
+
+        if not args:
+            print(start.first_steps())
+            return 1  # perf's status for a line without a command
+        if command := start.program_of(args):
+            return start.run_program(command)
     from perfpy.cli import group  # click: 30 ms
 
     return group.run([*args])  # the attribute `list` may be the command's module
+
+
+def _may_name_program(args: Sequence[str]) -> bool:
+    """Whether a line without a known command may name a program: perfpy was not called as perf, whose command it is not either."""
+    from perfpy.cli.line.program_name import in_place_of_perf
+    from perfpy.cli.missing_commands import ALTERNATIVES
+
+    return not in_place_of_perf() and (not args or args[0] not in ALTERNATIVES)
 
 
 def _prepare_streams() -> None:

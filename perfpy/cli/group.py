@@ -75,7 +75,10 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 @click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
 @click.pass_context
 def root(ctx: click.Context) -> int | None:
-    """Count, record and report what programs do on Linux: perf, in Python."""
+    """Count, record and report what programs do on Linux: perf, in Python.
+
+    'perfpy ./program ARGS' records a program with the stacks it needs, and reports it.
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return 1  # perf's status for a line without a command

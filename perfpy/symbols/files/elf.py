@@ -3,7 +3,7 @@
 What enters: a file, or its bytes; 32 or 64 bit, either byte order. What leaves:
 `ElfFile` with sections by name, PT_LOAD segments, build-id, debug links and the
 symbol entries as a structured array over the mapped file (nothing is copied).
-Layouts: the System V ABI, elf.h. What is rare is read by elf_structures.
+Layouts: the System V ABI, elf.h.
 
 Files are whatever somebody put at a path. Nothing that a header claims takes
 memory or time beyond the file's own size: tables must lie in the file, sections
@@ -37,6 +37,7 @@ SHT_REL: Final = 9
 SHT_DYNSYM: Final = 11
 SHF_ALLOC: Final = 2
 _SHF_COMPRESSED: Final = 0x800
+_COMPRESSIONS: Final = {1: "zlib", 2: "zstd"}  # ELFCOMPRESS_*
 _PT_LOAD: Final = 1
 _NOTE_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")  # kernels have the second, vdsos the third
 
@@ -270,14 +271,22 @@ class ElfFile:
         return expanded
 
     def _expand(self, section: ElfSection, raw: memoryview) -> bytes:
-        from perfpy.symbols.files import elf_structures  # for debug files only
-        from perfpy.untrusted.expansion import expand
+        from perfpy.untrusted.expansion import expand  # for debug files only
 
         try:
-            kind, header = elf_structures.compression(raw, self.bits, self.endian)
-            return expand(kind, raw[header:])
+            return expand(*self._compression(raw))
         except ValueError as damage:
             raise BadElfError(self.path, f"cannot decompress section {section.name!r}: {damage}") from damage
+
+    def _compression(self, raw: memoryview) -> tuple[str, memoryview]:
+        """Return how a section is compressed, zlib or zstd, and its compressed data."""
+        layout = _dtype(_CHDR[self.bits], self.endian)
+        if len(raw) < layout.itemsize:
+            raise ValueError(f"{len(raw)} bytes are too few for the header of compressed data")
+        kind = int(np.frombuffer(raw, layout, 1)[0]["type"])
+        if kind not in _COMPRESSIONS:
+            raise ValueError(f"unknown compression {kind}")
+        return _COMPRESSIONS[kind], raw[layout.itemsize :]
 
 
 def _string(table: bytes, offset: int) -> str:

@@ -6,7 +6,6 @@ import io
 import lzma
 import random
 import struct
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -24,6 +23,11 @@ from perfpy.symbols.files.compressed_files import mini_debug_info, read_module
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -283,17 +287,24 @@ def test_pyelftools_reads_the_same():
         assert ours.build_id == next(notes.iter_notes())["n_desc"]
 
 
-@pytest.mark.parametrize("compressed_names", [False, True])
-def test_pyelftools_is_loaded_for_what_is_rare_only(tmp_path, compressed_names: bool):
-    file = Elf().segment(0x1000, 0x1000, 0x1000).text().build_id("0123")
-    if compressed_names:
-        file.section(".strtab", compressed(1, zlib.compress(b"\0f\0"), 3), type=b.STRTAB, flags=b.COMPRESSED)
-        file.section(".symtab", bytes(24), type=b.SYMTAB, link=".strtab")
-    path = tmp_path / "file"
-    path.write_bytes(file.build())
-    code = (
-        "import sys; from perfpy.symbols.files import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
-        "elf_symbols.load(file, file); assert file.build_id == '0123'; print('elftools' in sys.modules)"
-    )
-    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
-    assert said == f"{compressed_names}\n"
+@pytest.mark.parametrize(("bits", "endian", "machine"), [(64, "<", b.X86_64), (64, ">", b.S390X), (32, "<", b.I386)])
+@pytest.mark.parametrize("kind", [1, 2])
+def test_compressed_sections_are_read(kind: int, bits: int, endian: str, machine: int):
+    packed = zlib.compress(b"debug" * 9) if kind == 1 else zstd.compress(b"debug" * 9)
+    header = struct.pack(endian + ("IIQQ" if bits == 64 else "III"), *((kind, 0, 45, 1) if bits == 64 else (kind, 45, 1)))
+    file = Elf(machine=machine, bits=bits, endian=endian).text().section(".debug_info", header + packed, flags=b.COMPRESSED)
+    read = ElfFile("x", file.build())
+    section = read.section(".debug_info")
+    assert section is not None
+    assert bytes(read.data(section)) == b"debug" * 9
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"), [(bytes(23), "23 bytes are too few"), (struct.pack("<IIQQ", 3, 0, 1, 1) + b"x", "unknown compression 3")]
+)
+def test_a_damaged_header_of_compressed_data_is_an_error(data: bytes, reason: str):
+    read = ElfFile("x", Elf().text().section(".debug_info", data, flags=b.COMPRESSED).build())
+    section = read.section(".debug_info")
+    assert section is not None
+    with pytest.raises(BadElfError, match=f"cannot decompress section '.debug_info': {reason}"):
+        read.data(section)

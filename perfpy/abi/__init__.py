@@ -19,6 +19,7 @@ Modules:
     ring_records        records of a ring buffer as values
     registers           names of sampled registers
     waits               the samples of time off the CPU
+    python_code         addresses of Python functions in callchains, and who has the GIL
     code_mapping        the mapping of JIT-compiled code
     sampling_pace       whether samples are drawn by time or by count
     byteorder, cpu_list, startup    numbers, CPU lists, light stand-ins for typing and functools

@@ -129,6 +129,7 @@ def _computed(operation: int, target: int, source: int, immediate: int) -> int:
         0xBF: source,
         0xB7: immediate,
         0x0F: target + source,
+        0x1F: target - source,
         0x07: target + immediate,
         0x57: target & immediate,
         0x67: target << (immediate & 63),

@@ -1,7 +1,7 @@
 """A recording with Python functions as `record --python` leaves them: native frames, Python's at their places, the image of functions.
 
 Of ten samples six are in `spin`, which `main` calls at line 5 (in the interpreter, an extension module, the C library and the kernel),
-two in `main` itself, one in the interpreter's start, one in a thread of C.
+two in `main` itself without the GIL (five of the six hold it), one in the interpreter's start, one in a thread of C.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
+from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.sample_id import SampleId
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, MAPPED_SIZE, PlacedFunction, PythonFunctions
+from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions
 from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -49,7 +50,8 @@ def python_recording(folder: Path) -> Path:
     functions = PythonFunctions()
     spin, main = place(functions, "spin", source, 1), place(functions, "main", source, 4)
     at_start = [main.address(4), LIBPYTHON, LIBC, PYTHON]
-    in_spin = [spin.address(8), LIBPYTHON, *at_start]
+    holds, released = (mapping_of(state) - FIRST_ADDRESS for state in (GilState.HOLDS, GilState.RELEASED))
+    in_spin = [spin.address(8) + holds, LIBPYTHON, *at_start]
     user = CONTEXT_USER
     chains = [
         *[[user, LIBPYTHON, LIBPYTHON, *in_spin]] * 2,
@@ -57,8 +59,8 @@ def python_recording(folder: Path) -> Path:
         [user, LIBC, LIBPYTHON, *in_spin],
         [user, LIBPYTHON, spin.address(4), LIBPYTHON, *at_start],
         [CONTEXT_KERNEL, KERNEL, user, LIBC, LIBPYTHON, *in_spin],
-        [user, LIBPYTHON, main.address(8), LIBPYTHON, LIBC, PYTHON],
-        [user, LIBPYTHON, main.address(8), LIBPYTHON, APP],
+        [user, LIBPYTHON, main.address(8) + released, LIBPYTHON, LIBC, PYTHON],
+        [user, LIBPYTHON, main.address(8) + released, LIBPYTHON, APP],
         [user, LIBPYTHON, LIBC, PYTHON],
         [user, FAST, LIBC],
     ]
@@ -68,7 +70,8 @@ def python_recording(folder: Path) -> Path:
     image = str(folder / "jit" / "jitted-0-1.so")
     for number, file in enumerate(FILES):
         built.record(records.Mmap2(2, 7, 7, 0x10000 * (number + 1), 0x1000, 0, 8, 1, 5 + number, 0, 5, 2, file, b"", ids))
-    built.record(records.Mmap2(2, 7, 7, FIRST_ADDRESS, MAPPED_SIZE, IMAGE_OFFSET, 8, 1, 99, 0, 5, 2, image, b"", ids))
+    for state in GilState:
+        built.record(records.Mmap2(2, 7, 7, mapping_of(state), MAPPED_SIZE, IMAGE_OFFSET, 8, 1, 99, 0, 5, 2, image, b"", ids))
     for number, chain in enumerate(chains):
         in_kernel = chain[0] == CONTEXT_KERNEL
         built.sample(misc=1 if in_kernel else 2, ip=chain[1], pid=7, tid=7, time=200 + number, period=1000, callchain=chain)

@@ -45,6 +45,11 @@ LIES = {
 get = ctypes.pythonapi.PyThreadState_Get; get.restype = ctypes.c_void_p
 word(get() + 8).value = get()
 """,
+    # a last holder of the lock that is not there: of the interpreter's state (at 16), whose lock is at 384
+    "a lock that nobody holds": """
+get = ctypes.pythonapi.PyThreadState_Get; get.restype = ctypes.c_void_p
+word(word(word(get() + 16).value + 384).value + 8).value = 0x123450
+""",
     # a page that userfaultfd watches: who reads it waits for ever
     "a name that never comes": """
 import fcntl, mmap, struct

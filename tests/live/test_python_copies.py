@@ -103,6 +103,44 @@ def test_waits_have_copied_frames_too(tmp_path: Path):
     assert int(others[1] if others else 0) < 0.1 * int(known[1])
 
 
+FIGHT = """
+import threading, time
+def spin(n):
+    x = 1
+    for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
+def fights():
+    while time.time() < END: spin(3000)
+def sleeps():
+    while time.time() < END: time.sleep(0.3)
+END = time.time() + 3
+threads = [threading.Thread(target=part) for part in (fights, fights, sleeps)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+def test_waits_for_the_lock_name_its_holder(python: str, tmp_path: Path):
+    """Of two threads that always run, one always waits; time.sleep releases the lock."""
+    (tmp_path / "program.py").write_text(FIGHT)
+    command = [sys.executable, "-m", "perfpy", "record", "-q", "--python", "--off-cpu", "-o", "perf.data", "--", python, "program.py"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    report = [sys.executable, "-m", "perfpy", "report", "--stdio", "-s", "gil,pyfunc", "--no-children", "-g", "none", "--with-off-cpu"]
+    text = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True).stdout
+    rows = re.findall(r"^ +[\d.]+% +([\d.]+)  (\w+|-) +(\S.*?) *$", text, re.MULTILINE)
+    by_state: dict[str, float] = {}
+    for seconds, state, _ in rows:
+        by_state[state] = by_state.get(state, 0) + float(seconds)
+    assert by_state["waits"] == pytest.approx(3, rel=0.35)
+    if "3.8" in python:  # its thread states do not have the number of their thread
+        return
+    holders = sum(float(seconds) for seconds, state, name in rows if state == "waits" and "[GIL held by" in name)
+    assert holders > 0.9 * by_state["waits"]
+    asleep = {state: float(seconds) for seconds, state, name in rows if name.startswith("sleeps ")}
+    assert max(asleep, key=lambda state: asleep[state]) == "released"
+    assert float(next(seconds for seconds, state, name in rows if state == "holds" and name.startswith("spin "))) > 0.3
+
+
 @pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="a pid namespace needs root and unshare")
 def test_without_them_frames_are_read_later(tmp_path: Path):
     """In a pid namespace the kernel's pids are not those of the recorder."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfpy.abi.startup import NamedTuple
+from perfpy.analysis.samples.python_states import gil_states
 from perfpy.analysis.samples.wait_reasons import state_of, waker_of
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "socket": Dimension(("cpu",), ("cpu",), lambda samples: samples.column("cpu")),
     "wall": Dimension(("time",), ("wall",), lambda samples: samples.columns["wall"]),
     "state": Dimension(("ins_lat", "retire_lat"), ("ins_lat", "retire_lat"), state_of),
+    "gil": Dimension(("callchain",), ("callchain",), lambda samples: gil_states(samples.chains()), dense=True),
     "waker": Dimension(("weight", "retire_lat"), ("weight", "retire_lat"), waker_of),
     "branch_from": _branch_end("branch_from"),
     "branch_to": _branch_end("branch_to"),

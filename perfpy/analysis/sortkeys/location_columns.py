@@ -59,7 +59,7 @@ def dso_width(texts: KeyTexts, frame: int) -> int:
 
 #: the key of code that is not in a Python function
 NO_PYTHON: Final = "[no Python function]"
-_PYTHON: Final = re.compile(r"py::(?P<name>.+?):(?P<path>/.+|<.+)", re.DOTALL)
+_PYTHON: Final = re.compile(r"py::(?P<name>[^:]+):(?P<path>[^:].*)", re.DOTALL)
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
 UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.abi.python_code import GilState
 from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis.samples.locations import ranks
 from perfpy.analysis.samples.wait_reasons import NOTE_SHIFT, state_name
@@ -24,6 +25,7 @@ def comm(texts: KeyTexts, values: Int64) -> KeyColumn:
     return by_text([texts.tasks.comms[number] for number in values.tolist()], wide=False)
 
 
+_GIL_STATES = {GilState.HOLDS: "holds", GilState.RELEASED: "released", GilState.WAITS: "waits"}
 _DIGITS = re.compile("[0-9]+")
 
 
@@ -146,6 +148,11 @@ def parallelism(_texts: KeyTexts, values: Int64) -> KeyColumn:
 def state(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of wait states, or "on CPU"."""
     return by_text([state_name(number) for number in values.tolist()])
+
+
+def gil(_texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of the states of the GIL."""
+    return by_text([_GIL_STATES.get(number, "-") for number in values.tolist()])
 
 
 def waker(texts: KeyTexts, values: Int64) -> KeyColumn:

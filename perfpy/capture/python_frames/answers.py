@@ -18,11 +18,15 @@ _PROCESS, _CODE, _CHAIN, _DONE, _REFUSED = range(5)
 
 
 class FoundProcess(NamedTuple):
-    """A Python process. loops: address ranges of its evaluation loop; an earlier one of the same pid is gone."""
+    """A Python process; an earlier one of the same pid is gone.
+
+    loops: address ranges of its evaluation loop; gil: the address of the lock, 0 for builds without.
+    """
 
     pid: int
     version: tuple[int, int]
     loops: list[tuple[int, int]]
+    gil: int = 0
 
 
 class FoundCode(NamedTuple):
@@ -48,6 +52,7 @@ class FoundChain(NamedTuple):
 
     left: frames that the thread has left, the last called first; lag: nanoseconds from the newest of these samples to the reading;
     has_moved: the thread ran while it was read; is_exact: they were copied at the moment of the sample.
+    gil: the thread's GilState, the thread that holds the lock, or 0, and the number of the code that this one ran, or -1.
     """
 
     pid: int
@@ -59,6 +64,7 @@ class FoundChain(NamedTuple):
     has_moved: bool
     lag: int
     is_exact: bool = False
+    gil: tuple[int, int, int] = (0, 0, -1)
 
 
 class ReadUpTo(NamedTuple):

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
 
 #: time (CLOCK_MONOTONIC, ns), tid, pid, number of frames, holder of the GIL, whether it is locked, native id, stack pointer, next frame (0:
-#: complete)
-HEAD: Final = struct.Struct("=QIIqQQQQQ")
+#: complete), code of the holder's innermost frame
+HEAD: Final = struct.Struct("=QIIqQQQQQQ")
 FRAME: Final = struct.Struct("=4Q")  #: address, code, instruction, owner's word
 UNKNOWN_THREAD: Final = -1  #: in place of the number of frames
 _TEMPORARY: Final = -128  # where a frame is read to, in front of the record
@@ -66,7 +66,9 @@ class ThreadEntry(NamedTuple):
 
 THREAD: Final = struct.Struct(f"={len(ThreadEntry._fields)}Q")
 _ENTRY_OFFSETS: Final = {name: 8 * number for number, name in enumerate(ThreadEntry._fields)}
-_HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked": 32, "native_id": 40, "pointer": 48, "next": 56}
+_HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked": 32, "native_id": 40, "pointer": 48, "next": 56} | {
+    "holder_code": 64
+}
 
 _R0, _R1, _R2, _R3, _R4, _R5, _COUNT, _SCRATCH, _FRAME, _ENTRY, _STACK = range(11)
 
@@ -93,6 +95,9 @@ class _Assembler:
 
     def add(self, dst: int, src: int) -> None:
         self.emit(0x0F, dst, src)
+
+    def subtract(self, dst: int, src: int) -> None:
+        self.emit(0x1F, dst, src)
 
     def add_number(self, dst: int, value: int) -> None:
         self.emit(0x07, dst, immediate=value)
@@ -235,18 +240,7 @@ def _copy_head(program: _Assembler) -> None:
     program.jump_if_other(_R0, 0, "unknown")
     program.label("without number")
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["frame"])
-    program.read_user_word(_TEMPORARY)
-    program.jump_if_other(_R0, 0, "unknown")
-    program.load(_FRAME, _SCRATCH, _TEMPORARY)
-    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["is_indirect"])
-    program.jump_if_equal(_R1, 0, "has innermost")
-    program.move(_R3, _FRAME)
-    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame_offset"])
-    program.add(_R3, _R1)
-    program.read_user_word(_TEMPORARY)
-    program.jump_if_other(_R0, 0, "unknown")
-    program.load(_FRAME, _SCRATCH, _TEMPORARY)
-    program.label("has innermost")
+    _read_innermost(program, "unknown", "has innermost")
 
 
 def _copy_frames(program: _Assembler) -> None:
@@ -286,7 +280,9 @@ def _copy_frames(program: _Assembler) -> None:
 
 
 def _copy_gil(program: _Assembler) -> None:
-    """Read the holder of the GIL, and whether it is locked."""
+    """Read the holder of the GIL, its innermost frame's code, and whether it is locked."""
+    program.set(_R1, 0)
+    program.store(_SCRATCH, _HEAD_OFFSETS["holder_code"], _R1)
     for name, to in (("gil_holder", "holder"), ("gil_locked", "locked")):
         program.set(_R1, 0)
         program.store(_SCRATCH, _HEAD_OFFSETS[to], _R1)
@@ -294,6 +290,38 @@ def _copy_gil(program: _Assembler) -> None:
         program.jump_if_equal(_R3, 0, f"without {name}")
         program.read_user_word(_HEAD_OFFSETS[to])
         program.label(f"without {name}")
+    program.load(_R3, _SCRATCH, _HEAD_OFFSETS["holder"])
+    program.jump_if_equal(_R3, 0, "without holder")
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame"])
+    program.add(_R3, _R1)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["state"])
+    program.subtract(_R3, _R1)
+    _read_innermost(program, "without holder", "has holder's frame")
+    program.load(_R3, _ENTRY, _ENTRY_OFFSETS["code"])
+    program.add(_R3, _FRAME)
+    program.read_user_word(_HEAD_OFFSETS["holder_code"])
+    program.label("without holder")
+
+
+def _read_innermost(program: _Assembler, without: str, end: str) -> None:
+    """Read the address of a thread's innermost frame into the register _FRAME; r3 has the address of the pointer to it.
+
+    Args:
+        without: the label to continue at if it cannot be read.
+        end: a label for the program's own use.
+    """
+    program.read_user_word(_TEMPORARY)
+    program.jump_if_other(_R0, 0, without)
+    program.load(_FRAME, _SCRATCH, _TEMPORARY)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["is_indirect"])
+    program.jump_if_equal(_R1, 0, end)
+    program.move(_R3, _FRAME)
+    program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame_offset"])
+    program.add(_R3, _R1)
+    program.read_user_word(_TEMPORARY)
+    program.jump_if_other(_R0, 0, without)
+    program.load(_FRAME, _SCRATCH, _TEMPORARY)
+    program.label(end)
 
 
 def _send(program: _Assembler, ring: int) -> None:

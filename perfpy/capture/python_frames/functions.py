@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE
+from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.interpreters.cpython.line_tables import decode_lines
 from perfpy.symbols.providers import jitdump
 from perfpy.symbols.providers.jit_lines import CodeLine, debug_sections
@@ -17,11 +19,6 @@ from perfpy.symbols.providers.jitdump import Section
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.capture.python_frames.answers import FoundCode
-
-#: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
-FIRST_ADDRESS: Final = 0x3E00_0000_0000
-MAPPED_SIZE: Final = 1 << 30  #: bytes that are mapped from there on
 IMAGE_OFFSET: Final = 0x1000  #: of the first one in the image
 _ALIGNMENT: Final = 16
 _BEFORE: Final = 2  # bytes in front of a function's first instruction: where its line is not known
@@ -77,6 +74,18 @@ class PythonFunctions:
         sections = [Section(b".text", 1, 6, bytes(size), align=16)]
         sections += [Section(name, 1, 0, data) for name, data in debug_sections(lines, IMAGE_OFFSET, size).items()]
         return jitdump.shared_object(sections, symbols, _MACHINE, text_offset=IMAGE_OFFSET)
+
+
+def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:
+    """Return a function that stands for the thread for whose lock others wait.
+
+    Args:
+        tid: the thread's number; 0 if it is unknown.
+        code: the function that it runs.
+    """
+    thread = f"thread {tid}" if tid else "another thread"
+    name = f"[GIL held by {code.name}, {thread}]" if code else f"[GIL held by {thread}]"
+    return FoundCode(0, -1, 0, 0, 2, name, code.filename if code else "<GIL>", code.first_line if code else 0, b"", 0)
 
 
 def _name(code: FoundCode) -> str:

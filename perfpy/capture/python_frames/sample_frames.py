@@ -17,11 +17,12 @@ from perfpy.abi import records
 from perfpy.abi.code_mapping import code_mapping
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
+from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
 from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluated, note_slots
-from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, MAPPED_SIZE, PlacedFunction, PythonFunctions
+from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.image_file import write_image
 from perfpy.capture.python_frames.notes import PythonSummary, notes
@@ -48,7 +49,11 @@ _PATIENCE: Final = 0.5  # seconds for the reader to come to the samples that are
 _READ: Final = 1 << 18
 _MOST_CHAINS: Final = 1 << 17  # that wait for their samples
 _MOST_THREADS: Final = 256  # of a process whose callers are remembered
+_SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
 _MOST_LOOPS: Final = 64  # of a chain that are looked at closely
+
+
+_FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 
 
 class _Process:
@@ -56,6 +61,7 @@ class _Process:
 
     def __init__(self, found: FoundProcess, slots: HomeSlots) -> None:
         self.version = found.version
+        self.gil = found.gil
         self.slots = slots
         self.loops = np.array(sorted(found.loops), np.uint64).reshape(-1, 2)
         self.ranges = CodeRanges()
@@ -229,10 +235,31 @@ class PythonFrames:
         if not any(found.values()):
             return None
         values = batch.kernel_part(row)
+        state = self._gil_state(batch, row, loops)
         for number, value in enumerate(loops.native.tolist()):
             values.append(value)
-            values += self._addresses(owner, found.get(number, ()))
+            if frames := found.get(number):
+                addresses = self._addresses(owner, frames)
+                if state == GilState.WAITS and loops.chain:
+                    addresses = [*self._lock_holder(owner, loops.chain), *addresses]
+                if addresses:  # the innermost frame of all has the state
+                    addresses[0] += mapping_of(state) - FIRST_ADDRESS
+                    state = GilState.UNKNOWN
+                values += addresses
         return values
+
+    def _gil_state(self, batch: _Batch, row: int, loops: _Loops) -> GilState:
+        """Return whether the thread had the GIL; a thread that waits for it does so on a futex in the lock."""
+        state = GilState(loops.chain.gil[0]) if loops.chain else GilState.UNKNOWN
+        gil = loops.owner.gil
+        is_waiting = state != GilState.HOLDS and gil and gil <= batch.first_argument(row) < gil + _SIZE_OF_GIL
+        return GilState.WAITS if is_waiting else state
+
+    def _lock_holder(self, process: _Process, chain: FoundChain) -> list[int]:
+        """Return the address of a function that stands for the thread that holds the GIL."""
+        _, tid, code = chain.gil
+        function = self._functions.addresses_of(lock_holder(tid, process.ranges.codes.get(code)), process.version)
+        return [] if function is None else [function.address(None)]
 
     def _addresses(self, process: _Process, frames: Iterable[merging.Frame]) -> list[int]:
         found = []
@@ -254,9 +281,10 @@ class PythonFrames:
             process = self._processes[pid]
             if not process.is_mapped:
                 process.is_mapped = True
-                code = (FIRST_ADDRESS, MAPPED_SIZE, IMAGE_OFFSET)
-                record = code_mapping((pid, pid), code, self.image_path, moment, self._identity)
-                mappings += records.encode(record, self._layout, NATIVE_ENDIAN)
+                for state in GilState:
+                    code = (mapping_of(state), MAPPED_SIZE, IMAGE_OFFSET)
+                    record = code_mapping((pid, pid), code, self.image_path, moment, self._identity)
+                    mappings += records.encode(record, self._layout, NATIVE_ENDIAN)
         return mappings
 
     @property
@@ -313,6 +341,10 @@ class _Batch:
             found = self._unwinder.frame_rules(abi, columns["pid"][repeated], self._keys[repeated], chains.values) if columns.rows else None
             self._rules, self._ends = found or ([], self._ends)
         return self._rules
+
+    def first_argument(self, row: int) -> int:
+        """Return the register rdi; of a thread in futex(2) it has the futex's address."""
+        return int(self._registers[row][self._numbers.index(_FIRST_ARGUMENT)]) if _FIRST_ARGUMENT in self._numbers else 0
 
     def key(self, row: int) -> tuple[int, int]:
         return int(self._columns["tid"][row]), int(self._columns["time"][row])

@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import PerfType
+from perfpy.abi.python_code import GilState
 from perfpy.capture.python_frames.frame_program import FRAME, HEAD, SCRATCH_SIZE, THREAD, UNKNOWN_THREAD, ThreadEntry, frame_program
 from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.kernel import bpf_loading
@@ -94,6 +95,7 @@ class CopiedFrames(NamedTuple):
         time: CLOCK_MONOTONIC, ns.
         native_id: the thread's number in its own pid namespace; 0 before Python 3.11.
         holder: the state of the GIL's last holder; 0 for builds without a GIL.
+        holder_code: the code that the holder ran; 0 if it is unknown.
         is_locked: whether some thread holds the GIL.
         stack_pointer: the user's, or the kernel's if the kernel was sampled.
         words: the frames, FRAME each; None for a thread that was not in the map.
@@ -103,6 +105,7 @@ class CopiedFrames(NamedTuple):
     time: int
     native_id: int
     holder: int
+    holder_code: int
     is_locked: bool
     stack_pointer: int
     words: bytes | None
@@ -115,9 +118,9 @@ class CopiedFrames(NamedTuple):
 
 def decode(record: bytes) -> tuple[int, int, CopiedFrames]:
     """Return pid, tid and frames of a record."""
-    moment, tid, pid, count, holder, is_locked, native_id, pointer, following = HEAD.unpack_from(record)
+    moment, tid, pid, count, holder, is_locked, native_id, pointer, following, code = HEAD.unpack_from(record)
     words = None if count == UNKNOWN_THREAD else record[HEAD.size :]
-    return pid, tid, CopiedFrames(moment, native_id, holder, is_locked & 0xFFFFFFFF == 1, pointer, words, not following)
+    return pid, tid, CopiedFrames(moment, native_id, holder, code, is_locked & 0xFFFFFFFF == 1, pointer, words, not following)
 
 
 class SampleInTime(NamedTuple):
@@ -128,12 +131,14 @@ class SampleInTime(NamedTuple):
         frames: of its thread.
         lag: nanoseconds from the sample to the reading; 0 for frames that the kernel copied.
         is_exact: whether the kernel copied them.
+        gil: see FoundChain.
     """
 
     time: int
     frames: ThreadFrames
     lag: int
     is_exact: bool
+    gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1)
 
 
 class WaitingSamples:

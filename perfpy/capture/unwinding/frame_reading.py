@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.python_code import GilState
 from perfpy.abi.samples import SampleLayout
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, ReadUpTo, Refused, packed
 from perfpy.capture.python_frames.locating import RuntimeLocator
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.answers import Answer
     from perfpy.capture.python_frames.locating import LocatedRuntime
     from perfpy.capture.python_frames.sampled_frames import CopiedFrames, FrameMaps
+    from perfpy.interpreters.cpython.code_objects import CodeObject
     from perfpy.interpreters.cpython.frames import ThreadFrames
 
 _READ: Final = 1 << 16
@@ -166,14 +168,16 @@ class FrameReader:
         assert self._sampled is not None
         first_reads: dict[int, ThreadFrames | None] = {}
         for pid, tid, copied in self._sampled.take():
+            gil = (GilState.UNKNOWN, 0, -1)
             if copied.words is None:
                 if tid not in first_reads:
                     first_reads[tid] = self._read_first(pid, tid, copied)
                 frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
             else:
                 frames, lag = self._decode(pid, tid, copied), 0
+                gil = self._gil_of(pid, tid, copied)
             if frames is not None:
-                self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None))
+                self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil))
 
     def _decode(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
         """Return copied frames; None for memory of a thread's state that was used again."""
@@ -184,6 +188,27 @@ class FrameReader:
             return None
         return process.python.frames_of_words(copied.frames(), is_whole=copied.is_whole)
 
+    def _gil_of(self, pid: int, tid: int, copied: CopiedFrames) -> tuple[GilState, int, int]:
+        """Return whether a thread has the GIL, and who else has it and runs which code (FoundChain.gil)."""
+        process = self._known.get(pid)
+        if process is None or not copied.holder:
+            return GilState.UNKNOWN, 0, -1
+        python = process.python
+        if not copied.is_locked:
+            return GilState.RELEASED, 0, -1
+        if copied.holder == python.state_address(process.inner_tid(tid)):
+            return GilState.HOLDS, tid, -1
+        code = python.codes.find(copied.holder_code & ~python.layout.tag_mask)
+        if code is not None:
+            self._tell_code(process, code)
+        return GilState.RELEASED, python.thread_of_state(copied.holder), -1 if code is None else code.number
+
+    def _tell_code(self, process: _KnownProcess, code: CodeObject) -> None:
+        """Answer with a code object that the unwinding process does not know."""
+        if code.number not in process.told:
+            process.told.add(code.number)
+            self.answers.append(FoundCode(process.pid, *code))
+
     def _read_first(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
         """Read the frames of a thread, and let the kernel copy its next ones."""
         assert self._sampled is not None
@@ -192,6 +217,8 @@ class FrameReader:
             waiting = self._waiting.get(pid)
             self._sampled.be_quiet(pid, tid, max(waiting.until - time.monotonic(), 0.0) if waiting else _FIRST_PAUSE)
             return None
+        if process.python.needs_stack_pointer and pid != tid and not copied.stack_pointer:
+            return None  # a sample on the CPU shows which thread this is
         inner = process.inner_tid(tid)
         try:
             frames = process.python.frames(inner, copied.stack_pointer, is_main=pid == tid)
@@ -210,7 +237,7 @@ class FrameReader:
         sample = self._samples.take(tid, moment) if process else None
         if process is None or sample is None:
             return False
-        self._answer(process, tid, [moment], sample.frames, sample.lag, is_exact=sample.is_exact)
+        self._answer(process, tid, [moment], sample.frames, sample.lag, is_exact=sample.is_exact, gil=sample.gil)
         return True
 
     def _read(self, pid: int, tid: int, times: list[int], record: NDArray[np.uint8]) -> None:
@@ -226,19 +253,29 @@ class FrameReader:
             return
         if found is None:
             return
+        if self._sampled and (entry := entry_of(process.python, process.inner_tid(tid))):
+            self._sampled.know(pid, tid, entry)
         lag = time.monotonic_ns() - max(times) if self._heads.uses_monotonic else 0
         self._answer(process, tid, times, found, lag, is_exact=False)
 
-    def _answer(self, process: _KnownProcess, tid: int, times: list[int], found: ThreadFrames, lag: int, *, is_exact: bool) -> None:
+    def _answer(
+        self,
+        process: _KnownProcess,
+        tid: int,
+        times: list[int],
+        found: ThreadFrames,
+        lag: int,
+        *,
+        is_exact: bool,
+        gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1),
+    ) -> None:
         for frame in (*found.frames, *found.left):
-            code = frame.code
-            if code.number not in process.told:
-                process.told.add(code.number)
-                self.answers.append(FoundCode(process.pid, *code))
+            self._tell_code(process, frame.code)
         frames, left = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (found.frames, found.left)
         )
-        self.answers.append(FoundChain(process.pid, tid, times, frames, left, found.is_whole, found.has_moved, lag, is_exact))
+        state = (int(gil[0]), *gil[1:])  # marshal knows no enumerations
+        self.answers.append(FoundChain(process.pid, tid, times, frames, left, found.is_whole, found.has_moved, lag, is_exact, state))
 
     def _found(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()
@@ -276,7 +313,7 @@ class FrameReader:
             raise
         if len(self._known) >= _PROCESSES:
             self._forget(next(iter(self._known)))
-        self.answers.append(FoundProcess(pid, python.layout.version, located.loops))
+        self.answers.append(FoundProcess(pid, python.layout.version, located.loops, python.states.gil_addresses()[0]))
         self._known[pid] = _KnownProcess(pid, memory, python)
         return self._known[pid]
 

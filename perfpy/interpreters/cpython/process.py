@@ -13,7 +13,7 @@ from perfpy.interpreters.cpython.code_objects import Codes
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.frames import MOST_FRAMES, FrameWalker, ThreadFrames
 from perfpy.interpreters.cpython.layouts import LAYOUTS, NONE, PythonLayout
-from perfpy.interpreters.cpython.memory import UnreadableMemoryError
+from perfpy.interpreters.cpython.memory import UnreadableMemoryError, is_pointer, read_word
 from perfpy.interpreters.cpython.threads import ThreadStates
 
 if TYPE_CHECKING:
@@ -79,6 +79,16 @@ class PythonProcess:
     def state_address(self, tid: int) -> int:
         """Return the address of the state of a thread whose frames were read; 0 if there is none."""
         return self._state_of.get(tid, 0)
+
+    def thread_of_state(self, address: int) -> int:
+        """Return the number of the thread with a state; 0 before Python 3.11, and if it cannot be read."""
+        offset = self.layout.thread.native_id
+        if offset == NONE or not is_pointer(address):
+            return 0
+        try:
+            return read_word(self._memory, address + offset)
+        except UnreadableMemoryError:
+            return 0
 
     def _state(self, tid: int, stack_pointer: int, *, is_main: bool) -> tuple[int, bytes] | None:
         address = self._state_of.get(tid)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from perfpy.analysis.samples.locations import ROLE_BITS
+from perfpy.analysis.sortkeys.location_columns import python_function
 from perfpy.cli import run
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -85,6 +89,22 @@ def test_rows_by_line(recording: Path, capsys: pytest.CaptureFixture[str], tmp_p
     found = rows(recording, capsys, "--no-children", "-s", "pyline")
     source = f"{tmp_path}/app.py"
     assert found == {f"spin {source}:3": (50.0,), f"spin {source}:2": (10.0,), f"main {source}:6": (20.0,), "[no Python function]": (20.0,)}
+
+
+def test_rows_by_the_lock(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert rows(recording, capsys, "--no-children", "-s", "gil") == {"holds": (50.0,), "released": (20.0,), "-": (30.0,)}
+    with Recording(str(recording)) as opened:
+        by_both = {(row.texts["gil"], row.texts["pyfunc"]): row.percent for row in opened.report(by=["gil", "pyfunc"]).top(9)}
+    assert by_both["holds", f"spin {tmp_path}/app.py"] == 50.0
+    assert by_both["-", f"spin {tmp_path}/app.py"] == 10.0
+
+
+def test_names_of_python_functions_and_of_others():
+    names = ["py::main:app.py", "py::A.f:/srv/app.py", "py::f:<string>", "py::object::cast", "py::detail::f(a::b)", "main"]
+    texts = SimpleNamespace(locations=SimpleNamespace(name=names.__getitem__))
+    column = python_function(texts, np.arange(len(names)) << ROLE_BITS)  # type: ignore[arg-type]
+    found = [column.text(row) for row in range(len(names))]
+    assert found == ["main app.py", "A.f /srv/app.py", "f <string>", *["[no Python function]"] * 3]
 
 
 def test_filters_are_for_the_folded_samples(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from perfpy.abi.python_code import FIRST_ADDRESS
 from perfpy.capture.python_frames.answers import Answer, FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
-from perfpy.capture.python_frames.functions import FIRST_ADDRESS, IMAGE_OFFSET, PlacedFunction, PythonFunctions
+from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
 
@@ -96,3 +97,10 @@ def test_notes_say_what_is_less_than_exact():
     assert "exact" not in notes(PythonSummary((90, 0, 0, 0, 0, 0), 5, 0, {}))[0]
     assert notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {7: "it may not be read"})) == ["warning: --python: process 7: it may not be read"]
     assert "no sample" in notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {}))[0]
+
+
+def test_holders_of_the_lock_have_names():
+    spin = FoundCode(1, 0, 0, 0, 10, "spin", "/app/main.py", 7, b"", 0)
+    assert lock_holder(12, spin)[5:8] == ("[GIL held by spin, thread 12]", "/app/main.py", 7)
+    assert lock_holder(0, spin).name == "[GIL held by spin, another thread]"
+    assert lock_holder(12, None)[5:7] == ("[GIL held by thread 12]", "<GIL>")

@@ -153,7 +153,18 @@ def test_who_holds_the_lock(version):
     found = entry(process_of(memory))
     assert (copied(run(memory, {TID: found})).holder, copied(run(memory, {TID: found})).is_locked) == (state, False)
     memory.heap.put(gil + runtime.gil_locked, 1, 4)
-    assert copied(run(memory, {TID: found})).is_locked
+    copy = copied(run(memory, {TID: found}))
+    assert copy.is_locked
+    assert next(address for _, address, _, _ in copy.frames() if address) == copy.holder_code
+
+
+def test_a_holder_that_is_not_there_has_no_code():
+    memory = PythonMemory((3, 8))
+    with_calls(memory)
+    memory.heap.put(memory.runtime + memory.layout.runtime.gil_holder, 0x12_3450)
+    copy = copied(run(memory, {TID: entry(process_of(memory))}))
+    assert (copy.holder, copy.holder_code) == (0x12_3450, 0)
+    assert len(list(copy.frames())) >= 3
 
 
 def sample(time: int) -> SampleInTime:

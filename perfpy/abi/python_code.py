@@ -1,0 +1,28 @@
+"""Addresses of Python functions in callchains: what recorder and reports share.
+
+The ranges of all functions are mapped once for each GilState. The innermost Python frame of a sample stands in the mapping of its thread's
+state, all other frames in the first mapping.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+#: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
+FIRST_ADDRESS: Final = 0x3E00_0000_0000
+MAPPED_SIZE: Final = 1 << 30  #: bytes of one mapping
+
+
+class GilState(IntEnum):
+    """Whether a thread has the global interpreter lock, at the moment of a sample."""
+
+    UNKNOWN = 0
+    HOLDS = 1
+    RELEASED = 2
+    WAITS = 3
+
+
+def mapping_of(state: int) -> int:
+    """Return where the mapping of a state begins."""
+    return FIRST_ADDRESS + state * MAPPED_SIZE

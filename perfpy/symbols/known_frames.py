@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfpy.symbols.files.debug_files import Found, SymbolOptions
+from perfpy.symbols.files.debug_files import DsoFiles, SymbolOptions
 from perfpy.symbols.frame_table import FrameTable, SymbolNames
 from perfpy.symbols.providers.missing import MissingSymbols, advice
 from perfpy.symbols.symbolizer import Symbolizer
@@ -120,9 +120,9 @@ class KnownFrames(Symbolizer):
         del callers_first
         return ids, counts
 
-    def files(self, number: int) -> Found:
+    def files(self, number: int) -> DsoFiles:
         """The ELF files of a dso, where there are some of its build."""
-        return Found() if self._files is None else self._files.files(number)
+        return DsoFiles() if self._files is None else self._files.files(number)
 
     def image(self, _number: int) -> None:
         """None: kernels are those of many machines."""

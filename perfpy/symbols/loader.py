@@ -11,7 +11,7 @@ from perfpy.perfdata.container.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import column_files, debug_files, elf_cache, elf_symbols
-from perfpy.symbols.files.compressed_files import mini_debug_info
+from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.mapped_names import KERNEL_NAME
@@ -59,7 +59,7 @@ class SymbolLoader:
         self._kept = kept
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
-        self._found: dict[int, debug_files.Found] = {}
+        self._found: dict[int, debug_files.DsoFiles] = {}
         self._looked: dict[int, list[str]] = {}
         self._map_sizes: dict[int, tuple[str, int]] = {}  # of perf maps, when they were read
         self._origins: dict[int, str] = {}
@@ -84,17 +84,17 @@ class SymbolLoader:
     def module_image(self, number: int) -> tuple[ElfFile, int] | None:
         """The file with a module's debug information, and how far its frames lie above it; None where there is none."""
         if number not in self._module_images:
-            from perfpy.symbols.files.module_files import with_debug_info  # of few recordings
+            from perfpy.symbols.files.module_files import find_debug_module  # of few recordings
 
-            self._module_images[number] = with_debug_info(self._dsos[number], self._options.root)
+            self._module_images[number] = find_debug_module(self._dsos[number], self._options.root)
         return self._module_images[number]
 
     def module_code(self, number: int) -> tuple[ElfFile, int] | None:
         """The file with a module's code, and how far its frames lie above it; None where it is not here."""
         if number not in self._module_code:
-            from perfpy.symbols.files.module_files import with_code  # of few recordings
+            from perfpy.symbols.files.module_files import find_module_code  # of few recordings
 
-            self._module_code[number] = with_code(self._dsos[number], self._options.root)
+            self._module_code[number] = find_module_code(self._dsos[number], self._options.root)
         return self._module_code[number]
 
     def table(self, number: int) -> SymbolTable:
@@ -117,7 +117,7 @@ class SymbolLoader:
         self._tables.pop(number, None)
         return True
 
-    def files(self, number: int) -> debug_files.Found:
+    def files(self, number: int) -> debug_files.DsoFiles:
         """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
         found = self._found.get(number)
         if found is None:
@@ -132,7 +132,7 @@ class SymbolLoader:
             self._unreadable |= found.unreadable
         return found
 
-    def know_files(self, number: int, found: debug_files.Found) -> None:
+    def know_files(self, number: int, found: debug_files.DsoFiles) -> None:
         """What files() is to say of a Dso: somebody has searched before."""
         self._found[number] = found
         self._looked[number], self._origins[number] = found.looked, found.origin
@@ -186,11 +186,11 @@ class SymbolLoader:
             self._unreadable[found.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
-    def _table_of(self, found: debug_files.Found) -> SymbolTable:
+    def _table_of(self, found: debug_files.DsoFiles) -> SymbolTable:
         """The symbols in files that are there. Raises what damaged files do."""
         assert found.symbols is not None
         assert found.runtime is not None
-        mini = None if elf_symbols.has_symtab(found.symbols) else mini_debug_info(found.runtime)
+        mini = None if elf_symbols.has_symtab(found.symbols) else read_mini_debug_info(found.runtime)
         cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
         symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
         return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
@@ -221,7 +221,7 @@ class SymbolLoader:
         from perfpy.symbols.files import live_process
 
         pid = perf_map_pid(dso.name)
-        owners = None if self._options.force else trusted() if pid is None else live_process.believed(pid)
+        owners = None if self._options.force else trusted() if pid is None else live_process.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
             found = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in found)

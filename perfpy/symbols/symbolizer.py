@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.container.kept_files import KeptFiles
-    from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.debug_files import DsoFiles
     from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.frame_table import Ids, LineColumns
@@ -277,7 +277,7 @@ class Symbolizer:
         """The file with the code of a module (index into `dsos`), and how far frames lie above it; None where it is not here."""
         return self._loader.module_code(number)
 
-    def files(self, number: int) -> Found:
+    def files(self, number: int) -> DsoFiles:
         """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
         return self._loader.files(number)
 
@@ -309,7 +309,7 @@ class Symbolizer:
         """Whether symbols_of() would know more now than before: the dso is a perf map that is still being written."""
         return self._loader.has_grown(dso)
 
-    def know_files(self, number: int, found: Found) -> None:
+    def know_files(self, number: int, found: DsoFiles) -> None:
         """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
         self._loader.know_files(number, found)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.symbols.files.compressed_files import mini_debug_info
+from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, reason_of
 from perfpy.symbols.files.elf_cache import key_of
 from perfpy.unwind.frame_index import NONE, index_of, section_of
@@ -137,7 +137,7 @@ class CallFrames:
 
     @cached_property
     def _mini(self) -> FrameIndex | None:
-        mini = mini_debug_info(self._runtime)
+        mini = read_mini_debug_info(self._runtime)
         return _index_of(mini, ".debug_frame") if mini else None
 
     @cached_property

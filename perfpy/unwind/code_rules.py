@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.debug_files import DsoFiles
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.architectures import Architecture
 
@@ -176,6 +176,6 @@ class CodeRules:
         return values, known
 
 
-def _call_frames(found: Found) -> CallFrames | None:
+def _call_frames(found: DsoFiles) -> CallFrames | None:
     runtime = found.runtime or found.original
     return CallFrames(runtime, found.symbols) if runtime is not None else None

@@ -50,7 +50,7 @@ def write_perf_map(pid: int) -> None:
     with ProcessRoot(pid) as root, _opened(root) as folder:
         if not _has(folder, name):
             _wake(pid, root, folder, inner)
-        with root.run(lambda _: _connected(folder, name, live_process.believed(pid))) as connection:
+        with root.run(lambda _: _connected(folder, name, live_process.trusted_owners(pid))) as connection:
             answer = _answer(connection)
     code, _, text = answer.partition(b"\n")
     if code.strip() != b"0":

@@ -158,7 +158,7 @@ class PerfMaps:
     def _read(self, pid: int) -> tuple[str, bytes]:
         for path in live_process.perf_map_paths(pid):
             try:
-                with live_process.open_told(path, pid, owners=live_process.believed(pid), limit=LARGEST) as file:
+                with live_process.open_process_file(path, pid, owners=live_process.trusted_owners(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._began_at(pid) - _SLACK:
                         return path, file.read(LARGEST)
             except FileNotFoundError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.records.chunk import Chunk
     from perfpy.perfdata.records.event_table import EventTable
-    from perfpy.symbols.files.debug_files import Found
+    from perfpy.symbols.files.debug_files import DsoFiles
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _WORTH_FORGETTING: Final = 4096  # records
@@ -41,7 +41,7 @@ class Replay:
         self._forgotten_at = _WORTH_FORGETTING
         self._offset = 0
         self._ordinal = 0
-        self._found: dict[tuple[str, str], Found] = {}
+        self._found: dict[tuple[str, str], DsoFiles] = {}
         self._stale = True
         self._symbolizer: Symbolizer | None = None
 

@@ -17,7 +17,7 @@ from perfpy.perfdata.container.kept_files import DEBUG_FILE, encode
 from perfpy.recording import Recording
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files import build_id_notes, debug_files
-from perfpy.symbols.files.elf_reduction import names_only
+from perfpy.symbols.files.elf_reduction import reduce_elf
 from perfpy.symbols.mapped_names import KERNEL_NAME
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _files(dsos: list[Dso], *, whole: bool) -> Iterator[tuple[str, bytes]]:
 
 
 def _contents(file: ElfFile, *, whole: bool) -> bytes:
-    return bytes(memoryview(file.content)) if whole else names_only(file) or bytes(memoryview(file.content))
+    return bytes(memoryview(file.content)) if whole else reduce_elf(file) or bytes(memoryview(file.content))
 
 
 def _kernel_names() -> bytes:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files.build_id_cache import BuildIdCache
 
-#: the files that a build may have
+#: kinds of files that the cache keeps per build-id
 KINDS: Final = ("elf", "debug", "vdso", "kallsyms", "probes")
 
 
 def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
-    """Write the builds of a cache that are asked for; returns how many it has."""
+    """Write the cached files of these build-ids to an archive; return the number of builds."""
     root = os.path.realpath(cache.folder)
     count = 0
     with tarfile.open(fileobj=out, mode="w:bz2") as archive:
@@ -43,9 +43,9 @@ def pack(cache: BuildIdCache, build_ids: Iterable[str], out: BinaryIO) -> int:
 
 
 def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
-    """Keep the files of an archive; return how many, and the names of those that are not what they are said to be.
+    """Add the files of an archive to the cache; return their number and the names of rejected files.
 
-    Raises tarfile.TarError, ExpansionError and OSError, ForeignFolderError among them.
+    Raises tarfile.TarError, ExpansionError, OSError and its subclass ForeignFolderError.
     """
     count, refused = 0, []
     if not os.fstat(file.fileno()).st_size:
@@ -63,7 +63,7 @@ def unpack(cache: BuildIdCache, file: BinaryIO) -> tuple[int, list[str]]:
 
 
 def _keep(cache: BuildIdCache, member: tar_stream.TarMember) -> None:
-    """One file. Raises UnsafeNameError where its name is not PATH/BUILD-ID/KIND."""
+    """Add one file to the cache. Raises UnsafeNameError unless its name has the form PATH/BUILD-ID/KIND."""
     above, build_id, kind = ["", "", "", *member.name.removeprefix("./").rsplit("/", 2)][-3:]
     if kind not in KINDS:
         raise paths.UnsafeNameError(member.name, "it is none of " + ", ".join(KINDS))

@@ -32,15 +32,20 @@ _COPY_SIZE: Final = 1 << 20
 
 
 class BuildIdCache:
-    """The cache below `folder` ("" = perf's default)."""
+    """The cache in `folder` ("": perf's default)."""
 
     def __init__(self, folder: str = "") -> None:
         self.folder = folder or paths.build_id_cache()
 
     def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[str, str] | None = None) -> list[str]:
-        """Keep the files of a recording's build-id table. Nothing fails: what cannot be kept is not kept.
+        """Add the files of a recording's build-id table. Files that cannot be read or written are skipped.
 
-        elsewhere: where files are that are not at their path. Returns what was left out because it is not safe, a line each.
+        Args:
+            entries: the build-id table.
+            elsewhere: the actual paths of files that are not at their recorded path.
+
+        Returns:
+            a line for each file that was rejected because its name or folder is unsafe.
         """
         refused: list[str] = []
         for entry in entries:
@@ -56,15 +61,12 @@ class BuildIdCache:
         return refused
 
     def keep(self, name: str, build_id: str, path: str = "") -> None:
-        """Keep one file, if it is not there yet. path: where it can be read, if not by its name.
-
-        Raises OSError, and UnsafeNameError.
-        """
+        """Add one file unless it is cached. `path`: where to read it, if not at `name`. Raises OSError, UnsafeNameError."""
         if not self.holds(build_id):
-            self._put(name, build_id, lambda folder: _fill(folder, name, build_id, path))
+            self._put(name, build_id, lambda folder: _write_build(folder, name, build_id, path))
 
     def put(self, name: str, build_id: str, file: str, pieces: Iterator[bytes]) -> None:
-        """Keep a file of a build (elf, debug ...) that is nowhere here; one that is there already stays. Raises as keep()."""
+        """Add a file of a build (elf, debug ...) from its bytes unless it is cached. Raises OSError, UnsafeNameError."""
         self._put(name, build_id, lambda folder: _write_checked(folder, file, build_id, pieces))
 
     def _put(self, name: str, build_id: str, fill: Callable[[folders.Folder], None]) -> None:
@@ -76,42 +78,42 @@ class BuildIdCache:
             if self.holds(build_id):
                 return
             with cache.inner(*index) as links:
-                if links.has(last):  # a link to nowhere
+                if links.has(last):  # a dangling link
                     os.unlink(last, dir_fd=links.fd)
                 os.symlink("/".join(("..", "..", *home)), last, dir_fd=links.fd)
 
     def entries(self) -> list[tuple[str, str]]:
-        """(build-id, recorded path) of everything kept, by build-id."""
+        """Return the (build-id, recorded path) pairs of all builds, sorted by build-id."""
         root = os.path.realpath(self.folder)
-        found = []
-        for build_id in self._indexed():
+        entries = []
+        for build_id in self._index_ids():
             home = os.path.realpath(paths.indexed(self.folder, build_id))
             if os.path.isdir(home) and home.startswith(root + "/"):
                 path = os.path.dirname(home)[len(root) :]
-                found.append((build_id, path[1:] if path.startswith("/[") else path))
-        return found
+                entries.append((build_id, path[1:] if path.startswith("/[") else path))
+        return entries
 
-    def _indexed(self) -> Iterator[str]:
-        """The build-ids of the index; what else is there is not ours."""
+    def _index_ids(self) -> Iterator[str]:
+        """Yield the build-ids of the index. Other names there are not the cache's."""
         index = os.path.join(self.folder, paths.INDEX)
-        for prefix in _listed(index):
-            for rest in _listed(os.path.join(index, prefix)):
+        for prefix in _list_folder(index):
+            for suffix in _list_folder(os.path.join(index, prefix)):
                 with contextlib.suppress(paths.UnsafeNameError):
-                    yield paths.build_id_hex(prefix + rest)
+                    yield paths.build_id_hex(prefix + suffix)
 
     def valid_entries(self) -> list[tuple[str, str]]:
-        """The entries whose path still has that build: what perf lists. (The others serve old recordings.)"""
+        """Return the entries whose path still has that build, as perf lists them. The others serve old recordings."""
         return [(build_id, name) for build_id, name in self.entries() if _build_id_now(name) == build_id]
 
     def holds(self, build_id: str) -> bool:
-        """Whether a build is kept."""
+        """Whether a build is cached."""
         try:
             return os.path.exists(paths.indexed(self.folder, build_id))
         except paths.UnsafeNameError:
             return False
 
     def remove(self, build_id: str) -> bool:
-        """Forget one build; whether it was there. Raises OSError where the cache is not ours alone."""
+        """Remove one build; return whether it was cached. Raises OSError if others can write to the cache."""
         *index, last = paths.index_parts(build_id)
         if not os.path.islink(paths.indexed(self.folder, build_id)):
             return False
@@ -125,8 +127,8 @@ class BuildIdCache:
 
 
 def _remove_home(cache: folders.Folder, target: str) -> None:
-    """Remove what a link of the index leads to, if it is below the cache."""
-    import shutil  # only here, and most who import this only read
+    """Remove the folder that a link of the index points to, if it is in the cache."""
+    import shutil  # most importers only read
 
     *above, home = paths.parts(target)
     with cache.inner(*above, make=False) as folder:
@@ -139,15 +141,15 @@ def _build_id_now(name: str) -> str:
     return build_id_notes.of_file(name).hex() if name.startswith("/") else ""
 
 
-def _listed(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:
         return []
 
 
-def _fill(folder: folders.Folder, name: str, build_id: str, resolved: str) -> None:
-    """Put the files of one build into its folder."""
+def _write_build(folder: folders.Folder, name: str, build_id: str, resolved: str) -> None:
+    """Write the files of one build to its folder."""
     if name == _KERNEL:
         fd = os.open(_KALLSYMS, os.O_RDONLY | os.O_CLOEXEC)
         with open(fd, "rb"):
@@ -165,8 +167,8 @@ def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None
     """Hard-link the opened file. Copy it across file systems, and if another user could change it later."""
     fd = regular_fd(source)
     with open(fd, "rb"):
-        found = build_id_notes.of_fd(fd)
-        if found and found.hex() != build_id:  # a compressed module does not show its own
+        actual_id = build_id_notes.of_fd(fd)
+        if actual_id and actual_id.hex() != build_id:  # a compressed module has no readable build-id
             raise FileNotFoundError(f"{source}: another build by now")
         if os.fstat(fd).st_uid not in trusted():
             _copy(fd, folder, name)
@@ -184,7 +186,7 @@ def _copy(fd: int, folder: folders.Folder, name: str) -> None:
 
 
 def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
-    """A new file; none where it cannot be whole. One that is there already is of the same build."""
+    """Write a new file, or remove it again if writing fails. An existing file is of the same build and stays."""
     try:
         fd = folder.create(name)
     except FileExistsError:
@@ -198,13 +200,13 @@ def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
 
 
 def _write_checked(folder: folders.Folder, name: str, build_id: str, pieces: Iterator[bytes]) -> None:
-    """A new file, of the build that it is said to be of. Raises FileNotFoundError where it is of another."""
+    """Write a new file and check its build-id. Raises FileNotFoundError if it differs."""
     if folder.has(name):
         return
     _write(folder, name, pieces)
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.fd)
     with open(fd, "rb"):
-        found = build_id_notes.of_fd(fd)
-    if found and name in ("elf", "vdso") and found.hex() != build_id:
+        actual_id = build_id_notes.of_fd(fd)
+    if actual_id and name in ("elf", "vdso") and actual_id.hex() != build_id:
         os.unlink(name, dir_fd=folder.fd)
         raise FileNotFoundError(f"{name}: of another build than {build_id}")

@@ -28,7 +28,7 @@ _MAX_TABLE: Final = 1 << 22
 
 
 def of_file(path: str) -> bytes:
-    """The build-id of an ELF file; b"" when it has none, is no ELF file, or cannot be read."""
+    """Return the build-id of an ELF file; b"" if it has none or cannot be read."""
     try:
         fd = regular_fd(path)
     except (OSError, ValueError):  # ValueError: a name with a NUL
@@ -40,7 +40,7 @@ def of_file(path: str) -> bytes:
 
 
 def of_fd(fd: int) -> bytes:
-    """The build-id of an open ELF file."""
+    """Return the build-id of an open ELF file."""
     try:
         return _from_elf(lambda size, offset: os.pread(fd, size, offset))
     except (OSError, struct.error, OverflowError):
@@ -48,7 +48,7 @@ def of_fd(fd: int) -> bytes:
 
 
 def of_image(data: bytes) -> bytes:
-    """The build-id of an ELF file in memory."""
+    """Return the build-id of an ELF file in memory."""
     try:
         return _from_elf(lambda size, offset: data[offset : offset + size])
     except struct.error:
@@ -56,15 +56,15 @@ def of_image(data: bytes) -> bytes:
 
 
 def of_kernel(path: str = _KERNEL_NOTES) -> bytes:
-    """The running kernel's build-id."""
+    """Return the running kernel's build-id."""
     return _notes_of(path)
 
 
 def of_module(name: str, root: str = "/sys/module") -> bytes:
-    """The build-id of a loaded module."""
+    """Return the build-id of a loaded module."""
     try:
         return _notes_of(paths.module_notes(name, root))
-    except paths.UnsafeNameError:  # recordings name modules, too
+    except paths.UnsafeNameError:  # module names may come from a recording
         return b""
 
 
@@ -77,7 +77,7 @@ def _notes_of(path: str) -> bytes:
 
 
 def vdso_image(maps: str = "/proc/self/maps", memory: str = "/proc/self/mem") -> bytes:
-    """The vdso as this process has it mapped; all processes of the same word size share it."""
+    """Return the vdso mapped in this process. All processes of one word size share it."""
     try:
         with open(maps) as file:
             line = next((line for line in file if line.endswith("[vdso]\n")), "")
@@ -94,13 +94,13 @@ def vdso_image(maps: str = "/proc/self/maps", memory: str = "/proc/self/mem") ->
 
 
 def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
-    """Look through the note segments, then (of files without segments) the note sections."""
+    """Search the note segments, then (for files without segments) the note sections."""
     head = read(64, 0)
     if head[:4] != _MAGIC or len(head) < 52:
         return b""
     wide = head[4] == 2
     endian = "<" if head[5] == 1 else ">"
-    left = _MAX_NOTES  # of all segments and sections together: a file may name the same notes thousands of times
+    remaining = _MAX_NOTES  # bytes for all segments and sections together: a file may refer to the same notes thousands of times
     if wide:
         phoff, shoff = struct.unpack_from(endian + "QQ", head, 32)
         phentsize, phnum, shentsize, shnum = struct.unpack_from(endian + "HHHH", head, 54)
@@ -118,16 +118,16 @@ def _from_elf(read: Callable[[int, int], bytes]) -> bytes:
             code, offset_at, size_at = offset_position
             (offset,) = struct.unpack_from(endian + code, entries, position + offset_at)
             (length,) = struct.unpack_from(endian + code, entries, position + size_at)
-            notes = read(min(length, left), offset)
-            left -= len(notes)
-            found = from_notes(notes, endian)
-            if found:
-                return found
+            notes = read(min(length, remaining), offset)
+            remaining -= len(notes)
+            build_id = from_notes(notes, endian)
+            if build_id:
+                return build_id
     return b""
 
 
 def from_notes(notes: bytes, endian: str = "=") -> bytes:
-    """The build-id in the content of a section of notes."""
+    """Return the build-id in the content of a note section."""
     offset = 0
     while offset + 12 <= len(notes):
         name_size, size, kind = struct.unpack_from(endian + "III", notes, offset)

@@ -1,16 +1,15 @@
-"""Columns of numbers that were long in the making, kept between runs.
+"""Cache columns of numbers between runs, in files below XDG_CACHE_HOME/perfpy.
 
-What enters: arrays by name, under a key that changes whenever they would. What leaves: the same again, mapped from a file
-below XDG_CACHE_HOME/perfpy. Nothing here fails: a file that is missing, cut, damaged
-or of another version or owner is no answer, and one that cannot be written is not
-kept; nothing is, where the folder is not ours alone.
-Files are put in place whole, and never changed, so runs at the same time do not
-disturb each other; the least recently used go when all together exceed the limit.
+Columns are stored by name under a key, which must change whenever they would, and are mapped on load. No function here raises: a file that
+is missing, truncated, damaged or of another version or owner is a miss, and a failed write is ignored. The folder must belong to this user
+alone.
 
-A file: magic, u64 length of the head, u64 sum (modulo 2^64) of all words that
-follow; the head, a line "NAME DTYPE BYTES" a column; the columns, each filled up to 8 bytes. (A sum takes a tenth of a CRC's time and
-finds what happens to files: pages of zeros, cut ends, single words. Importing
-json would take longer than all of the reading.)
+Files are replaced atomically and never changed, so concurrent runs do not disturb each other. The least recently used files are removed
+above the size limit.
+
+File layout: magic; u64 length of the head; u64 sum (modulo 2^64) of all words that follow; the head, a line "NAME DTYPE BYTES" per column;
+the columns, each padded to 8 bytes. (A sum takes a tenth of a CRC's time and detects what happens to files: zero pages, truncation, single
+words. Importing json would take longer than reading the file.)
 """
 
 from __future__ import annotations
@@ -30,20 +29,26 @@ from perfpy.untrusted.folders import require_own
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of this layout and of the rules that made it
+_MAGIC: Final = b"perfpy\x00\x03"  # the last byte is the version of the layout and of the cached computations
 _HEAD: Final = struct.Struct("<8sQQ")
 _ALIGN: Final = 8
 _LIMIT: Final = 256 << 20
-_STALE: Final = 3600  # seconds after which a file under another name is nobody's
+_STALE: Final = 3600  # age in seconds at which temporary files are removed
 
 
 def folder(name: str) -> str:
-    """Where the files of one kind are."""
+    """Return the folder of one kind of cached files."""
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", name)
 
 
 class ColumnFiles:
-    """A folder of tables. suffix: of their names; limit: bytes of all files together; keys: words that make a file name."""
+    """A folder of cached tables.
+
+    Args:
+        path: the folder.
+        suffix: of the file names.
+        limit: bytes of all files together.
+    """
 
     def __init__(self, path: str, suffix: str, limit: int = _LIMIT) -> None:
         self.path = path
@@ -51,24 +56,24 @@ class ColumnFiles:
         self._suffix = suffix
 
     def columns(self, key: str) -> dict[str, NDArray[Any]] | None:
-        """What was kept under the key; None if there is nothing (whole)."""
+        """Return the columns stored under a key (a valid file name), None if there are none."""
         name = self._file(key)
         try:
             with open_regular(name, owners=trusted()) as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            with contextlib.suppress(OSError):  # a folder that can only be read
+            with contextlib.suppress(OSError):  # the folder may be read-only
                 os.utime(name)
             return _decode(data)
         except (OSError, ValueError, TypeError, struct.error):
             return None
 
     def keep(self, key: str, columns: dict[str, NDArray[Any]]) -> None:
-        """Keep columns under a key."""
+        """Store columns under a key (a valid file name)."""
         with contextlib.suppress(OSError):
             require_own(self.path)
             temporary = os.path.join(self.path, f"new-{os.urandom(8).hex()}")
             try:
-                # (tempfile would take longer to import than the file to write)
+                # tempfile would take longer to import than the file to write.
                 with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                     file.write(_encode(columns))
                 os.replace(temporary, self._file(key))
@@ -81,7 +86,7 @@ class ColumnFiles:
         return os.path.join(self.path, re.sub(r"[^0-9A-Za-z]", "-", key) + self._suffix)
 
     def _trim(self) -> None:
-        """Remove the files that were not used for longest, down to the limit, and what runs that were killed left."""
+        """Remove the least recently used files above the limit, and temporary files of killed runs."""
         import time
 
         stale = time.time() - _STALE
@@ -90,7 +95,7 @@ class ColumnFiles:
         excess = sum(size for _, size, _ in states) - self.limit
         for used, size, name in sorted(states):
             if excess > 0 or (used < stale and not name.endswith(self._suffix)):
-                with contextlib.suppress(OSError):  # another run was quicker
+                with contextlib.suppress(OSError):  # a concurrent run removed it first
                     os.unlink(name)
                 excess -= size
 
@@ -107,7 +112,7 @@ def _sum(body: bytes | memoryview) -> int:
 
 
 def _decode(data: mmap.mmap) -> dict[str, NDArray[Any]]:
-    """The mirror of _encode; ValueError for anything that is not its result."""
+    """Decode the output of _encode. Raises ValueError for anything else."""
     magic, length, checksum = _HEAD.unpack_from(data)
     body = memoryview(data)[_HEAD.size :]
     if magic != _MAGIC or _sum(body) != checksum:

@@ -12,7 +12,7 @@ _KINDS: Final = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 
 
 def read_module(path: str) -> ElfFile:
-    """A module's file. Raises OSError where it cannot be read, BadElfError where it is damaged."""
+    """Return the ELF file of a module. Raises OSError if it cannot be read, BadElfError if it is damaged."""
     kind = _KINDS.get(os.path.splitext(path)[1])
     if kind is None:
         return ElfFile(path)
@@ -26,8 +26,8 @@ def read_module(path: str) -> ElfFile:
         raise BadElfError(path, f"cannot decompress: {damage}") from damage
 
 
-def mini_debug_info(file: ElfFile) -> ElfFile | None:
-    """The symbols that Fedora leaves in stripped programs: an ELF file, xz-compressed in .gnu_debugdata."""
+def read_mini_debug_info(file: ElfFile) -> ElfFile | None:
+    """Return the symbols that Fedora adds to stripped programs: an ELF file, xz-compressed in .gnu_debugdata."""
     section = file.section(".gnu_debugdata")
     if section is None:
         return None

@@ -24,35 +24,45 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files import debuginfod
 
-Made = TypeVar("Made")
+Shared = TypeVar("Shared")
 
 _DEBUG_ROOT: Final = "/usr/lib/debug"
-# perf's letters for where symbols come from (report -v)
+# perf's letters for the origin of symbols (report -v).
 _CACHED: Final = "B"
 _AT_PATH: Final = "d"
-#: of symbols that stand in the recording itself, or in a perf map
+#: the origin of symbols stored in the recording or in a perf map
 KEPT: Final = "j"
 
 
 class Inline(Enum):
-    """Which callchains get the frames of inlined calls."""
+    """Which callchains get frames of inlined calls."""
 
     NONE = "none"
     ALL = "all"
-    ALL_AS_PERF = "all, as perf 7.3"  # which takes the address that a call returns to for the caller's
-    UNWOUND_AS_PERF = "unwound, as perf 6.12"  # chains made of stacks' copies, where functions' names are the debug information's
+    ALL_AS_PERF = "all, as perf 7.3"  # takes return addresses as callers' addresses
+    UNWOUND_AS_PERF = "unwound, as perf 6.12"  # callchains from copies of stacks; functions have the debug information's names
 
 
 class SymbolOptions(NamedTuple):
-    """How and where to look for symbols; the names are those of perf's options.
+    """How and where to look for symbols, by the names of perf's options.
 
-    symfs: a folder that stands for /; kallsyms: a file in place of /proc/kallsyms; vmlinux: the kernel's ELF file;
-    ignore_vmlinux: do not look for one; modules: load symbols of modules; demangle, demangle_kernel: names for people;
-    buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs); debuginfod: ask the servers of
-    DEBUGINFOD_URLS; os_release: of the recorded kernel, for the usual paths of vmlinux; cache: keep
-    parsed symbols under XDG_CACHE_HOME; fold_interpreters: leave frames of interpreters out of callchains; force: believe
-    perf maps of whoever owns them; inline: which callchains get the frames of inlined calls;
-    live: what is recorded still runs, and writes on at its perf maps; kernel_copy: kallsyms and kcore of record --kcore.
+    Attributes:
+        symfs: the folder that stands for /.
+        kallsyms: a file in place of /proc/kallsyms.
+        vmlinux: the kernel's ELF file.
+        ignore_vmlinux: do not search for a vmlinux.
+        modules: load symbols of modules.
+        demangle: demangle names.
+        demangle_kernel: demangle the kernel's names, too.
+        buildid_dir: the build-id cache ("": perf's default, ~/.debug, or under symfs).
+        debuginfod: query the servers of DEBUGINFOD_URLS.
+        os_release: the recorded kernel's release, for the usual paths of vmlinux.
+        cache: store parsed symbols under XDG_CACHE_HOME.
+        fold_interpreters: drop frames of interpreters from callchains.
+        force: skip the check of perf maps' owners.
+        inline: which callchains get frames of inlined calls.
+        live: the recorded processes still run and append to their perf maps.
+        kernel_copy: kallsyms and kcore of record --kcore.
     """
 
     symfs: str = ""
@@ -74,7 +84,7 @@ class SymbolOptions(NamedTuple):
 
     @property
     def root(self) -> str:
-        """symfs, or "" where it is / itself."""
+        """symfs, or "" if that is /."""
         return "" if not self.symfs or os.path.realpath(self.symfs) == "/" else self.symfs.rstrip("/")
 
     @property
@@ -87,11 +97,16 @@ class SymbolOptions(NamedTuple):
         return paths.build_id_cache()
 
 
-class Found:
-    """The result of a search. symbols and runtime are None where nothing fits; looked: every path that was tried.
+class DsoFiles:
+    """The files of one dso.
 
-    original: the file at the recorded path, of whatever build; origin: perf's letter for the kind of path where
-    the symbols were ("!": nowhere); unreadable: the damaged files that were met, and what is wrong with them.
+    Attributes:
+        symbols: the file with symbols, None if none fits.
+        runtime: the file that was mapped, None if none fits.
+        looked: every path that was tried.
+        original: the file at the recorded path, of any build.
+        unreadable: damaged files and the reason, by path.
+        origin: perf's letter for the kind of path of `symbols`; "!" without symbols.
     """
 
     def __init__(self) -> None:
@@ -101,98 +116,102 @@ class Found:
         self.original: ElfFile | None = None
         self.unreadable: dict[str, str] = {}
         self.origin = "!"
-        self._made: dict[object, Any] = {}
+        self._shared_values: dict[object, Any] = {}
 
-    def once(self, make: Callable[[Found], Made], name: str = "") -> Made:
-        """What somebody makes of these files: made when it is first asked for, for whoever comes to them later, too.
+    def once(self, make: Callable[[DsoFiles], Shared], name: str = "") -> Shared:
+        """Return make(self), computed once for all users of these files.
 
-        name: says what it is, where `make` is another function each time.
+        `name`: the key, if `make` is a new function in each call.
         """
         key = name or make
-        if key not in self._made:
-            self._made[key] = make(self)
-        made: Made = self._made[key]
-        return made
+        if key not in self._shared_values:
+            self._shared_values[key] = make(self)
+        value: Shared = self._shared_values[key]
+        return value
 
 
 def find(
     dso: Dso,
     options: SymbolOptions,
     client: debuginfod.Client | None = None,
-    kept: bytes | None = None,
-    kept_symbols: bytes | None = None,
-) -> Found:
-    """The files of a Dso of user space.
+    stored: bytes | None = None,
+    stored_symbols: bytes | None = None,
+) -> DsoFiles:
+    """Return the files of a user-space dso.
 
-    client: asks servers for what no path here has; kept, kept_symbols: the file itself, and the one with its
-    symbols, if they were recorded. Of a build that is known a file here is as good, and may have lines, too.
+    Args:
+        dso: the dso.
+        options: where to search.
+        client: queried for files that no path has.
+        stored: the file stored in the recording. A file on disk with the same build-id is preferred: it may have lines, too.
+        stored_symbols: the file with symbols stored in the recording.
     """
-    found = Found()
-    if kept and not dso.build_id:
-        return _kept(dso, found, kept, kept_symbols)
-    found.original = _at_recorded_path(dso, options.root, found)
-    build_id = dso.build_id or (found.original.build_id if found.original else "")
-    for candidates in (_candidates(dso, build_id, options, found.original), last_resorts(dso, options)):
-        if found.runtime is None and found.symbols is None:
-            _search(candidates, build_id, found)
-    if found.symbols is None and client:
-        _ask_servers(client, build_id, found)
-    if dso.kind is DsoKind.VDSO and found.symbols is None:
-        _take(_vdso(build_id, options), found, _AT_PATH)
-    if kept and (found.symbols is None or found.runtime is None):
-        return _kept(dso, found, kept, kept_symbols)
-    found.symbols = found.symbols or found.runtime
-    found.runtime = found.runtime or found.symbols
-    return found
+    files = DsoFiles()
+    if stored and not dso.build_id:
+        return _use_stored(dso, files, stored, stored_symbols)
+    files.original = _read_recorded_path(dso, options.root, files)
+    build_id = dso.build_id or (files.original.build_id if files.original else "")
+    for candidates in (_candidates(dso, build_id, options, files.original), last_resorts(dso, options)):
+        if files.runtime is None and files.symbols is None:
+            _search(candidates, build_id, files)
+    if files.symbols is None and client:
+        _ask_servers(client, build_id, files)
+    if dso.kind is DsoKind.VDSO and files.symbols is None:
+        _assign(_vdso(build_id, options), files, _AT_PATH)
+    if stored and (files.symbols is None or files.runtime is None):
+        return _use_stored(dso, files, stored, stored_symbols)
+    files.symbols = files.symbols or files.runtime
+    files.runtime = files.runtime or files.symbols
+    return files
 
 
-def _kept(dso: Dso, found: Found, kept: bytes, kept_symbols: bytes | None) -> Found:
-    """What was recorded, in place of what is here."""
-    symbols = _read(dso.name, found, kept_symbols) if kept_symbols else None
-    runtime = _read(dso.name, found, kept)
-    found.runtime = runtime or symbols
-    found.symbols = symbols or runtime
-    found.origin = KEPT if found.symbols else "!"
-    return found
+def _use_stored(dso: Dso, files: DsoFiles, stored: bytes, stored_symbols: bytes | None) -> DsoFiles:
+    """Use the files stored in the recording."""
+    symbols = _read(dso.name, files, stored_symbols) if stored_symbols else None
+    runtime = _read(dso.name, files, stored)
+    files.runtime = runtime or symbols
+    files.symbols = symbols or runtime
+    files.origin = KEPT if files.symbols else "!"
+    return files
 
 
-def _at_recorded_path(dso: Dso, root: str, found: Found) -> ElfFile | None:
+def _read_recorded_path(dso: Dso, root: str, files: DsoFiles) -> ElfFile | None:
     if dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return None
     try:
-        return _read(paths.below(root, dso.name), found)
+        return _read(paths.below(root, dso.name), files)
     except paths.UnsafeNameError:
         return None
 
 
-def _search(candidates: Iterator[tuple[str, str]], build_id: str, found: Found) -> None:
-    """Try paths until both the symbols and the file that ran are there."""
+def _search(candidates: Iterator[tuple[str, str]], build_id: str, files: DsoFiles) -> None:
+    """Try paths until both the symbols and the mapped file are found."""
     for origin, path in candidates:
-        _take(_open(path, build_id, found), found, origin)
-        if found.symbols and found.runtime:
+        _assign(_open(path, build_id, files), files, origin)
+        if files.symbols and files.runtime:
             return
 
 
-def _take(file: ElfFile | None, found: Found, origin: str) -> None:
-    if file and found.symbols is None and has_symtab(file):
-        found.symbols, found.origin = file, origin
-    if file and found.runtime is None and has_dynsym(file):
-        found.runtime = file
-        if found.symbols is None:
-            found.origin = origin
+def _assign(file: ElfFile | None, files: DsoFiles, origin: str) -> None:
+    if file and files.symbols is None and has_symtab(file):
+        files.symbols, files.origin = file, origin
+    if file and files.runtime is None and has_dynsym(file):
+        files.runtime = file
+        if files.symbols is None:
+            files.origin = origin
 
 
-def _ask_servers(client: debuginfod.Client, build_id: str, found: Found) -> None:
-    """Fetch what no path here has: the symbols, and the program itself if that is missing as well."""
+def _ask_servers(client: debuginfod.Client, build_id: str, files: DsoFiles) -> None:
+    """Fetch the symbols, and the program itself if it is missing too."""
     for kind in ("debuginfo", "executable"):
-        if kind == "debuginfo" or not found.runtime:
-            found.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in client.servers if build_id)
+        if kind == "debuginfo" or not files.runtime:
+            files.looked.extend(f"{server}/buildid/{build_id}/{kind}" for server in client.servers if build_id)
             path = client.fetch(build_id, kind)
-            _take(_open(path, build_id, found) if path else None, found, _CACHED)
+            _assign(_open(path, build_id, files) if path else None, files, _CACHED)
 
 
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
-    """This kernel's own, if it is the recorded one; with symfs that must be known, not assumed."""
+    """Return this kernel's vdso if it is the recorded one. With symfs, only a matching build-id proves that."""
     try:
         file = ElfFile("[vdso]", build_id_notes.vdso_image())
     except BadElfError:
@@ -200,51 +219,51 @@ def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None
 
 
-def _open(path: str, build_id: str, found: Found) -> ElfFile | None:
-    """The file, if it is ELF and has the build-id that was recorded."""
-    if path in found.looked:
+def _open(path: str, build_id: str, files: DsoFiles) -> ElfFile | None:
+    """Return the ELF file at a path if its build-id is the recorded one."""
+    if path in files.looked:
         return None
-    found.looked.append(path)
-    file = found.original if found.original and _same_file(found.original.path, path) else _read(path, found)
+    files.looked.append(path)
+    file = files.original if files.original and _same_file(files.original.path, path) else _read(path, files)
     return file if file and (not build_id or same_build_id(file.build_id, build_id)) else None
 
 
 def _same_file(one: str, other: str) -> bool:
-    """Whether two paths lead to one file: build-id caches hold files by hard links."""
+    """Whether two paths lead to one file. Build-id caches contain hard links."""
     try:
         return os.path.samestat(state_of(one), state_of(other))
     except OSError:
         return False
 
 
-def _read(path: str, found: Found, data: bytes | None = None) -> ElfFile | None:
-    """The file at a path, None if there is none, or no ELF file that can be read."""
+def _read(path: str, files: DsoFiles, data: bytes | None = None) -> ElfFile | None:
+    """Return the ELF file at a path, None if there is none or it cannot be read."""
     try:
         return ElfFile(path, data) if data or is_file(path) else None
     except (OSError, ValueError, NotElfError):  # ValueError: a name with a NUL
         return None
     except BadElfError as damage:
-        found.unreadable[path] = damage.reason
+        files.unreadable[path] = damage.reason
         return None
 
 
 def same_build_id(one: str, other: str) -> bool:
-    """Build-ids are equal when they are, but for zeros at the end (recordings keep 20 bytes)."""
+    """Whether two build-ids are equal except for trailing zeros (recordings store 20 bytes)."""
     return one.ljust(40, "0") == other.ljust(40, "0")
 
 
 def _candidates(dso: Dso, build_id: str, options: SymbolOptions, original: ElfFile | None) -> Iterator[tuple[str, str]]:
-    """(origin, path) to try, in perf's order."""
+    """Yield the (origin, path) pairs to try, in perf's order."""
     root, path = options.root, dso.name
     if original:
-        yield from _safe(("l", candidate) for candidate in paths.debuglinks(root, _DEBUG_ROOT, path, original.debuglink() or ""))
+        yield from _until_unsafe(("l", candidate) for candidate in paths.debuglinks(root, _DEBUG_ROOT, path, original.debuglink() or ""))
     if build_id:
-        yield from _safe(
+        yield from _until_unsafe(
             (origin, paths.indexed(options.build_id_cache, build_id, name))
             for origin, name in ((_CACHED, "elf"), (_CACHED, "vdso"), ("D", "debug"))
         )
     if dso.kind is DsoKind.FILE and path.startswith("/"):
-        yield from _safe(_by_name(root, path, build_id))
+        yield from _until_unsafe(_by_name(root, path, build_id))
 
 
 def _by_name(root: str, path: str, build_id: str) -> Iterator[tuple[str, str]]:
@@ -259,18 +278,18 @@ def _by_name(root: str, path: str, build_id: str) -> Iterator[tuple[str, str]]:
     yield "o", paths.below(root, f"{folder}/.debug/{name}")
 
 
-def _safe(candidates: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The paths up to a name that is none."""
+def _until_unsafe(candidates: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the paths up to the first unsafe name."""
     with contextlib.suppress(paths.UnsafeNameError):
         yield from candidates
 
 
 def last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
-    """Where a file can be that is not at its path any more, or never was: it was deleted, or it is a container's."""
+    """Yield paths for files that are not at their recorded path: deleted ones and those in containers."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
     from perfpy.symbols.files.live_process import DELETED, paths_of
 
-    if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same, as upgrades do
+    if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same build, as package upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)
     yield from ((_AT_PATH, candidate) for candidate in paths_of(dso.name, dso.pids))

@@ -1,15 +1,11 @@
-"""Debug files from debuginfod servers, by build-id.
+"""Fetch debug files from the debuginfod servers of DEBUGINFOD_URLS, by build-id.
 
-What enters: a build-id; the servers are those of DEBUGINFOD_URLS (without it
-nothing is asked). What leaves: the path of the file in the cache that all
-debuginfod clients share ($DEBUGINFOD_CACHE_PATH, or debuginfod_client under
-XDG_CACHE_HOME). Protocol: debuginfod(8), GET /buildid/BUILDID/debuginfo.
+Files go to the cache that all debuginfod clients share ($DEBUGINFOD_CACHE_PATH, or debuginfod_client under XDG_CACHE_HOME). Protocol:
+debuginfod(8), GET /buildid/BUILDID/debuginfo.
 
-A server has no say in how long that takes, or how much it writes where; the
-limits are those of debuginfod-client-config(7): within each DEBUGINFOD_TIMEOUT
-seconds (30) 100 KB have to come, the head of the answer within the first; all
-has to be there within DEBUGINFOD_MAXTIME seconds (600), and be no larger than
-DEBUGINFOD_MAXSIZE bytes (4 GB). Redirections lead to http and https only.
+The limits on servers are those of debuginfod-client-config(7): 100 KB within each DEBUGINFOD_TIMEOUT seconds (30), the answer's head within
+the first; the whole file within DEBUGINFOD_MAXTIME seconds (600); at most DEBUGINFOD_MAXSIZE bytes (4 GB). Redirections lead to http and
+https only.
 """
 
 from __future__ import annotations
@@ -28,33 +24,33 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from perfpy.symbols.files.download import Answer
 
-_MISS_SECONDS: Final = 600  # how long "no server has it" is believed
+_MISS_SECONDS: Final = 600  # how long a miss on all servers is cached
 _DEFAULT_TIMEOUT: Final = 30.0  # seconds
 _DEFAULT_MAX_TIME: Final = 600.0  # seconds
 _DEFAULT_MAX_SIZE: Final = 4 << 30  # bytes; a browser's debug file has 3 GB
-_LEAST: Final = 100 << 10  # bytes in each timeout
+_LEAST: Final = 100 << 10  # bytes per timeout
 _CHUNK: Final = 1 << 20
 
 
 def servers() -> list[str]:
-    """The addresses in DEBUGINFOD_URLS."""
+    """Return the addresses in DEBUGINFOD_URLS."""
     return os.environ.get("DEBUGINFOD_URLS", "").split()
 
 
 def cache_folder() -> str:
-    """Where debuginfod clients keep what they fetched."""
+    """Return the folder that debuginfod clients share."""
     named = os.environ.get("DEBUGINFOD_CACHE_PATH")
     return named or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "debuginfod_client")
 
 
 class Client:
-    """Asks servers, in their order. One that cannot be reached is not asked again."""
+    """A client of the servers, in their order. It queries an unreachable server only once."""
 
     def __init__(self) -> None:
         self.servers = servers()
 
     def fetch(self, build_id: str, kind: str = "debuginfo") -> str:
-        """The path of a file from the cache or a server; "" where none has it. kind: debuginfo or executable."""
+        """Return the path of a file from the cache or a server; "" if none has it. `kind`: debuginfo or executable."""
         if not build_id or not self.servers:
             return ""
         try:
@@ -62,13 +58,13 @@ class Client:
             folders.require_own(folder)
         except paths.UnsafeNameError:
             return ""
-        except OSError as error:  # nothing can be kept there, or others may exchange it
+        except OSError as error:  # the folder is not writable, or others can change it
             print(f"Warning: {error.filename}: {error.strerror}; no debuginfod server is asked", file=sys.stderr)
             self.servers = []
             return ""
         path = paths.below(folder, kind)
-        known = _known(path)
-        return self._ask(f"buildid/{build_id}/{kind}", path) if known is None else known
+        cached_path = _find_cached(path)
+        return self._ask(f"buildid/{build_id}/{kind}", path) if cached_path is None else cached_path
 
     def _ask(self, what: str, path: str) -> str:
         for server in list(self.servers):
@@ -79,12 +75,12 @@ class Client:
                 self.servers.remove(server)
         if self.servers:
             with contextlib.suppress(OSError):
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))  # empty: no server has it
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))  # an empty file: no server has it
         return ""
 
 
-def _known(path: str) -> str | None:
-    """The cached answer: the path, "" for a recent miss, None where there is none."""
+def _find_cached(path: str) -> str | None:
+    """Return the cached path, "" for a recent miss, None if nothing is cached."""
     try:
         state = os.stat(path)
     except OSError:
@@ -95,14 +91,14 @@ def _known(path: str) -> str | None:
 
 
 def _setting(name: str, default: float) -> float:
-    """A number of the environment; as its manual says, zero and less mean no limit."""
+    """Return a number from the environment. As documented there, zero and less mean no limit."""
     number = float(os.environ.get(name) or default)
     return number if number > 0 else float("inf")
 
 
 def _download(url: str, path: str) -> bool:
-    """Fetch one file; False where the server does not have it. Raises OSError or ValueError where there is no server."""
-    from perfpy.symbols.files.download import get  # only when a server is asked
+    """Fetch one file; return False if the server does not have it. Raises OSError or ValueError if the server fails."""
+    from perfpy.symbols.files.download import get  # only needed for a request
 
     timeout = _setting("DEBUGINFOD_TIMEOUT", _DEFAULT_TIMEOUT)
     deadline = time.monotonic() + _setting("DEBUGINFOD_MAXTIME", _DEFAULT_MAX_TIME)
@@ -115,8 +111,8 @@ def _download(url: str, path: str) -> bool:
 
 
 def _store(answer: Answer, path: str, timeout: float, deadline: float) -> None:
-    """Write an answer beside the path and put it in place whole."""
-    import tempfile  # only when a server was asked
+    """Write an answer to a temporary file next to the path, then rename it."""
+    import tempfile  # only needed for a request
 
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     try:
@@ -131,17 +127,17 @@ def _store(answer: Answer, path: str, timeout: float, deadline: float) -> None:
 def _copy(answer: Answer, file: BinaryIO, timeout: float, deadline: float) -> None:
     largest = _setting("DEBUGINFOD_MAXSIZE", _DEFAULT_MAX_SIZE)
     show = sys.stderr.isatty()
-    done, asked, due = 0, 0, time.monotonic() + timeout  # `asked` bytes have to be there at `due`
+    received, required, due = 0, 0, time.monotonic() + timeout  # `required` bytes must have arrived at `due`
     while piece := answer.read(_CHUNK, min(due, deadline) - time.monotonic()):
         file.write(piece)
-        done += len(piece)
+        received += len(piece)
         if show:
-            control(sys.stderr, f"\rfetching {visible(answer.url)} {done >> 20} of {answer.size >> 20} MB")
-        if max(done, answer.size) > largest:
+            control(sys.stderr, f"\rfetching {visible(answer.url)} {received >> 20} of {answer.size >> 20} MB")
+        if max(received, answer.size) > largest:
             raise OSError(errno.EFBIG, f"{answer.url}: larger than DEBUGINFOD_MAXSIZE")
-        if done >= asked + _LEAST:
-            asked, due = done, time.monotonic() + timeout
+        if received >= required + _LEAST:
+            required, due = received, time.monotonic() + timeout
     if show:
         control(sys.stderr, "\r\033[K")
-    if done < answer.size:
+    if received < answer.size:
         raise OSError(errno.EIO, f"{answer.url}: cut off")

@@ -25,47 +25,47 @@ _FILE: Final = "file://"
 
 
 class _Watch:
-    """Ends the connections of one request (redirections make further ones) when its time is over."""
+    """A timer that shuts down the connections of one request, redirections included."""
 
     def __init__(self, seconds: float) -> None:
         self.late = False
         self._due = time.monotonic() + seconds
-        self._connected: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
         self._changed = threading.Condition()
         threading.Thread(target=self._wait, daemon=True).start()
 
     def connect(self, *args: Any, **named: Any) -> socket.socket:
-        """As socket.create_connection."""
-        made = socket.create_connection(*args, **named)
+        """Open a connection, as socket.create_connection does, and watch it."""
+        connection = socket.create_connection(*args, **named)
         with self._changed:
-            self._connected.append(made.dup())  # TLS takes the first one over
+            self._sockets.append(connection.dup())  # TLS takes over the original socket
             if self.late:
                 self._shut()
-        return made
+        return connection
 
     def allow(self, seconds: float) -> None:
-        """So much time from now on; 0 and less end it."""
+        """Set the remaining seconds; 0 and less shut the connections down."""
         with self._changed:
             self._due = time.monotonic() + seconds
             self._changed.notify()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Stop the timer and close the duplicated sockets."""
         self.allow(0)
 
     def _wait(self) -> None:
         with self._changed:
-            while (left := self._due - time.monotonic()) > 0:
-                self._changed.wait(left if math.isfinite(left) else None)
+            while (remaining := self._due - time.monotonic()) > 0:
+                self._changed.wait(remaining if math.isfinite(remaining) else None)
             self.late = True
             self._shut()
 
     def _shut(self) -> None:
-        for connected in self._connected:
+        for connected in self._sockets:
             with contextlib.suppress(OSError):  # the server was quicker
-                connected.shutdown(socket.SHUT_RDWR)  # who waits for it reads the end
+                connected.shutdown(socket.SHUT_RDWR)  # a blocked reader gets the end of the stream
             connected.close()
-        self._connected.clear()
+        self._sockets.clear()
 
 
 class _Plain(urllib.request.HTTPHandler):
@@ -74,7 +74,7 @@ class _Plain(urllib.request.HTTPHandler):
         self._watch = watch
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(lambda *args, **named: _watched(http.client.HTTPConnection(*args, **named), self._watch), req)
+        return self.do_open(lambda *args, **named: _watch_connection(http.client.HTTPConnection(*args, **named), self._watch), req)
 
 
 class _Secure(urllib.request.HTTPSHandler):
@@ -83,11 +83,11 @@ class _Secure(urllib.request.HTTPSHandler):
         self._watch = watch
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(lambda *args, **named: _watched(http.client.HTTPSConnection(*args, **named), self._watch), req)
+        return self.do_open(lambda *args, **named: _watch_connection(http.client.HTTPSConnection(*args, **named), self._watch), req)
 
 
-def _watched(connection: Any, watch: _Watch) -> Any:
-    """A connection that will be watched from its first byte on, a proxy's answer and the start of TLS included."""
+def _watch_connection(connection: Any, watch: _Watch) -> Any:
+    """Watch a connection from its first byte on, including a proxy's answer and the TLS handshake."""
     connection._create_connection = watch.connect  # noqa: SLF001  # http.client has no other place for it
     return connection
 
@@ -100,7 +100,7 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
 
 
 class Answer:
-    """The body of an answer; use it in a with statement. size: what the server says, 0 where it does not."""
+    """The body of an answer, a context manager. `size` is the announced size, 0 if unknown."""
 
     def __init__(self, url: str, body: Any, size: int, watch: _Watch | None = None) -> None:
         self.url = url
@@ -117,7 +117,7 @@ class Answer:
             self._watch.close()
 
     def read(self, most: int, seconds: float) -> bytes:
-        """What is there next, b"" at the end. Raises TimeoutError where nothing comes within the time."""
+        """Return the next bytes, b"" at the end. Raises TimeoutError if none arrive in time."""
         if self._watch:
             self._watch.allow(seconds)
         piece = bytes(self._body.read1(most))
@@ -127,7 +127,7 @@ class Answer:
 
 
 def get(url: str, seconds: float) -> Answer | None:
-    """Ask for an address. seconds: until the head of the answer is there. Raises OSError, ValueError."""
+    """Request an address. `seconds`: until the head of the answer must be complete. Raises OSError, ValueError."""
     if url.startswith(_FILE):
         return _local(url)
     watch = _Watch(seconds)
@@ -140,13 +140,13 @@ def get(url: str, seconds: float) -> Answer | None:
         return None
     except BaseException as error:
         watch.close()
-        if isinstance(error, http.client.HTTPException):  # a head that is none, or was cut by the limit
+        if isinstance(error, http.client.HTTPException):  # a malformed head, or one truncated by the limit
             raise OSError(f"{url}: {error!r}") from None
         raise
 
 
 def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
-    """One that knows no other schemes."""
+    """Return an opener for http and https only."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -162,7 +162,7 @@ def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
 
 
 def _local(url: str) -> Answer | None:
-    """A folder that is laid out as a server is."""
+    """Read from a local folder with a server's layout."""
     try:
         file = open_regular(urllib.request.url2pathname(url.removeprefix(_FILE)))
     except OSError:

@@ -1,14 +1,10 @@
 """ELF files: headers, sections, notes and raw symbol tables, as numpy columns.
 
-What enters: a file, or its bytes; 32 or 64 bit, either byte order. What leaves:
-`ElfFile` with sections by name, PT_LOAD segments, build-id, debug links and the
-symbol entries as a structured array over the mapped file (nothing is copied).
-Layouts: the System V ABI, elf.h.
+`ElfFile` has sections by name, PT_LOAD segments, build-id, debug links, and symbol entries as a structured array over the mapped file
+(without a copy); 32 and 64 bit, both byte orders. Layouts: the System V ABI, elf.h.
 
-Files are whatever somebody put at a path. Nothing that a header claims takes
-memory or time beyond the file's own size: tables must lie in the file, sections
-are cut where it ends, compressed ones have a limit (untrusted.expansion). What
-had to be left out stands in `ElfFile.flaws`.
+Files are untrusted. Headers cannot cause more memory use or work than the file's own size: tables must lie in the file, sections are
+truncated at its end, expansion is limited (untrusted.expansion). `ElfFile.flaws` lists the parts that were left out.
 """
 
 from __future__ import annotations
@@ -41,29 +37,29 @@ _COMPRESSIONS: Final = {1: "zlib", 2: "zstd"}  # ELFCOMPRESS_*
 _PT_LOAD: Final = 1
 _NOTE_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")  # kernels have the second, vdsos the third
 
-# what no file needs, but a damaged one can ask for
-_NAME_MOST: Final = 256  # bytes of a section's name; without an end they would all be as long as the table
+# Limits that only damaged files reach.
+_NAME_MOST: Final = 256  # bytes of a section's name; without a terminator each would be as long as the table
 _SECTIONS_MOST: Final = 1 << 17  # compilers that give each function a section make tens of thousands
 _SEGMENTS_BYTES: Final = 1 << 16  # Linux runs no program with larger program headers (fs/binfmt_elf.c)
 _NOTES_MOST: Final = 1 << 16
 _LINK_MOST: Final = 1 << 12  # PATH_MAX
 _FLAWS_MOST: Final = 4
 _TRUNCATED: Final = "truncated while it was read"
-_NOBITS_MOST: Final = 1 << 62  # so that an offset and a size can be added
+_NOBITS_MOST: Final = 1 << 62  # so that the sum of an offset and a size fits
 
 EM_386: Final = 3
 EM_ARM: Final = 40
 EM_X86_64: Final = 62
 EM_AARCH64: Final = 183
 EM_RISCV: Final = 243
-#: names of machines, as uname has them
+#: names of machines as in uname
 MACHINES: Final = {"x86_64": 62, "i686": 3, "aarch64": 183, "ppc64le": 21, "ppc64": 21, "s390x": 22, "riscv64": 243, "armv7l": 40}
 
 Fields: TypeAlias = "tuple[tuple[str, str], ...]"
 
 
 def fields(layout: str) -> Fields:
-    """A layout like "name u4, info u1" -> fields of a numpy dtype, in the order of the C struct."""
+    """Parse a layout like "name u4, info u1" to fields of a numpy dtype, in the order of the C struct."""
     return tuple((name, code) for name, code in (field.split() for field in layout.split(",")))
 
 
@@ -97,7 +93,7 @@ _CHDR: Final = {
 
 
 class BadElfError(PerfError):
-    """A file that is not ELF, or is cut or damaged: path, reason."""
+    """A file that is truncated, damaged or not ELF: path, reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -106,15 +102,15 @@ class BadElfError(PerfError):
 
 
 class NotElfError(BadElfError):
-    """A file that is something else."""
+    """A file in another format than ELF."""
 
 
-#: what reading a damaged file can raise
+#: errors raised while reading a damaged file
 DAMAGE: Final = (BadElfError, ArithmeticError, ValueError, LookupError, struct.error)
 
 
 def reason_of(damage: Exception) -> str:
-    """What is wrong, without the name of the file."""
+    """Return the reason of an error without the file's name."""
     return damage.reason if isinstance(damage, BadElfError) else str(damage)
 
 
@@ -130,9 +126,10 @@ class ElfSection:
 
 
 class ElfFile:
-    """An ELF file mapped into memory. Raises BadElfError where it cannot be one, OSError where it cannot be read.
+    """An ELF file mapped into memory. Raises BadElfError if it is not ELF or damaged, OSError if it cannot be read.
 
-    flaws: what of it cannot be read, in words; more can come while it is used.
+    Attributes:
+        flaws: descriptions of the unreadable parts; reading may add more.
     """
 
     def __init__(self, path: str, data: bytes | None = None) -> None:
@@ -157,50 +154,50 @@ class ElfFile:
             self._by_name.setdefault(section.name, section)
 
     def _map(self) -> bytes | mmap.mmap:
-        flaws = self.flaws  # not self: the mapping would keep the file for ever
+        flaws = self.flaws  # a reference to self would keep the mapping alive
         with open_regular(self.path) as file:
             if not os.fstat(file.fileno()).st_size:
                 return file.read()
             return map_file(file.fileno(), lambda: None if _TRUNCATED in flaws else flaws.append(_TRUNCATED))
 
     def flaw(self, text: str) -> None:
-        """Note what cannot be read, once; the first few say enough."""
+        """Record an unreadable part once, up to a limit."""
         if len(self.flaws) < _FLAWS_MOST and text not in self.flaws:
             self.flaws.append(text)
 
     def dtype(self, layout: Fields) -> np.dtype[Any]:
-        """Fields in this file's byte order."""
+        """Return the dtype of fields in this file's byte order."""
         return _dtype(layout, self.endian)
 
     @property
     def content(self) -> bytes | mmap.mmap:
-        """The whole file."""
+        """The file's bytes."""
         return self._buffer
 
     def section(self, name: str, *types: int) -> ElfSection | None:
-        """The first section of that name; with types, only when it is of one of them."""
-        found = self._by_name.get(name)
-        return found if found and (not types or found.type in types) else None
+        """Return the first section with a name; with `types`, None unless it has one of them."""
+        section = self._by_name.get(name)
+        return section if section and (not types or section.type in types) else None
 
     def data(self, section: ElfSection) -> bytes | memoryview:
-        """A section's bytes, uncompressed; empty for one without bytes in the file, or outside of it."""
+        """Return a section's uncompressed bytes; empty if it has none in the file or lies outside of it."""
         if section.type == SHT_NOBITS:
             return b""
         raw = memoryview(self._buffer)[section.offset : section.offset + section.size]
-        return self._uncompressed(section, raw) if section.flags & _SHF_COMPRESSED else raw
+        return self._expand_cached(section, raw) if section.flags & _SHF_COMPRESSED else raw
 
     def entries(self, section: ElfSection, layout: Fields) -> NDArray[Any]:
-        """A section's content as records of the given fields (whole ones only)."""
+        """Return a section's complete records with the given fields."""
         kind = self.dtype(layout)
         data = self.data(section)
         return np.frombuffer(data, kind, len(data) // kind.itemsize)
 
     def symbols(self, section: ElfSection) -> NDArray[Any]:
-        """The entries of a symbol table: name (offset in the linked section), info, other, shndx, value, size."""
+        """Return the entries of a symbol table: name (offset in the linked section), info, other, shndx, value, size."""
         return self.entries(section, _SYM[self.bits])
 
     def strings(self, section: ElfSection) -> bytes | memoryview:
-        """The bytes of the string table that a section is linked to."""
+        """Return the bytes of the string table that a section is linked to."""
         return self.data(self.sections[section.link]) if section.link < len(self.sections) else b""
 
     @cached_property
@@ -217,7 +214,7 @@ class ElfFile:
         return build_id_notes.from_notes(bytes(self.data(section)[:_NOTES_MOST]), self.endian) if section else b""
 
     def debuglink(self, name: str = ".gnu_debuglink") -> str:
-        """The file name in .gnu_debuglink (or .gnu_debugaltlink), "" if there is none."""
+        """Return the file name in .gnu_debuglink (or .gnu_debugaltlink), "" if there is none."""
         section = self.section(name)
         return bytes(self.data(section)[:_LINK_MOST]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape") if section else ""
 
@@ -228,7 +225,7 @@ class ElfFile:
         return np.frombuffer(self._buffer, kind, count, offset) if count else np.zeros(0, kind)
 
     def _read_segments(self, offset: int, count: int) -> NDArray[Any]:
-        """The PT_LOAD segments; none if they are damaged: then sections say where symbols are."""
+        """Return the PT_LOAD segments. If they are damaged, none: the sections locate symbols then."""
         layout = _PHDR[self.bits]
         try:
             if count * self.dtype(layout).itemsize > _SEGMENTS_BYTES:
@@ -243,7 +240,7 @@ class ElfFile:
     def _read_sections(self, offset: int, count: int, names_index: int) -> list[ElfSection]:
         if not offset:
             return []
-        if not count:  # more than 65,279: the first header has the number
+        if not count:  # above 65,279 sections the first header has the count
             first = self._table(_SHDR[self.bits], offset, 1)[0]
             count, names_index = int(first["size"]), int(first["link"]) if names_index == 0xFFFF else names_index
         if count > _SECTIONS_MOST:
@@ -253,19 +250,19 @@ class ElfFile:
         strings = self._buffer[names[4] : names[4] + names[5]] if names else b""
         sections = [ElfSection(index, _string(strings, row[0]), row) for index, row in enumerate(headers)]
         for section in sections[1:]:
-            self._cut(section)
+            self._truncate(section)
         return sections
 
-    def _cut(self, section: ElfSection) -> None:
-        """End a section where the file does."""
+    def _truncate(self, section: ElfSection) -> None:
+        """Truncate a section at the end of the file."""
         if section.type == SHT_NOBITS:
             section.size = min(section.size, _NOBITS_MOST)
         elif section.type and section.offset + section.size > len(self._buffer):
             self.flaw(f"section {section.name!r} of {section.size} bytes at {section.offset:#x} ends beyond the file's {len(self._buffer)}")
             section.size = max(len(self._buffer) - section.offset, 0)
 
-    def _uncompressed(self, section: ElfSection, raw: memoryview) -> bytes:
-        expanded = self._expanded.get(section.index)  # lines and inlined calls look into the same sections
+    def _expand_cached(self, section: ElfSection, raw: memoryview) -> bytes:
+        expanded = self._expanded.get(section.index)  # lines and inlined calls read the same sections
         if expanded is None:
             expanded = self._expanded[section.index] = self._expand(section, raw)
         return expanded

@@ -20,22 +20,22 @@ _BIG: Final = 20_000  # symbols
 
 
 def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None) -> Symbols:
-    """As elf_symbols.collect."""
+    """Return the symbols as elf_symbols.collect does, from the cache if possible."""
     tables = elf_symbols.symbol_sections(symbol_file)
     big = sum(section.size for section in tables) > _BIG * (24 if symbol_file.bits == 64 else 16)
     key = key_of("elf", symbol_file, runtime) if cache and big else ""
     if not cache or not key:
         return elf_symbols.collect(symbol_file, runtime)
-    kept = cache.load(key)
-    if kept and "table" in kept[1]:
-        return kept[0].but(source=kept[1]["table"], sources=tuple(symbol_file.strings(section) for section in tables))
+    cached = cache.load(key)
+    if cached and "table" in cached[1]:
+        return cached[0].but(source=cached[1]["table"], sources=tuple(symbol_file.strings(section) for section in tables))
     symbols = elf_symbols.collect(symbol_file, runtime)
     cache.store(key, symbols.but(sources=(b"",) * len(tables)), table=symbols.source)
     return symbols
 
 
 def key_of(kind: str, *files: ElfFile) -> str:
-    """What changes whenever one of the files does; "" where that is not known. kind: what is kept of them."""
+    """Return a key that changes with the files, "" if that cannot be guaranteed. `kind`: of the cached value."""
     words = [kind]
     for file in files:
         try:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _SHT_NOBITS: Final = 8
 _KEPT_TYPES: Final = (2, 3, 7, 11)  # SHT_SYMTAB, SHT_STRTAB, SHT_NOTE, SHT_DYNSYM
 _KEPT_NAMES: Final = (
-    *(".rela.plt", ".rel.plt"),  # not the stubs themselves: symbols are made for where they stand in the file
+    *(".rela.plt", ".rel.plt"),  # without the stubs: their symbols are computed from their offsets in the file
     *(".gnu_debugdata", ".gnu_debuglink", ".gnu_debugaltlink", ".eh_frame", ".eh_frame_hdr", ".debug_frame"),
     *(".ARM.exidx", ".ARM.extab", ".gnu.version", ".gnu.version_d", ".gnu.version_r"),
 )
 
 
 class _HeaderLayout(NamedTuple):
-    """Where the header has the offsets of its tables, and a section header its type, offset and size; code: of an offset."""
+    """The offsets of table offsets in the ELF header, and of type, offset and size in section headers; `code`: an offset's format."""
 
     header_size: int
     segments_at: int
@@ -36,11 +36,11 @@ class _HeaderLayout(NamedTuple):
 
 
 _LAYOUTS: Final = {32: _HeaderLayout(52, 28, 32, 40, 16, "I"), 64: _HeaderLayout(64, 32, 40, 64, 24, "Q")}
-_TYPE_AT: Final = 4  # in a section header
+_TYPE_AT: Final = 4  # offset in a section header
 
 
-def names_only(file: ElfFile) -> bytes:
-    """The small file; b"" for one without section headers."""
+def reduce_elf(file: ElfFile) -> bytes:
+    """Return the reduced file, b"" without section headers."""
     layout = _LAYOUTS[file.bits]
     content = memoryview(file.content)
     if len(file.sections) < 2:
@@ -48,29 +48,29 @@ def names_only(file: ElfFile) -> bytes:
     segments_at, sections_at = (_offset(content, layout, file.endian, field) for field in (layout.segments_at, layout.sections_at))
     segments_size = len(file.segments) * (32 if file.bits == 32 else 56)
     headers = bytearray(content[sections_at : sections_at + len(file.sections) * layout.section_size])
-    made = bytearray(content[: layout.header_size])
-    struct.pack_into(file.endian + layout.code, made, layout.segments_at, layout.header_size)
-    made += content[segments_at : segments_at + segments_size]
+    reduced = bytearray(content[: layout.header_size])
+    struct.pack_into(file.endian + layout.code, reduced, layout.segments_at, layout.header_size)
+    reduced += content[segments_at : segments_at + segments_size]
     for section, kept in _choose(file):
         header = section.index * layout.section_size
         if not kept:
             struct.pack_into(file.endian + "I", headers, header + _TYPE_AT, _SHT_NOBITS)
             continue
-        made += bytes(-len(made) % layout.alignment)
-        struct.pack_into(file.endian + layout.code, headers, header + layout.offset_at, len(made))
-        made += content[section.offset : section.offset + section.size]
-    made += bytes(-len(made) % layout.alignment)
-    struct.pack_into(file.endian + layout.code, made, layout.sections_at, len(made))
-    return bytes(made + headers)
+        reduced += bytes(-len(reduced) % layout.alignment)
+        struct.pack_into(file.endian + layout.code, headers, header + layout.offset_at, len(reduced))
+        reduced += content[section.offset : section.offset + section.size]
+    reduced += bytes(-len(reduced) % layout.alignment)
+    struct.pack_into(file.endian + layout.code, reduced, layout.sections_at, len(reduced))
+    return bytes(reduced + headers)
 
 
 def _offset(content: memoryview, layout: _HeaderLayout, endian: str, field: int) -> int:
-    found: int = struct.unpack_from(endian + layout.code, content, field)[0]
-    return found
+    offset: int = struct.unpack_from(endian + layout.code, content, field)[0]
+    return offset
 
 
 def _choose(file: ElfFile) -> Iterator[tuple[ElfSection, bool]]:
-    """Each section that has contents, and whether they are kept."""
+    """Yield each section that has contents, and whether to keep them."""
     for section in file.sections[1:]:
         if section.type != _SHT_NOBITS:
             yield section, section.type in _KEPT_TYPES or section.name in _KEPT_NAMES

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files.elf import ElfFile, ElfSection
 
-AddressOf: TypeAlias = Callable[[str], int | None]  # a symbol's name -> its address
+AddressOf: TypeAlias = Callable[[str], int | None]  # the address of a symbol by its name
 
 _STV_INTERNAL: Final = 1
 _STV_HIDDEN: Final = 2
-# mapping symbols mark code and data, they name nothing: the letters that may follow the $
+# Mapping symbols mark code and data: a $ and one of these letters.
 _MAPPING_LETTERS: Final = {elf.EM_ARM: b"adtx", elf.EM_AARCH64: b"adtx", elf.EM_RISCV: b"dx"}
 
 
@@ -34,108 +34,108 @@ def has_symtab(file: ElfFile) -> bool:
 
 
 def has_dynsym(file: ElfFile) -> bool:
-    """Whether the file can be the one that runs: a debug file's .dynsym has no content."""
+    """Whether the file can be mapped and run. A debug file's .dynsym has no content."""
     return file.section(".dynsym", elf.SHT_DYNSYM) is not None or file.section(".opd") is not None
 
 
 class FileTable(SymbolTable):
-    """The symbols of an ELF file; its procedure linkage table is read when an address hits it, and its rows come last."""
+    """The symbols of an ELF file. The procedure linkage table is read when an address hits it, and its rows come last."""
 
     def __init__(self, symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain) -> None:
         self._plt_sections = plt_sections(runtime)
-        super().__init__(_cut_at_plt(symbols, runtime), demangle)
+        super().__init__(_end_before_plt(symbols, runtime), demangle)
         self._runtime = runtime
         self._plt: SymbolTable | None = None
 
     def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The row of the symbol that holds each address, -1 where none does."""
+        """Return the row of the symbol that contains each address, -1 for none."""
         row = super().find(address)
         stub = np.zeros(len(address), np.bool_)
         for section in self._plt_sections:
             stub |= (address >= section.offset) & (address < section.offset + section.size)
         if stub.any():
-            found = self._stubs().find(address[stub])
-            row[stub] = np.where(found >= 0, found + len(self._sorted), row[stub])
+            stub_rows = self._stubs().find(address[stub])
+            row[stub] = np.where(stub_rows >= 0, stub_rows + len(self._sorted), row[stub])
         return row
 
     def _stubs(self) -> SymbolTable:
         if self._plt is None:
             try:
-                more = plt_symbols(self._runtime, SymbolTable(self._sorted))
+                stubs = plt_symbols(self._runtime, SymbolTable(self._sorted))
             except elf.DAMAGE as damage:
                 self._runtime.flaw(f"procedure linkage table: {elf.reason_of(damage)}")
-                more = EMPTY
-            more = more.pick(np.argsort(more.start, kind="stable"))
-            self._plt = SymbolTable(more, self.demangle)
-            self.symbols = self._sorted.joined(more)
+                stubs = EMPTY
+            stubs = stubs.pick(np.argsort(stubs.start, kind="stable"))
+            self._plt = SymbolTable(stubs, self.demangle)
+            self.symbols = self._sorted.joined(stubs)
         return self._plt
 
 
 def load(symbol_file: ElfFile, runtime: ElfFile, demangle: Demangle = plain) -> SymbolTable:
-    """All symbols of a user-space file, with those of its PLT; an empty table if it has none."""
+    """Return all symbols of a user-space file with those of its PLT; an empty table if it has none."""
     return table_of(collect(symbol_file, runtime), runtime, demangle)
 
 
 def table_of(symbols: Symbols, runtime: ElfFile, demangle: Demangle = plain, mini: ElfFile | None = None) -> SymbolTable:
-    """As `load`, of symbols that `collect` found; mini: a file with symbols for the addresses where these have none."""
+    """Return the table of symbols from `collect`. `mini`: a file whose symbols fill the gaps."""
     if mini:
-        symbols = _supplemented(symbols, mini, runtime)
+        symbols = _fill_gaps(symbols, mini, runtime)
     return FileTable(symbols, runtime, demangle) if len(symbols) else SymbolTable(EMPTY, demangle)
 
 
 def symbol_sections(file: ElfFile) -> list[ElfSection]:
-    """The symbol tables of a file: .symtab and .dynsym, as far as it has them."""
-    found = (file.section(".symtab", elf.SHT_SYMTAB), file.section(".dynsym", elf.SHT_DYNSYM))
-    return [section for section in found if section]
+    """Return the symbol tables of a file: .symtab and .dynsym, if present."""
+    sections = (file.section(".symtab", elf.SHT_SYMTAB), file.section(".dynsym", elf.SHT_DYNSYM))
+    return [section for section in sections if section]
 
 
 def collect(symbol_file: ElfFile, runtime: ElfFile) -> Symbols:
-    """The symbols of all tables, sorted and closed; each table's names are a source of their own, in that order."""
+    """Return the symbols of all tables, sorted and closed. Each table's names are a source of their own, in that order."""
     symbols: Symbols | None = None
     for section in symbol_sections(symbol_file):
-        # each table is closed on its own: a symbol without a size ends where the next of its own table starts
-        more = read(symbol_file, runtime, section).closed()
-        symbols = more if symbols is None else symbols.joined(more).closed()
+        # Each table is closed on its own: a symbol without a size ends at the next one of its table.
+        table = read(symbol_file, runtime, section).closed()
+        symbols = table if symbols is None else symbols.joined(table).closed()
     return EMPTY if symbols is None else symbols
 
 
 def read(symbol_file: ElfFile, runtime: ElfFile, section: ElfSection) -> Symbols:
-    """The symbols of one table, in its order, at their offsets in the file that runs."""
+    """Return the symbols of one table in its order, at their offsets in the mapped file."""
     entries = symbol_file.symbols(section)
     strings = symbol_file.strings(section)
-    entries = entries[_wanted(symbol_file, entries, strings)]
-    value = entries["value"].astype(np.uint64) + np.uint64(_prelinked_by(symbol_file, runtime))
+    entries = entries[_select_rows(symbol_file, entries, strings)]
+    value = entries["value"].astype(np.uint64) + np.uint64(_prelink_distance(symbol_file, runtime))
     index = _section_numbers(symbol_file, entries)
     if symbol_file.machine == elf.EM_ARM:  # bit 0 of a function's address marks Thumb code
         value &= ~((entries["info"] & 15 == STT_FUNC).astype(np.uint64))
-    value, index = _through_descriptors(runtime, value, index)
+    value, index = _resolve_descriptors(runtime, value, index)
     start = _file_offset(symbol_file, runtime, value, index)
     return _columns(entries, start, strings)
 
 
-def _supplemented(symbols: Symbols, more: ElfFile, runtime: ElfFile) -> Symbols:
-    """Symbols with what another file knows of the addresses where they have none."""
-    section = more.section(".symtab", elf.SHT_SYMTAB)
+def _fill_gaps(symbols: Symbols, mini: ElfFile, runtime: ElfFile) -> Symbols:
+    """Fill the gaps between symbols with those of another file."""
+    section = mini.section(".symtab", elf.SHT_SYMTAB)
     if section is None:
         return symbols
-    extra = read(more, runtime, section)
+    extra = read(mini, runtime, section)
     joined = symbols.joined(extra.pick(SymbolTable(symbols).find(extra.start) < 0))
     return joined.pick(np.argsort(joined.start, kind="stable"))
 
 
 def by_address(file: ElfFile, demangle: Demangle = plain) -> SymbolTable:
-    """The symbols of .symtab at their addresses, not file offsets: for a kernel, which is not mapped from a file."""
+    """Return the symbols of .symtab at their addresses instead of file offsets, for kernels."""
     section = file.section(".symtab", elf.SHT_SYMTAB)
     if section is None:
         return SymbolTable(EMPTY, demangle)
     entries = file.symbols(section)
     strings = file.strings(section)
-    entries = entries[_wanted(file, entries, strings)]
+    entries = entries[_select_rows(file, entries, strings)]
     return SymbolTable(_columns(entries, entries["value"].astype(np.uint64), strings).closed(), demangle)
 
 
-def _cut_at_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
-    """A symbol without a size can have been closed over .plt, whose entries the linker does not name: it ends there."""
+def _end_before_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
+    """End symbols that were closed over .plt before it: the linker does not name its entries."""
     plt = runtime.section(".plt")
     if plt is None:
         return symbols
@@ -155,10 +155,10 @@ def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | 
     )
 
 
-def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.int64]:
-    """Rows of named functions and objects in memory, and of labels in text and data sections."""
+def _select_rows(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.int64]:
+    """Return the rows of named functions and objects in memory, and of labels in text and data sections."""
     kind = entries["info"] & 15
-    allocated, labelled = (np.zeros(len(file.sections) + 1, np.bool_) for _ in range(2))  # the last: of numbers beyond
+    allocated, labelled = (np.zeros(len(file.sections) + 1, np.bool_) for _ in range(2))  # the last element: for numbers out of range
     for section in file.sections[1:0xFF00]:
         allocated[section.index] = bool(section.flags & elf.SHF_ALLOC)
         labelled[section.index] = "text" in section.name or "data" in section.name
@@ -171,13 +171,13 @@ def _wanted(file: ElfFile, entries: NDArray[Any], strings: bytes | memoryview) -
 
 
 def _section_numbers(file: ElfFile, entries: NDArray[Any]) -> NDArray[np.int64]:
-    """The section of each symbol; of those in none (undefined, absolute ...) the number after the last, or 0."""
+    """Return the section of each symbol. Symbols outside of sections (undefined, absolute ...) get the number after the last, or 0."""
     index: NDArray[np.int64] = np.minimum(entries["shndx"], len(file.sections)).astype(np.int64)
     return index
 
 
 def mapping_symbols(file: ElfFile, name: NDArray[Any], strings: bytes | memoryview) -> NDArray[np.bool_]:
-    """Which names (by their offset in the strings) name nothing but mark code or data: $x, or $x. with anything after it."""
+    """Return which names (by their offset in the strings) are mapping symbols: $x, or $x. followed by anything."""
     letters = _MAPPING_LETTERS.get(file.machine, b"")
     text = np.frombuffer(bytes(strings) + b"\0\0\0", np.uint8)
     offset = np.minimum(name.astype(np.int64), len(text) - 3)
@@ -186,10 +186,10 @@ def mapping_symbols(file: ElfFile, name: NDArray[Any], strings: bytes | memoryvi
     return matches
 
 
-def _through_descriptors(
+def _resolve_descriptors(
     runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """64-bit big-endian PowerPC: a function's symbol points at its descriptor in .opd, whose first word is the code."""
+    """Resolve function descriptors of 64-bit big-endian PowerPC: symbols point into .opd, whose first word is the code's address."""
     opd = runtime.section(".opd")
     rows = np.flatnonzero(index == opd.index) if opd else np.zeros(0, np.int64)
     if opd is None or not len(rows):
@@ -209,17 +209,17 @@ def _through_descriptors(
     return value, index
 
 
-def _prelinked_by(symbol_file: ElfFile, runtime: ElfFile) -> int:
-    """How much higher the file that runs has its addresses (modulo 2^64): prelink moves a library, not its debug file."""
+def _prelink_distance(symbol_file: ElfFile, runtime: ElfFile) -> int:
+    """Return the distance of the mapped file's addresses from the debug file's, modulo 2^64; prelink moves only the former."""
     if symbol_file is runtime or not len(symbol_file.segments) or not len(runtime.segments):
         return 0
     return (int(runtime.segments["vaddr"].min()) - int(symbol_file.segments["vaddr"].min())) % (1 << 64)
 
 
 def _file_offset(symbol_file: ElfFile, runtime: ElfFile, value: NDArray[np.uint64], index: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Addresses -> offsets in the file that runs, by its segments; without one, by the section."""
-    # sections without content in a debug file have their true offset in the file that runs
-    moved = _prelinked_by(symbol_file, runtime)
+    """Convert addresses to offsets in the mapped file by its segments, or by the section without segments."""
+    # Sections without content in a debug file have the offset of the mapped file.
+    moved = _prelink_distance(symbol_file, runtime)
     bias = np.zeros(max(len(symbol_file.sections), len(runtime.sections)) + 1, np.uint64)
     for section in symbol_file.sections[:0xFF00]:
         own = section.type != elf.SHT_NOBITS or section.index >= len(runtime.sections)

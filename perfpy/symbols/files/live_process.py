@@ -21,10 +21,10 @@ DELETED: Final = " (deleted)"
 
 
 def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
-    """Where processes that run still reach a file that was mapped by that name: through their root, or their mappings."""
+    """Yield paths through which running processes reach a file that they mapped by this name: their root, or their mappings."""
     for pid in sorted(pids):
         if not _maps(pid, path):
-            continue  # gone, or another process by now
+            continue  # ended, or another process with the same pid
         if not path.endswith(DELETED):
             with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.in_process(pid, path)
@@ -32,7 +32,7 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
 
 
 def perf_map_paths(pid: int) -> Iterator[str]:
-    """Where a process's perf map can be: in its own /tmp, by the pid that it knows itself by, or in ours."""
+    """Yield possible paths of a process's perf map: in its /tmp, by the pid in its namespace, or in ours."""
     inner = innermost_pid(pid)
     if inner and other_root(pid):
         yield paths.in_process(pid, paths.perf_map(inner))
@@ -40,9 +40,9 @@ def perf_map_paths(pid: int) -> Iterator[str]:
 
 
 def seen_by(pid: int, path: str) -> str:
-    """Where a file is that a process calls by this name: below its root while it runs among other mounts.
+    """Return the path of a file that a process knows by `path`: below its root if it has other mounts.
 
-    Where it is not there, another process may have got the number.
+    If there is no such file, the pid may belong to another process.
     """
     if other_root(pid):
         with contextlib.suppress(paths.UnsafeNameError):
@@ -52,7 +52,7 @@ def seen_by(pid: int, path: str) -> str:
 
 
 def began(pid: int) -> float | None:
-    """When a process began, in seconds since the epoch; None where it has gone."""
+    """Return the start time of a process in seconds since the epoch, None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             ticks = int(stat.read().rpartition(b")")[2].split()[19])
@@ -64,7 +64,7 @@ def began(pid: int) -> float | None:
 
 
 def is_younger(path: str, pid: int) -> bool:
-    """Whether a file was written since a running process began; a moment is let pass, as the clocks of files are coarse."""
+    """Whether a file was written since a running process began. Allows a moment of slack: file timestamps are coarse."""
     born = began(pid)
     try:
         return born is not None and state_of(path).st_mtime >= born - 1
@@ -72,21 +72,26 @@ def is_younger(path: str, pid: int) -> bool:
         return False
 
 
-def believed(pid: int) -> set[int]:
-    """The user ids of whom files about a process are believed: root's, our own, and its owner's while it runs.
+def trusted_owners(pid: int) -> set[int]:
+    """Return the user ids that may own files about a process: root's, our own, and the process's while it runs.
 
-    Whose a process was that has gone, nothing tells.
+    The owner of an ended process is unknown.
     """
-    found = _status(pid, "Uid:")  # real, effective, saved, of the file system
-    return {*trusted(), *(int(number) for number in found[1:2])}
+    uids = _status(pid, "Uid:")  # real, effective, saved, file system
+    return {*trusted(), *(int(number) for number in uids[1:2])}
 
 
-def open_told(path: str, pid: int, *, owners: Collection[int] | None, limit: int) -> BinaryIO:
-    """Open a file in which a process tells something about itself. Raises OSError.
+def open_process_file(path: str, pid: int, *, owners: Collection[int] | None, limit: int) -> BinaryIO:
+    """Open a file that a process wrote about itself. Raises OSError.
 
-    owners: see believed; None believes all. The owner alone is not enough: a process can give a file of root's another
-    name by a hard link, and its user must be able to read what it shows to root. A file that is older than the process is of
-    another one, which had the number before.
+    The owner alone does not suffice: a process can hard-link one of root's files, so its user must be able to read the file. A file older
+    than the process belongs to an earlier process with the same pid.
+
+    Args:
+        path: the file.
+        pid: the process.
+        owners: the allowed owners; None allows all.
+        limit: bytes.
     """
     if owners is None:
         return open_regular(path, limit=limit)
@@ -124,15 +129,15 @@ def _map_links(pid: int) -> list[str]:
 
 
 def innermost_pid(pid: int) -> int:
-    """The number that a process knows itself by; 0 where it has gone."""
-    found = _status(pid, "NStgid:")
-    return int(found[-1]) if found else 0
+    """Return a process's pid in its innermost namespace, 0 if it has ended."""
+    numbers = _status(pid, "NStgid:")
+    return int(numbers[-1]) if numbers else 0
 
 
 def innermost_tid(pid: int, tid: int) -> int:
-    """The number that a thread of a process knows itself by; 0 where it has gone."""
-    found = _status(pid, "NSpid:", tid)
-    return int(found[-1]) if found else 0
+    """Return a thread's id in its innermost namespace, 0 if it has ended."""
+    numbers = _status(pid, "NSpid:", tid)
+    return int(numbers[-1]) if numbers else 0
 
 
 def catches(pid: int, number: int) -> bool:
@@ -142,7 +147,7 @@ def catches(pid: int, number: int) -> bool:
 
 
 def _status(pid: int, label: str, tid: int = 0) -> list[str]:
-    """The numbers of a line of /proc/PID/status, or of that of a thread; none where no such process."""
+    """Return the words of a line of /proc/PID/status, or of a thread's; empty if there is no such process."""
     return [word for word in _words(pid, label, tid) if word.isdecimal()]
 
 
@@ -156,7 +161,7 @@ def _words(pid: int, label: str, tid: int = 0) -> list[str]:
 
 
 def other_root(pid: int) -> bool:
-    """Whether a process lives among other mounts than this one: a container's."""
+    """Whether a process runs among other mounts, as in a container."""
     try:
         return os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino
     except OSError:

@@ -20,29 +20,29 @@ _DEBUG_ROOT: Final = "/usr/lib/debug"
 _PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
 
 
-def with_debug_info(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
-    """The file that has it, and the distance; None where none is here. root: the folder that stands for /."""
-    found = next((file for file in _files(dso, root) if file.section(".debug_info") is not None), None)
-    text = found.section(".text") if found else None
-    # a module's mapping begins with its code; addresses in debug information are made offsets in the file (debuginfo.sections)
-    return (found, -text.offset) if found and text else None
+def find_debug_module(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """Return the module's file with debug information and the offset of its frames, None if missing. `root` stands for /."""
+    module = next((file for file in _files(dso, root) if file.section(".debug_info") is not None), None)
+    text = module.section(".text") if module else None
+    # A module's mapping begins with its code, and debuginfo.sections relocates debug information to file offsets.
+    return (module, -text.offset) if module and text else None
 
 
-def with_code(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
-    """The module itself, and how far its frames lie above the addresses of its .text; None where it is not here."""
-    found = next((file for file in _files(dso, root) if has_code(file)), None)
-    text = found.section(".text") if found else None
-    return (found, -text.addr) if found and text else None
+def find_module_code(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
+    """Return the module itself and the distance of its frames from the addresses of .text, None if missing."""
+    module = next((file for file in _files(dso, root) if has_code(file)), None)
+    text = module.section(".text") if module else None
+    return (module, -text.addr) if module and text else None
 
 
 def has_code(file: ElfFile) -> bool:
-    """Whether it is more than debug information."""
+    """Whether the file has code, not only debug information."""
     text = file.section(".text")
     return text is not None and text.type != SHT_NOBITS
 
 
 def _files(dso: Dso, root: str) -> Iterator[ElfFile]:
-    """The files of this build that have the section of code, empty or not."""
+    """Yield the files of this build that have a .text section, even an empty one."""
     for path in _candidates(dso, root):
         try:
             file = read_module(path) if os.path.isfile(path) else None
@@ -55,7 +55,7 @@ def _files(dso: Dso, root: str) -> Iterator[ElfFile]:
 
 
 def _candidates(dso: Dso, root: str) -> Iterator[str]:
-    """Paths in the order of likelihood: the module itself, then where distributions put the rest of it."""
+    """Yield paths by likelihood: the module itself, then the distributions' folders for debug files."""
     plain = _PACKED.sub("", dso.name)
     names = (dso.name, f"{_DEBUG_ROOT}{plain}", f"{_DEBUG_ROOT}{plain}.debug") if dso.name.startswith("/") else ()
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _X86: Final = (elf.EM_386, elf.EM_X86_64)
 _R_X86_64_IRELATIVE: Final = 37
-# machine -> size of the header, of an entry
+# machine -> bytes of the header, and of an entry
 _SIZES: Final = {
     elf.EM_ARM: (20, 12),
     elf.EM_AARCH64: (32, 16),
@@ -30,20 +30,20 @@ _SIZES: Final = {
 }
 _STUBS_MOST: Final = 1 << 17  # the largest programs have some ten thousand
 _IFUNCS_MOST: Final = 4096  # a static C library has a hundred
-_NAMES_RATIO: Final = 4  # linkers let names share their endings; all of them together are hardly longer than the table
+_NAMES_RATIO: Final = 4  # linkers share string endings; names together are hardly longer than the table
 _REL: Final = {32: fields("offset u4, info u4"), 64: fields("offset u8, info u8")}
 _RELA: Final = {32: fields("offset u4, info u4, addend i4"), 64: fields("offset u8, info u8, addend i8")}
 
 
 def plt_sections(file: ElfFile) -> list[ElfSection]:
-    """The sections that `plt_symbols` names; none without a .plt."""
+    """Return the sections that `plt_symbols` names; empty without a .plt."""
     names = (".plt", ".plt.sec", ".plt.got") if file.machine in _X86 else (".plt",)
-    found = [section for name in names if (section := file.section(name))]
-    return found if file.section(".plt") else []
+    sections = [section for name in names if (section := file.section(name))]
+    return sections if file.section(".plt") else []
 
 
 def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
-    """The header of .plt as `.plt`, and every entry of .plt, .plt.sec and .plt.got by the symbol that it calls."""
+    """Return symbols for the header of .plt (as `.plt`), and for each entry of .plt, .plt.sec and .plt.got by the symbol it calls."""
     plt = file.section(".plt")
     header, entry = _sizes(file, plt) if plt else (0, 0)
     if not plt or not entry:
@@ -56,7 +56,7 @@ def plt_symbols(file: ElfFile, known: SymbolTable) -> Symbols:
         rows.append((plt.offset, plt.size, b".plt"))
         start = second.offset
     elif names is not None and len(names) * entry == plt.size:
-        start = plt.offset  # as many stubs as relocations: not lazy, so without a header
+        start = plt.offset  # equal counts of stubs and relocations: not lazy, so without a header
     else:
         rows.append((plt.offset, header, b".plt"))
         start = plt.offset + header
@@ -89,17 +89,17 @@ def _symbol_index(file: ElfFile, relocations: NDArray[Any]) -> NDArray[np.int64]
 
 
 def _dynamic_names(file: ElfFile, table: ElfSection, index: NDArray[np.int64]) -> list[bytes]:
-    """The names of symbols by number; b"" for number 0 and numbers out of range."""
+    """Return the names of symbols by index; b"" for index 0 and indices out of range."""
     symbols, strings = file.symbols(table), bytes(file.strings(table))
-    known = (index > 0) & (index < len(symbols))
-    if not known.any():
+    is_valid = (index > 0) & (index < len(symbols))
+    if not is_valid.any():
         return [b""] * len(index)
-    offsets = np.where(known, symbols["name"][np.where(known, index, 0)], 0).tolist()
+    offsets = np.where(is_valid, symbols["name"][np.where(is_valid, index, 0)], 0).tolist()
     return _strings(strings, offsets)
 
 
 def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
-    """The strings at offsets; b"" when they overlap so much that they take more than a few times the table's size."""
+    """Return the strings at offsets; b"" once overlapping strings have taken a few times the table's size."""
     room = _NAMES_RATIO * len(table)
     names = []
     for offset in offsets:
@@ -110,9 +110,9 @@ def _strings(table: bytes, offsets: list[int]) -> list[bytes]:
 
 
 def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
-    """For each entry of the table, in its order, the name of the function that it leads to; None without relocations."""
+    """Return the name of the function that each entry calls, in the table's order; None without relocations."""
     section = file.section(".rela.plt", elf.SHT_RELA) or file.section(".rel.plt", elf.SHT_REL)
-    # a static program has a table for its IFUNCs, which are linked to .symtab
+    # A static program's table for IFUNCs is linked to .symtab.
     tables = (file.section(".dynsym", elf.SHT_DYNSYM), file.section(".symtab", elf.SHT_SYMTAB))
     table = next((table for table in tables if section and table and section.link == table.index), None)
     if section is None or table is None:
@@ -130,7 +130,7 @@ def _relocated_names(file: ElfFile, known: SymbolTable) -> list[bytes] | None:
 
 
 def _ifunc_name(segments: list[tuple[int, ...]], address: int, known: SymbolTable) -> bytes:
-    """The IFUNC whose resolver is at an address; segments: (vaddr, memsz, filesz, offset)."""
+    """Return the name of the IFUNC with a resolver at an address. `segments`: (vaddr, memsz, filesz, offset)."""
     for vaddr, in_memory, in_file, stub in segments:
         if vaddr <= address < vaddr + max(in_memory, in_file):
             offset = address - vaddr + stub
@@ -142,7 +142,7 @@ def _ifunc_name(segments: list[tuple[int, ...]], address: int, known: SymbolTabl
 
 
 def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
-    """Stubs of .plt.got: each jumps through a slot that .rela.dyn fills."""
+    """Return the stubs of .plt.got, each of which jumps through a slot that .rela.dyn fills."""
     section = file.section(".plt.got")
     if section is None or not section.entsize:
         return []
@@ -157,7 +157,7 @@ def _got_entries(file: ElfFile) -> list[tuple[int, int, bytes]]:
 
 
 def _slot_names(file: ElfFile, slots: list[int]) -> dict[int, bytes]:
-    """Address of a slot -> name of the symbol put there."""
+    """Return the symbol name for each slot address."""
     section = file.section(".rela.dyn", elf.SHT_RELA)
     table = file.sections[section.link] if section and 0 < section.link < len(file.sections) else None
     if section is None or table is None:
@@ -168,7 +168,7 @@ def _slot_names(file: ElfFile, slots: list[int]) -> dict[int, bytes]:
 
 
 def _displacement(code: bytes) -> int:
-    """From the start of a stub to the slot through which it jumps; -1 if it is no such stub."""
+    """Return the distance from a stub to its slot, -1 for other code."""
     offset = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0  # endbr64
     offset += code[offset : offset + 1] == b"\xf2"  # bnd
     if code[offset : offset + 2] != b"\xff\x25":  # jmp *disp(%rip)

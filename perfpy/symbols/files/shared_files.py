@@ -12,34 +12,34 @@ from perfpy.symbols.files import debug_files
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso, DsoKind
     from perfpy.symbols.files import debuginfod
-    from perfpy.symbols.files.debug_files import Found, SymbolOptions
+    from perfpy.symbols.files.debug_files import DsoFiles, SymbolOptions
 
-#: bytes of files that are kept open: what is made of them may be as large again
+#: bytes of open files; data parsed from them may take as much again
 _LIMIT: Final = 1 << 30
 
 
 class SharedFiles:
-    """Files that were found, for as long as nobody may change them: for one report. limit: of bytes that are kept open."""
+    """The files of dsos found so far, for one report: files must not change meanwhile. `limit`: bytes of open files."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit, self._size = limit, 0
-        self._found: dict[tuple[str, DsoKind, str, SymbolOptions], Found] = {}
+        self._files: dict[tuple[str, DsoKind, str, SymbolOptions], DsoFiles] = {}
 
-    def find(self, dso: Dso, options: SymbolOptions, client: debuginfod.Client | None) -> Found:
-        """The files of a Dso of user space, as debug_files.find() has them."""
+    def find(self, dso: Dso, options: SymbolOptions, client: debuginfod.Client | None) -> DsoFiles:
+        """Return the files of a user-space dso; see debug_files.find."""
         key = dso.name, dso.kind, dso.build_id, options
-        found = self._found.get(key)
-        if found is None:
-            found = debug_files.find(dso, options, client)
-            self._keep(key, found)
-        if found.runtime is None and any(debug_files.last_resorts(dso, options)):
-            return debug_files.find(dso, options, client)  # of a process that still runs, which others are not
-        return found
+        files = self._files.get(key)
+        if files is None:
+            files = debug_files.find(dso, options, client)
+            self._keep(key, files)
+        if files.runtime is None and any(debug_files.last_resorts(dso, options)):
+            return debug_files.find(dso, options, client)  # only this dso's pids lead to the file of a running process
+        return files
 
-    def _keep(self, key: tuple[str, DsoKind, str, SymbolOptions], found: Found) -> None:
-        size = sum(len(file.content) for file in {found.symbols, found.runtime, found.original} if file)
-        if self._size + size > self._limit:  # whatever comes is found again
-            self._found.clear()
+    def _keep(self, key: tuple[str, DsoKind, str, SymbolOptions], files: DsoFiles) -> None:
+        size = sum(len(file.content) for file in {files.symbols, files.runtime, files.original} if file)
+        if self._size + size > self._limit:  # drop all; later requests search again
+            self._files.clear()
             self._size = 0
         self._size += size
-        self._found[key] = found
+        self._files[key] = files

@@ -20,13 +20,13 @@ _KEPT: Final = ("start", "end", "binding", "type", "name")
 
 
 class SymbolCache(ColumnFiles):
-    """A folder of tables. limit: bytes of all files together; keys: words that make a file name."""
+    """A folder of cached symbol tables. `limit`: bytes of all files together."""
 
     def __init__(self, path: str, limit: int = _LIMIT) -> None:
         super().__init__(path, ".symbols", limit)
 
     def load(self, key: str) -> tuple[Symbols, dict[str, NDArray[Any]]] | None:
-        """What was stored under the key: the symbols and the further columns; None if there is nothing (whole)."""
+        """Return the symbols and further columns stored under a key, None if there are none."""
         columns = self.columns(key)
         if columns is None or not columns.keys() >= {*_KEPT, "names"}:
             return None
@@ -35,14 +35,14 @@ class SymbolCache(ColumnFiles):
         return Symbols(**own, source=np.zeros(len(own["start"]), np.uint8), sources=(names,)), columns
 
     def store(self, key: str, symbols: Symbols, **further: NDArray[Any]) -> None:
-        """Keep symbols and further columns under a key."""
+        """Store symbols and further columns under a key."""
         joined = _one_source(symbols)
         columns = {name: getattr(joined, name) for name in _KEPT} | further | {"names": np.frombuffer(joined.sources[0], np.uint8)}
         self.keep(key, columns)
 
 
 def _one_source(symbols: Symbols) -> Symbols:
-    """The same symbols with all names in one table."""
+    """Merge the names of all sources into one."""
     lengths = [len(source) for source in symbols.sources]
     base = np.cumsum([0, *lengths[:-1]])
     names = b"".join(bytes(source) for source in symbols.sources)

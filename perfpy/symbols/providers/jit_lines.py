@@ -15,14 +15,14 @@ _VERSION: Final = 4
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = b"\x01", b"\x02", b"\x03", b"\x04"
 _END_SEQUENCE: Final = b"\x00\x01\x01"
 _SET_ADDRESS: Final = b"\x00\x09\x02"
-# the numbers of operands of the twelve standard operations
+# operand counts of the twelve standard operations
 _OPERANDS: Final = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
 # a DW_TAG_compile_unit without children: DW_AT_stmt_list sec_offset, low_pc addr, high_pc data8, name string
 _ABBREVIATIONS: Final = bytes((1, 0x11, 0, 0x10, 0x17, 0x11, 0x01, 0x12, 0x07, 0x03, 0x08, 0, 0, 0))
 
 
 class CodeLine(NamedTuple):
-    """From `address` on, code was made for this line of this file."""
+    """A row of the line table: from `address` on, code is from this line of this file."""
 
     address: int
     file: str
@@ -30,7 +30,7 @@ class CodeLine(NamedTuple):
 
 
 def debug_sections(lines: Sequence[CodeLine], start: int, size: int, endian: str = "<") -> dict[bytes, bytes]:
-    """The sections, by name, for code of `size` bytes at `start`; addresses of lines count as those do."""
+    """Return the sections by name for code of `size` bytes at `start`. Addresses of lines count from the same origin as `start`."""
     lines = sorted(lines)
     name = _bytes(lines[0].file if lines else "")
     unit = struct.pack(endian + "HIBBIQQ", _VERSION, 0, 8, 1, 0, start, size) + name + b"\0"
@@ -43,7 +43,7 @@ def debug_sections(lines: Sequence[CodeLine], start: int, size: int, endian: str
 
 def _line_table(lines: Sequence[CodeLine], end: int, endian: str) -> bytes:
     files = {file: number for number, file in enumerate(dict.fromkeys(line.file for line in lines), 1)}
-    # shortest instruction, operations in one, lines are statements, line base and range (not used), operations and their operands
+    # minimum_instruction_length, maximum_operations, default_is_stmt, line_base and line_range (unused), opcode_base, operand counts
     head = struct.pack("BBBbBB", 1, 1, 1, -5, 14, len(_OPERANDS) + 1) + _OPERANDS
     head += b"\0" + b"".join(_bytes(file) + b"\0\0\0\0" for file in files) + b"\0"
     return struct.pack(endian + "H", _VERSION) + _with_length(head, endian) + _program(lines, files, end, endian)
@@ -70,7 +70,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _unsigned(value: int) -> bytes:
-    """Unsigned LEB128."""
+    """Encode an unsigned LEB128 number."""
     result = bytearray()
     while value > 0x7F:
         result.append(value & 0x7F | 0x80)
@@ -79,7 +79,7 @@ def _unsigned(value: int) -> bytes:
 
 
 def _signed(value: int) -> bytes:
-    """Signed LEB128."""
+    """Encode a signed LEB128 number."""
     result = bytearray()
     while not -0x40 <= value < 0x40:
         result.append(value & 0x7F | 0x80)

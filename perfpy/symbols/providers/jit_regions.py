@@ -1,14 +1,10 @@
-"""The functions of a jitdump -> few images, each of a region of memory as it was, and the mappings that put them there.
+"""Group the functions of a jitdump into few images, each of a region of memory, and the mappings that put them there.
 
-What enters: JitDump. What leaves: Regions: a shared object with all functions
-of a megabyte that never lay over each other, at the distances that they had in
-memory, with their symbols, lines and how to unwind them; and what of it was
-mapped when. An image per function, as perf makes them, costs a program of
-10,000 functions as many files; and an unwinder as many tables. As one mapping
-is as far from its image's beginning as any other, they are one mapped file for it.
+An image is a shared object with all functions of a megabyte that never overlapped, at their distances in memory, with symbols, lines and
+call frame information. perf creates an image per function: 10,000 files for a program of 10,000 functions, and as many tables for an
+unwinder. All mappings of an image have the same distance from its beginning, so an unwinder sees one mapped file.
 
-A function that lies where another one was belongs to a new image, and is mapped
-later. Functions that follow each other are mapped together.
+A function that overlaps an earlier one belongs to a new image and is mapped later. Adjacent functions are mapped together.
 """
 
 from __future__ import annotations
@@ -28,13 +24,13 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 0x1000
 _REGION_SHIFT: Final = 20
-_NEAR: Final = 0x400  # bytes without a function in them that are mapped along
+_NEAR: Final = 0x400  # bytes between functions that are mapped with them
 _LARGEST_FUNCTION: Final = 64 << 20
-_LARGEST_DUMP: Final = 256 << 20  # bytes of memory that all images together stand for
+_LARGEST_DUMP: Final = 256 << 20  # bytes of memory that all images together may span
 
 
 class CodeMapping(NamedTuple):
-    """Mapped from `time` on, by a thread: `size` bytes at `address`, which are at `offset` in the image."""
+    """A mapping by a thread: from `time` on, `size` bytes at `address` are those at `offset` in the image."""
 
     time: int
     pid: int
@@ -45,14 +41,14 @@ class CodeMapping(NamedTuple):
 
 
 class JitRegion(NamedTuple):
-    """An image, and what is mapped of it."""
+    """An image and its mappings."""
 
     image: bytes
     mappings: tuple[CodeMapping, ...]
 
 
 def regions(dump: JitDump) -> list[JitRegion]:
-    """The images of a dump's functions."""
+    """Return the images of a dump's functions."""
     layout = _Layout()
     loads: dict[int, CodeLoad] = {}
     for event in dump.events:
@@ -64,7 +60,7 @@ def regions(dump: JitDump) -> list[JitRegion]:
     found, room = [], _LARGEST_DUMP
     for draft in layout.drafts:
         room -= draft.extent
-        if room < 0:  # the same memory over and over: what comes then is not named
+        if room < 0:  # the dump reuses the same memory; later functions get no name
             break
         found.append(draft.finished(dump))
     return found
@@ -77,11 +73,11 @@ def _moved(load: CodeLoad, move: CodeMove) -> CodeLoad:
 
 
 class _Layout:
-    """Which function belongs to which image."""
+    """The assignment of functions to images."""
 
     def __init__(self) -> None:
         self.drafts: list[_RegionDraft] = []
-        self._newest: dict[int, _RegionDraft] = {}  # megabyte -> the image that takes what comes
+        self._newest: dict[int, _RegionDraft] = {}  # megabyte -> the image for further functions
 
     def add(self, load: CodeLoad) -> None:
         if not 0 < len(load.code) <= _LARGEST_FUNCTION or load.address + len(load.code) >= 1 << 63:
@@ -95,17 +91,17 @@ class _Layout:
 
 
 class _RegionDraft:
-    """An image that is not finished. over_others: some of it was code of another image before."""
+    """An unfinished image. `over_others`: it overlaps code of an earlier image."""
 
     def __init__(self, *, over_others: bool) -> None:
         self._over_others = over_others
         self._loads: list[CodeLoad] = []
-        self._starts: list[int] = []  # sorted; and the ends in the same order
+        self._starts: list[int] = []  # sorted; the ends are in the same order
         self._ends: list[int] = []
         self._mappings: list[list[int]] = []  # time, pid, tid, address, end
 
     def has_room(self, load: CodeLoad) -> bool:
-        """Whether there is no other function where this one is."""
+        """Whether a function overlaps no other one of this image."""
         where = bisect.bisect_right(self._starts, load.address)
         begins_later = where == len(self._starts) or self._starts[where] >= load.address + len(load.code)
         return begins_later and (not where or self._ends[where - 1] <= load.address)
@@ -124,12 +120,12 @@ class _RegionDraft:
 
     @property
     def extent(self) -> int:
-        """From the first function to the last, in bytes."""
+        """The distance from the first function to the end of the last, in bytes."""
         return self._ends[-1] - self._starts[0]
 
     def finished(self, dump: JitDump) -> JitRegion:
-        """The image, and the mappings."""
-        shift = _PAGE - (self._starts[0] & -_PAGE)  # from addresses in memory to those in the image
+        """Build the image and its mappings."""
+        shift = _PAGE - (self._starts[0] & -_PAGE)  # the distance from addresses in memory to those in the image
         loads = sorted(self._loads, key=lambda load: load.address)
         size = self._ends[-1] + shift - _PAGE
         text = bytearray(size)

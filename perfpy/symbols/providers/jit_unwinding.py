@@ -1,9 +1,7 @@
-"""How to unwind each function of a jitdump -> .eh_frame and .eh_frame_hdr of one image with many functions.
+"""Combine the call frame information of a jitdump's functions into .eh_frame and .eh_frame_hdr of one image.
 
-What enters: CodeLoads, each with an .eh_frame of its own, as a JIT compiler made
-it to stand right after its function (rounded up to 8 bytes). What leaves: one
-.eh_frame, in which each entry points to its function again, and the sorted table
-of all. Entries that point elsewhere, or nowhere that is understood, are left out.
+Each CodeLoad has an .eh_frame that its JIT compiler placed right after the function (rounded up to 8 bytes). The combined .eh_frame has
+entries that point to their functions in the image, and a sorted table. Entries that point elsewhere or cannot be parsed are omitted.
 Layout: the Linux Standard Base, "Exception Frames"; DWARF 5, 6.4.
 """
 
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
     from perfpy.symbols.providers.jitdump import CodeLoad
 
 _PC_RELATIVE: Final = 0x10  # DW_EH_PE_pcrel
-_FORMATS: Final = {0x1B: "i", 0x1C: "q", 0x10: "q", 0x13: "I"}  # sdata4, sdata8, absptr, udata4; all of them pcrel
+_FORMATS: Final = {0x1B: "i", 0x1C: "q", 0x10: "q", 0x13: "I"}  # sdata4, sdata8, absptr, udata4, all pcrel
 _TABLE: Final = bytes((1, 0x1B, 0x03, 0x3B))  # version 1; pointer: pcrel sdata4; count: udata4; table: datarel sdata4
 
 
 def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str) -> list[Section]:
-    """The sections, to follow in the image from `end` on; shift: from addresses in memory to those in the image."""
+    """Return the sections for the image, from `end` on. `shift` is the distance from addresses in memory to those in the image."""
     begin = end + -end % 8
     frames, table = bytearray(), []
     for load in loads:
@@ -42,9 +40,9 @@ def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str)
 
 
 def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, list[int]] | None:
-    """A function's entries as they have to be at the address `new`, and the offsets of those that describe code."""
+    """Return a function's entries relocated to the address `new`, and the offsets of its FDEs. None if they cannot be parsed."""
     data = bytearray(load.eh_frame)
-    distance = len(load.code) + -len(load.code) % 8  # where they stand for their maker: so far from the function
+    distance = len(load.code) + -len(load.code) % 8  # the JIT compiler's distance from the function to its .eh_frame
     code, found, position = "", [], 0
     while position + 8 <= len(data):
         length, pointer = struct.unpack_from(endian + "II", data, position)
@@ -66,14 +64,14 @@ def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, 
 
 
 def _format_of(body: bytes) -> str:
-    """How a CIE says that addresses of code are written; "" where that is not known. body: from the version on."""
+    """Return the struct format of code addresses in FDEs of a CIE, "" if unknown. `body` starts at the CIE's version."""
     version, _, rest = body[:1], *body[1:].partition(b"\0")[1:]
     augmentation = body[1:].partition(b"\0")[0]
     if version != b"\x01" or augmentation[:1] != b"z" or augmentation[1:] != b"R":
         return ""
-    for _ in range(3):  # alignment of code and of data, the register of the return address (a byte, in version 1)
+    for _ in range(3):  # code and data alignment factors, return address register (a byte in version 1)
         rest = _after_leb(rest)
-    rest = _after_leb(rest)  # the length of what the augmentation adds
+    rest = _after_leb(rest)  # the length of the augmentation data
     return _FORMATS.get(rest[0], "") if rest else ""
 
 

@@ -23,23 +23,26 @@ _PREFIX: Final = "IIQ"  # id, total_size, timestamp
 _LOAD: Final = "IIQQQQ"  # pid, tid, vma, code_addr, code_size, code_index
 _MOVE: Final = "IIQQQQQ"  # pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index
 _UNWIND: Final = "QQQ"  # unwinding_size, eh_frame_hdr_size, mapped_size
-_DEBUG: Final = "QQ"  # code_addr, nr_entry; then for each addr, line, discriminator, name
+_DEBUG: Final = "QQ"  # code_addr, nr_entry; then addr, line, discriminator, name for each entry
 _DEBUG_ENTRY: Final = "QII"
 _BODIES: Final = {_CODE_LOAD: _LOAD, _CODE_MOVE: _MOVE, _DEBUG_INFO: _DEBUG, _UNWINDING: _UNWIND}
-_LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # bytes of a whole record
-_SAME_FILE: Final = b"\xff"  # as a name: that of the entry before
-_V8_SHIFT: Final = 0x40  # V8 says where lines are in the file that perf once made, after its ELF header
+_LEAST: Final = {kind: struct.calcsize("=" + _PREFIX + layout) for kind, layout in _BODIES.items()}  # minimum bytes of a record
+_SAME_FILE: Final = b"\xff"  # as a name: the same as in the previous entry
+_V8_SHIFT: Final = 0x40  # V8's line addresses include the ELF header of the file that perf once made
 
-LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js make a third of it
-_MACHINES: Final = 0xFFFF  # what an ELF header has room for, and perf keeps of it
+LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js take a third of it
+_MACHINES: Final = 0xFFFF  # the width of an ELF header's field; perf keeps as much
 
-TEXT_OFFSET: Final = 128  # of the code in an image: after ELF header and program header, aligned to 16
+TEXT_OFFSET: Final = 128  # offset of the code in an image: after ELF header and program header, aligned to 16
 
 
 class CodeLoad(NamedTuple):
-    """A function came into being. time: of the JIT's clock (perf record -k mono); eh_frame: how to unwind it, or b"".
+    """A compiled function.
 
-    lines: what it was made of, by addresses of the JIT's process.
+    Attributes:
+        time: of the JIT's clock (perf record -k mono).
+        eh_frame: call frame information, or b"".
+        lines: source lines, by addresses in the JIT's process.
     """
 
     time: int
@@ -55,7 +58,7 @@ class CodeLoad(NamedTuple):
 
 
 class CodeMove(NamedTuple):
-    """A function went to another address."""
+    """The move of a function to another address."""
 
     time: int
     pid: int
@@ -66,7 +69,12 @@ class CodeMove(NamedTuple):
 
 
 class JitDump(NamedTuple):
-    """machine: e_machine of the ELF header; arch_clock: the times are the processor's, not CLOCK_MONOTONIC's."""
+    """The contents of a jitdump.
+
+    Attributes:
+        machine: e_machine of the ELF header.
+        arch_clock: whether times are the processor's instead of CLOCK_MONOTONIC's.
+    """
 
     pid: int
     machine: int
@@ -76,7 +84,7 @@ class JitDump(NamedTuple):
 
 
 def parse(data: bytes, path: str = "jitdump") -> JitDump:
-    """Read a dump. Raises PerfError where it is none."""
+    """Parse a dump. Raises PerfError if it is not one."""
     endian = next((order for order in "<>" if data[:4] == struct.pack(order + "I", _MAGIC)), "")
     if not endian or len(data) < struct.calcsize("=" + _HEADER):
         raise PerfError(f"{path}: not a jitdump file")
@@ -99,18 +107,18 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
         elif kind == _UNWINDING:
             unwinding = _unwinding(body, endian)
         elif kind == _DEBUG_INFO:
-            lines.update([_debug_info(body, endian)])  # of a function that comes later
+            lines.update([_debug_info(body, endian)])  # debug information precedes its function
     return JitDump(pid, machine & _MACHINES, endian, bool(flags & _FLAG_ARCH_TIMESTAMP), _with_lines_shifted(events))
 
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     pid, tid, _, address, size, index = struct.unpack_from(endian + _LOAD, body)
-    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # what is larger than its record is cut
+    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # code that exceeds its record is truncated
     return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
 
 
 def _with_lines_shifted(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
-    """Undo V8's shift, and leave out lines that are not in their function."""
+    """Undo V8's shift, and drop lines outside of their function."""
     first_offsets = {event.lines[0].address - event.address for event in events if isinstance(event, CodeLoad) and event.lines}
     shift = _V8_SHIFT if min(first_offsets, default=0) == _V8_SHIFT else 0
 
@@ -128,7 +136,7 @@ def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:
 
 
 def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
-    """The address of a function, and its lines."""
+    """Parse the address of a function and its lines."""
     owner, count = struct.unpack_from(endian + _DEBUG, body)
     found: list[CodeLine] = []
     offset, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
@@ -144,7 +152,7 @@ def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
 
 
 class Section(NamedTuple):
-    """A section of a file that is made here; what it lies at is known when all are put together."""
+    """A section for shared_object, which assigns its position."""
 
     name: bytes
     type: int
@@ -156,9 +164,9 @@ class Section(NamedTuple):
 
 
 def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
-    """A 64-bit shared object with the code at TEXT_OFFSET and one function symbol over all of it.
+    """Return a 64-bit shared object with the code at TEXT_OFFSET and one function symbol for all of it.
 
-    Its build-id is made of the code and the name, so that it can be kept in a build-id cache.
+    Its build-id depends on the code and the name, so that the image can go to a build-id cache.
     """
     sections = [Section(b".text", 1, 6, load.code, align=16)]
     if load.eh_frame:
@@ -173,7 +181,7 @@ def image(load: CodeLoad, machine: int, endian: str = "<") -> bytes:
 def shared_object(
     sections: list[Section], symbols: Sequence[tuple[str, int, int]], machine: int, endian: str = "<", *, text_offset: int = TEXT_OFFSET
 ) -> bytes:
-    """A file of these sections, the first of which is its code, at text_offset; symbols: name, address and size of functions."""
+    """Return a shared object of these sections, the first of which is the code. `symbols`: (name, address, size) of functions."""
     names, table = bytearray(b"\0"), bytearray(24)
     for text, address, size in symbols:
         table += struct.pack(endian + "IBBHQQ", len(names), 2, 0, 1, address, size)  # STB_LOCAL, STT_FUNC, .text
@@ -208,7 +216,7 @@ def _assemble(sections: list[Section], machine: int, endian: str, text_offset: i
     head = struct.pack(
         endian + "HHIQQQIHHHHHH", 3, machine, 1, text_offset, 64, len(body), 0, 64, 56, 1, 64, len(headers), len(headers) - 1
     )
-    # whoever unwinds takes the first segment for the one that is mapped lowest, at a whole page
+    # Unwinders take the first segment for the lowest mapping, which starts at a page boundary.
     segment = struct.pack(endian + "IIQQQQQQ", 1, 5, 0, 0, 0, loaded, loaded, 0x1000)
     body[:120] = ident + head + segment
     return bytes(body) + b"".join(headers)

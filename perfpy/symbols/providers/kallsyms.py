@@ -17,24 +17,29 @@ if TYPE_CHECKING:
 _NEWLINE, _TAB, _BRACKET, _DOLLAR = (ord(character) for character in "\n\t]$")
 _LOWER: Final = 0x20
 _PAGE: Final = np.uint64(4096)
-_DIGITS: Final = np.full(256, 255, np.uint8)  # character -> the value of a hexadecimal digit
+_DIGITS: Final = np.full(256, 255, np.uint8)  # character -> value of the hexadecimal digit
 _DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", np.uint8)] = [*range(16), *range(10, 16)]
 _WORD: Final = 8  # bytes
-_DIGITS_MOST: Final = 16  # of an address
+_DIGITS_MOST: Final = 16  # digits of an address
 _CODE_OR_DATA: Final = np.frombuffer(b"TWDB", np.uint8)
 _CODE: Final = np.frombuffer(b"TW", np.uint8)
 
 
 class Kallsyms:
-    """The symbols, sorted, each up to the next; `module` is an index into module_names, -1 in the kernel itself.
+    """Kernel symbols, sorted by address; each ends at the next.
 
-    The last before another module (or the kernel) reaches to the end of the page after it.
+    The last one before another module (or the kernel) ends at the end of the page after it.
+
+    Attributes:
+        symbols: the symbols.
+        module: index into module_names, -1 for the kernel itself.
+        module_names: in brackets.
     """
 
     def __init__(self, symbols: Symbols, module: NDArray[np.int32], module_names: list[str]) -> None:
         self.symbols = symbols
         self.module = module
-        self.module_names = module_names  # in brackets
+        self.module_names = module_names
 
     @property
     def restricted(self) -> bool:
@@ -42,13 +47,13 @@ class Kallsyms:
         return not self.symbols.start[-1:].any()
 
     def address_of(self, name: str) -> int | None:
-        """The address of the first function of that name in the kernel itself."""
+        """Return the address of the first function with a name in the kernel itself, None without one."""
         text = bytes(self.symbols.sources[0])
         wanted = name.encode("utf-8", "surrogateescape") + b"\0"
         offsets = []
         offset = text.find(wanted) if name else -1
         while offset >= 0:
-            # the end of a longer name, if nothing separates it from what is before
+            # Without a separator before it, the match is the end of a longer name.
             if text[max(offset - 1, 0) : offset] in (b"", b" ", b"\0"):
                 offsets.append(offset)
             offset = text.find(wanted, offset + 1)
@@ -58,20 +63,20 @@ class Kallsyms:
         return int(self.symbols.start[rows[np.argmin(self.symbols.name[rows])]])  # the first in the text
 
     def is_at(self, name: str, address: int) -> bool:
-        """Whether a function of that name starts at an address; much quicker than address_of."""
+        """Whether a function with a name starts at an address; much faster than address_of."""
         first, last = (int(np.searchsorted(self.symbols.start, np.uint64(address), side)) for side in ("left", "right"))
         table = SymbolTable(self.symbols)
         wanted = name.encode("utf-8", "surrogateescape")
         return any(self.symbols.type[row] == STT_FUNC and table.raw_name(row) == wanted for row in range(first, last))
 
     def of_module(self, number: int) -> Symbols:
-        """The symbols of one module, -1: of the kernel itself."""
+        """Return the symbols of one module, or of the kernel itself (-1)."""
         rows = np.flatnonzero(self.module == number)
         together = len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1
         return self.symbols.pick(slice(int(rows[0]), int(rows[-1]) + 1) if together else rows)
 
     def compact(self) -> Kallsyms:
-        """The same without the parts of the text that are no names."""
+        """Return a copy without the parts of the text that are not names."""
         text = np.frombuffer(self.symbols.sources[0], np.uint8)
         ends = np.flatnonzero(text == 0)
         length = ends[np.searchsorted(ends, self.symbols.name)] + 1 - self.symbols.name
@@ -81,7 +86,7 @@ class Kallsyms:
 
 
 def parse(text: bytes) -> Kallsyms:
-    """Parse the whole text. Lines that are not as described are skipped."""
+    """Parse the text of /proc/kallsyms. Malformed lines are skipped."""
     data = np.frombuffer(text + b"\n" if text and text[-1] != _NEWLINE else text, np.uint8)
     line_end = np.flatnonzero(data == _NEWLINE)
     line = np.append(0, line_end[:-1] + 1) if len(line_end) else line_end
@@ -115,11 +120,11 @@ def parse(text: bytes) -> Kallsyms:
 
 
 def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The numbers at the start of lines, and which of them are numbers."""
+    """Parse the numbers at the start of lines; also return which of them are valid."""
     value, valid = np.zeros(len(line), np.uint64), np.ones(len(line), np.bool_)
     whole = digits - digits % _WORD
     if whole:
-        words: NDArray[np.uint64] = np.ndarray(len(data) - _WORD + 1, "<u8", data, strides=(1,))  # one at every byte
+        words: NDArray[np.uint64] = np.ndarray(len(data) - _WORD + 1, "<u8", data, strides=(1,))  # a word at every byte
         for column in range(0, whole, _WORD):
             number, good = _eight_digits(words[line + column].astype(np.uint64, copy=False))
             valid &= good
@@ -132,10 +137,10 @@ def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) 
 
 
 def _eight_digits(word: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The numbers that eight characters each are, the first one in the lowest byte, and which are numbers; all bytes of a word at once."""
+    """Parse eight hexadecimal characters per word (the first in the lowest byte) in parallel; also return which are valid."""
     high = _each(0x80)
     letter = word | _each(0x20)
-    # no byte below 0x80 carries over into the next one
+    # Bytes below 0x80 do not carry over into the next byte.
     is_digit = (word + _each(0x80 - ord("0"))) & ~(word + _each(0x80 - ord("9") - 1))
     is_letter = (letter + _each(0x80 - ord("a"))) & ~(letter + _each(0x80 - ord("f") - 1))
     valid = ((is_digit | is_letter) & ~word & high) == high
@@ -146,12 +151,12 @@ def _eight_digits(word: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
 
 
 def _each(byte: int) -> np.uint64:
-    """A word of eight such bytes."""
+    """Return a word that repeats a byte eight times."""
     return np.uint64(byte * 0x0101010101010101)
 
 
 def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The offset of the module's "[" on each line that ends with "]", -1 on the others."""
+    """Return the offset of the module's "[" on each line that ends with "]", -1 on other lines."""
     module = np.full(len(name), -1, np.int64)
     rows = np.flatnonzero(data[line_end - 1] == _BRACKET)
     tabs = np.flatnonzero(data == _TAB) if len(rows) else rows
@@ -163,7 +168,7 @@ def _modules(data: NDArray[np.uint8], name: NDArray[np.int64], line_end: NDArray
 
 
 def _numbered(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
-    """Offsets of modules' names -> numbers, -1 where there is none, and the names."""
+    """Convert the offsets of modules' names to indices (-1 without a module) and the list of names."""
     numbers: dict[bytes, int] = {}
     result = np.full(len(module), -1, np.int32)
     rows = np.flatnonzero(module >= 0)

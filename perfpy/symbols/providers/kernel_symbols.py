@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.symbol_cache import SymbolCache
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
-_LARGEST_KALLSYMS: Final = 512 << 20  # bytes; those of a kernel with all its modules are 20 MB
+_LARGEST_KALLSYMS: Final = 512 << 20  # bytes; a kernel with all its modules has 20 MB
 _PROC_KALLSYMS: Final = "/proc/kallsyms"
 _VMLINUX: Final = ("vmlinux", "/boot/vmlinux")
 _VMLINUX_OF_RELEASE: Final = (
@@ -45,10 +45,10 @@ _VMLINUX_OF_RELEASE: Final = (
 
 
 class KernelSymbols:
-    """Loads the kernel's symbols once; `tables` has them by the numbers of Dsos."""
+    """The symbols of the kernel and its modules, loaded once, by Dso number in `tables`."""
 
     def __init__(self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None, kept: bytes | None = None) -> None:
-        self._kept = kept  # what /proc/kallsyms said where it was recorded
+        self._kept = kept  # /proc/kallsyms as stored in the recording
         self._timeline = timeline
         self._options = options
         self._dsos = timeline.dso_table.dsos
@@ -57,11 +57,11 @@ class KernelSymbols:
         self.tables: dict[int, SymbolTable] = {}
         self.origins: dict[int, str] = {}  # perf's letters: k kallsyms, v vmlinux, K module, m compressed module
         self.looked: list[str] = []
-        self.unreadable: dict[str, str] = {}  # damaged files and what is wrong with them
-        self.restricted = False  # /proc/kallsyms was there, but shows no addresses (kptr_restrict)
-        self.image: tuple[ElfFile, int] | None = None  # the vmlinux, and how far the recorded kernel lies above it
-        self.running_below: int | None = None  # how far the recorded kernel lies above the one that runs; None: that is another
-        self.extent: tuple[int, int] | None = None  # what its symbols cover: then the kernel's mapping has no other bounds
+        self.unreadable: dict[str, str] = {}  # damaged files and the reason
+        self.restricted = False  # /proc/kallsyms exists but hides addresses (kptr_restrict)
+        self.image: tuple[ElfFile, int] | None = None  # the vmlinux, and the distance of the recorded kernel's addresses from it
+        self.running_below: int | None = None  # the distance of the recorded kernel from the running one; None: it is another kernel
+        self.extent: tuple[int, int] | None = None  # the range of its symbols, which replaces the bounds of the kernel's mapping
 
     def load(self) -> None:
         """Try the sources until one has symbols."""
@@ -78,7 +78,7 @@ class KernelSymbols:
                 self._from_module_file(number, dso)
 
     def _from_running_kernel(self, kernel: Dso) -> None:
-        """What it said when it was recorded, in the recording or in the cache; or what it says now."""
+        """Load kallsyms from the recording or the build-id cache, or the running kernel's."""
         if self._kept:
             self._take(kallsyms.parse(self._kept))
         elif not self._options.root and (path := self._kallsyms_path(kernel)):
@@ -102,7 +102,7 @@ class KernelSymbols:
             self.running_below = distance if path in (_PROC_KALLSYMS, self._options.kernel_copy[0]) else None
 
     def _take(self, table: Kallsyms) -> int | None:
-        """Use a table of symbols; how far the recorded kernel lies above its kernel, None where that is not known."""
+        """Use a table; return the distance of the recorded kernel from the table's, None if unknown."""
         self.restricted = table.restricted
         distance = self._relocation_of(table)
         if distance is not None and not table.restricted:
@@ -112,7 +112,7 @@ class KernelSymbols:
         return None
 
     def _read_kallsyms(self, path: str) -> Kallsyms | None:
-        """Parse the file; what the kernel that runs said is kept until it boots or changes its modules."""
+        """Parse a kallsyms file. The running kernel's is cached until a reboot or a change of its modules."""
         cache, key = self._cache, _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
         kept = cache.load(key) if cache and key else None
         if kept:
@@ -129,12 +129,12 @@ class KernelSymbols:
         return table
 
     def _relocation_of(self, table: Kallsyms) -> int | None:
-        """As _relocation; a kernel that has not moved since is recognised at once."""
+        """Compute _relocation; quick for a kernel at an unchanged address."""
         reference = self._timeline.kernel_reference
         return 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
-        """How far the recorded kernel lies above the file's; None where the file lacks the reference symbol."""
+        """Return the distance of the recorded kernel from the file's, None if the file lacks the reference symbol."""
         if not self._timeline.kernel_reference:
             return 0
         name, recorded = self._timeline.kernel_reference
@@ -142,7 +142,7 @@ class KernelSymbols:
         return None if address is None else recorded - address
 
     def _share(self, table: Kallsyms, distance: int) -> None:
-        """Give the kernel and each module the symbols that kallsyms has for them."""
+        """Assign kallsyms' symbols to the kernel and each module."""
         kernel = _moved(table.of_module(-1), distance)
         if len(kernel):
             self.extent = int(kernel.start[0]), int(kernel.end[-1])
@@ -196,7 +196,7 @@ class KernelSymbols:
                 yield from (pattern.format(paths.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
 
     def _from_module_file(self, number: int, dso: Dso) -> None:
-        """A module that kallsyms does not have: its .ko; its mapping starts at .text."""
+        """Load a module that kallsyms lacks from its .ko. Its mapping starts at .text."""
         try:
             path = paths.below(self._options.root, dso.name)
         except paths.UnsafeNameError:
@@ -222,7 +222,7 @@ class KernelSymbols:
 
 
 def _boot_key() -> str:
-    """What /proc/kallsyms depends on: this boot, and the modules; "" where the kernel does not tell."""
+    """Return a key of this boot and the loaded modules, "" if the kernel does not provide it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read().hex()

@@ -24,18 +24,18 @@ _NAME: Final = re.compile(r"/jit-\d+\.dump\Z")
 
 
 def is_dump(name: str) -> bool:
-    """Whether the file of a mapping marks a jitdump by its name."""
+    """Whether a mapping's file has the name of a jitdump."""
     return _NAME.search(name) is not None
 
 
 def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
-    """The dump that a record maps. force: of whoever. Raises PerfError where it is gone, or not its process's, or not understood."""
+    """Read the dump that a record maps. `force` skips the owner check. Raises PerfError if it is missing, foreign or malformed."""
     path = record.filename
     try:
         reader = 0 if force else record.pid
         with open_regular(live_process.seen_by(record.pid, path), limit=jitdump.LARGEST, follow=force, reader=reader) as file:
             state = os.fstat(file.fileno())
-            if not (force or state.st_uid in live_process.believed(record.pid) or is_mapped_by(record, state)):
+            if not (force or state.st_uid in live_process.trusted_owners(record.pid) or is_mapped_by(record, state)):
                 raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")
             data = file.read(jitdump.LARGEST)
     except OSError as error:
@@ -49,14 +49,14 @@ def read_dump(record: MapRecord, *, force: bool = False) -> jitdump.JitDump:
 
 
 def is_mapped_by(record: MapRecord, state: os.stat_result) -> bool:
-    """Whether a file is the very one of a mapping: then its process chose it, whoever owns it."""
+    """Whether a file is the very one that was mapped. Then the process chose it, whoever owns it."""
     if not isinstance(record, records.Mmap2) or not record.ino:
         return False
     return (record.maj, record.min, record.ino) == (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)
 
 
 def new_folder(cache: str) -> str:
-    """A folder that nobody else can write into, where perf puts jitted code, too."""
+    """Create a folder that only this user can write to, where perf puts images of JIT-compiled code."""
     folder = paths.below(cache, "jit")
     folders.require_own(cache)
     folders.require_own(folder)

@@ -11,13 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SHOWN: Final = 3
-_WORTH_A_NOTE: Final = 0.01  # of the samples
-#: of kernel samples in a recording that does not say where the kernel was
+_WORTH_A_NOTE: Final = 0.01  # share of the samples
+#: advice for kernel samples of a recording without the kernel's address
 KERNEL_NOT_RECORDED: Final = "its addresses were hidden when this was recorded: sysctl kernel.kptr_restrict=0, then record again as root"
 
 
 class MissingSymbols(NamedTuple):
-    """samples of a Dso that no symbol was found for; looked: the paths that were tried; advice: what would help."""
+    """A dso with samples that have no symbol.
+
+    Attributes:
+        samples: their number.
+        looked: the paths that were tried.
+        advice: a remedy.
+    """
 
     dso: Dso
     samples: int
@@ -26,7 +32,7 @@ class MissingSymbols(NamedTuple):
 
 
 class UnreadableFile(NamedTuple):
-    """A file of symbols that is damaged, or a part of it; reason: what is wrong."""
+    """A damaged file of symbols and the reason."""
 
     path: str
     reason: str
@@ -36,7 +42,7 @@ class UnreadableFile(NamedTuple):
 
 
 def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
-    """What would bring the symbols of a Dso. restricted: the kernel hides addresses; found: the file is there, but stripped."""
+    """Return the remedy for missing symbols. `restricted`: the kernel hides addresses; `found`: the file exists, but is stripped."""
     match dso.kind:
         case DsoKind.KERNEL | DsoKind.MODULE if restricted:
             return "the kernel hides its addresses; run as root, or set sysctl kernel.kptr_restrict=0"
@@ -61,9 +67,9 @@ def advice(dso: Dso, *, restricted: bool = False, found: bool = False) -> str:
 
 
 def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = False) -> list[str]:
-    """The lines to print at the end of a report of `total` samples; none where it hardly matters.
+    """Return the lines to print at the end of a report of `total` samples, none if few samples lack symbols.
 
-    everything: all files with their paths, and all paths that were tried; else what fits two lines of most windows.
+    `everything`: list all files and all searched paths; otherwise use at most two lines in most terminals.
     """
     lost = sum(item.samples for item in missing)
     if not lost or (not everything and lost < _WORTH_A_NOTE * total):
@@ -78,6 +84,6 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
 
 
 def _details(item: MissingSymbols) -> list[str]:
-    """All that is known of one file."""
+    """Return all details of one file."""
     build_id = f" (build-id {item.dso.build_id})" if item.dso.build_id else ""
     return [f"  {item.samples} in {item.dso.name}{build_id}: {item.advice}", *(f"      looked in {path}" for path in item.looked)]

@@ -25,13 +25,13 @@ _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})
 
 
 def load(path: str, owners: Collection[int] | None = None, pid: int = 0) -> SymbolTable:
-    """The symbols of a perf map; OSError where it cannot be read, or (of owners) somebody else wrote it. pid: its process."""
-    with live_process.open_told(path, pid, owners=owners, limit=LARGEST) as file:
+    """Load a perf map of a process. Raises OSError if it cannot be read or belongs to none of `owners`."""
+    with live_process.open_process_file(path, pid, owners=owners, limit=LARGEST) as file:
         return MapTable(parse(file.read(LARGEST)))
 
 
 def parse(text: bytes) -> Symbols:
-    """The lines of a perf map, in the order of the file."""
+    """Parse the lines of a perf map, in file order."""
     lines = _LINE.findall(text)
     start = np.array([int(line[0], 16) for line in lines], np.uint64)
     size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
@@ -39,15 +39,15 @@ def parse(text: bytes) -> Symbols:
 
 
 class MapTable(SymbolTable):
-    """Symbols of which the later ones lie over the earlier ones."""
+    """Symbols that may overlap; later ones cover earlier ones."""
 
     def __init__(self, symbols: Symbols) -> None:
         super().__init__(symbols)
-        # [start, end) of what can be seen of each symbol, sorted; one may be seen in several pieces
+        # The visible [start, end) ranges of symbols, sorted. A symbol may have several.
         self._piece_start, self._piece_end, self._piece_row = _visible(symbols.start, symbols.end)
 
     def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The row of the symbol that holds each address, -1 where none does."""
+        """Return the row of the symbol that contains each address, -1 for none."""
         if not len(self._piece_row):
             return np.full(len(address), -1, np.int64)
         piece = np.searchsorted(self._piece_start, address, side="right") - 1
@@ -60,7 +60,7 @@ def _visible(start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[NDArra
     apart = start[1:] >= np.maximum.accumulate(end)[:-1]
     if bool(apart.all()):
         return start, end, order
-    alone = np.append(True, apart) & np.append(apart, True)  # most lines; only the others need a closer look
+    alone = np.append(True, apart) & np.append(apart, True)  # most lines overlap no other and need no sweep
     swept = [*_sweep(start[~alone].tolist(), end[~alone].tolist(), order[~alone].tolist())]
     first, last, row = zip(*swept, strict=True)
     start = np.append(start[alone], np.array(first, np.uint64))
@@ -70,7 +70,7 @@ def _visible(start: NDArray[np.uint64], end: NDArray[np.uint64]) -> tuple[NDArra
 
 
 def _sweep(start: list[int], end: list[int], rank: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Pieces (start, end, rank) of spans sorted by start: at each address the span of the highest rank that is there."""
+    """Yield (start, end, rank) pieces of spans sorted by start: each address gets the span of the highest rank there."""
     living: list[tuple[int, int]] = []  # a heap of (-rank, end)
     address, following = 0, 0
     while living or following < len(start):

@@ -124,7 +124,7 @@ def test_a_map_from_before_a_process_that_runs_is_another_ones(tmp_path: Path, p
 
 def test_maps_of_others_are_not_believed(tmp_path: Path, perf_map: Path, monkeypatch: pytest.MonkeyPatch):
     perf_map.write_bytes(MAP)
-    monkeypatch.setattr(live_process, "believed", lambda pid: {os.geteuid() + 1})
+    monkeypatch.setattr(live_process, "trusted_owners", lambda pid: {os.geteuid() + 1})
     kept = store_names(recording_of(tmp_path, mapping("//anon", CODE, 10)), LONG_AGO)
     assert (kept.maps, kept.failures) == (0, (f"{perf_map}: belongs to user {os.geteuid()}; not stored",))
 

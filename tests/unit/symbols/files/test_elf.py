@@ -19,7 +19,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from perfpy.symbols.files import elf_symbols
-from perfpy.symbols.files.compressed_files import mini_debug_info, read_module
+from perfpy.symbols.files.compressed_files import read_mini_debug_info, read_module
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
@@ -69,7 +69,7 @@ def use(data: bytes) -> SymbolTable | None:
         file = ElfFile("x", data)
         assert len(file.build_id) <= 40
         file.debuglink()
-        mini = mini_debug_info(file)
+        mini = read_mini_debug_info(file)
         table = elf_symbols.table_of(elf_symbols.collect(file, file), file, mini=mini)
     except DAMAGE:
         return None
@@ -197,7 +197,7 @@ def test_mini_debug_information_that_becomes_too_large_is_left_out():
     file = Elf().segment(0x1000, 0x1000, 0x1000).text().section(".gnu_debugdata", bomb, flags=0)
     with bounded():
         read = ElfFile("x", file.build())
-        assert mini_debug_info(read) is None
+        assert read_mini_debug_info(read) is None
     assert "section '.gnu_debugdata'" in read.flaws[0]
 
 

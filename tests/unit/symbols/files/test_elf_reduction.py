@@ -8,7 +8,7 @@ import pytest
 from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.files.elf_reduction import names_only
+from perfpy.symbols.files.elf_reduction import reduce_elf
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 
@@ -32,7 +32,7 @@ def names(file: ElfFile) -> list[str]:
 @pytest.mark.parametrize("options", [{}, {"bits": 32, "machine": b.I386}, {"endian": ">"}], ids=str)
 def test_names_are_the_same_and_the_rest_is_gone(options):
     whole = program(**options)
-    small = ElfFile("test", names_only(whole))
+    small = ElfFile("test", reduce_elf(whole))
     assert len(small.content) < len(whole.content) // 100
     assert small.flaws == []
     assert names(small) == names(whole)

@@ -13,7 +13,7 @@ import pytest
 
 from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.files import elf_symbols
-from perfpy.symbols.files.compressed_files import mini_debug_info
+from perfpy.symbols.files.compressed_files import read_mini_debug_info
 from perfpy.symbols.files.elf import BadElfError, ElfFile
 from tests.builders import elf as b
 from tests.builders.elf import Elf
@@ -218,7 +218,7 @@ def test_x32_programs_are_32_bit_files_of_64_bit_processors():
 def test_mini_debug_info_is_an_elf_file_inside():
     inside = plain().symbol("hidden_function", 0x1010, 8).build()
     outer = ElfFile("x", plain().section(".gnu_debugdata", lzma.compress(inside)).build())
-    mini = mini_debug_info(outer)
+    mini = read_mini_debug_info(outer)
     assert mini is not None
     assert elf_symbols.load(mini, outer).raw_name(0) == b"hidden_function"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.symbols.files.module_files import with_debug_info
+from perfpy.symbols.files.module_files import find_debug_module
 from tests.builders.elf import ALLOC, EXEC, Elf
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def put(root: Path, name: str, *, debug: bool = True, build_id: str = ID) -> Non
 
 
 def found(root: Path, name: str = NAME, build_id: str = ID) -> tuple[str, int] | None:
-    image = with_debug_info(Dso(name, DsoKind.MODULE, build_id), str(root))
+    image = find_debug_module(Dso(name, DsoKind.MODULE, build_id), str(root))
     return (image[0].path.removeprefix(str(root)), image[1]) if image else None
 
 

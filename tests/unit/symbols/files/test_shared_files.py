@@ -32,7 +32,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     find = debug_files.find
 
-    def noting(dso: Dso, *rest: Any) -> debug_files.Found:
+    def noting(dso: Dso, *rest: Any) -> debug_files.DsoFiles:
         names.append(dso.name)
         return find(dso, *rest)
 

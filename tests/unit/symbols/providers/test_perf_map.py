@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.symbols.files.live_process import believed
+from perfpy.symbols.files.live_process import trusted_owners
 from perfpy.symbols.providers import perf_map
 
 if TYPE_CHECKING:
@@ -92,5 +92,5 @@ def test_a_fifo_in_the_place_of_a_map_is_not_waited_for(tmp_path: Path):
 
 
 def test_files_about_a_process_are_believed_of_its_owner_ours_and_roots():
-    assert believed(os.getpid()) == {0, os.geteuid()}
-    assert believed(1 << 22) == {0, os.geteuid()}  # no such process
+    assert trusted_owners(os.getpid()) == {0, os.geteuid()}
+    assert trusted_owners(1 << 22) == {0, os.geteuid()}  # no such process

@@ -13,8 +13,10 @@ complete. Table format: perfpy.events.vendor_table. Raises UsageError if there i
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import UsageError
@@ -30,7 +32,13 @@ if TYPE_CHECKING:
     from perfpy.events.event_files import EventEntry
 
 _LARGEST: Final = 64 << 20  # bytes of one file
-_SECONDS: Final = 60
+_SECONDS: Final = 60  # of one file
+_ALL_SECONDS: Final = 600
+_PIECE: Final = 1 << 20
+#: repeated groups, which can take the matcher for ever; no maker's pattern has them
+_REPEATED_GROUP: Final = re.compile(r"\)[*+{]")
+_PATTERN_MOST: Final = 256
+_REPETITIONS_MOST: Final = 4
 _ADDRESS: Final = ("http://", "https://")
 _ARCHITECTURES: Final = ("x86", "arm64", "powerpc", "riscv", "s390")
 _NAME: Final = re.compile(r"[\w.:+-]+", re.ASCII)
@@ -111,15 +119,29 @@ class _Folder:
 class _Address(_Folder):
     """Files below a URL, whose folders cannot be listed."""
 
-    def read(self, name: str) -> bytes:
-        """Return a file's bytes. Raises OSError."""
-        from urllib.request import urlopen
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._end = time.monotonic() + _ALL_SECONDS
 
-        with urlopen(f"{self.path.rstrip('/')}/{name.lstrip('/')}", timeout=_SECONDS) as answer:
-            data: bytes = answer.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise OSError(f"{name} is larger than {_LARGEST} bytes")
-        return data
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes. Raises OSError, also if the server is slow."""
+        from perfpy.untrusted.download import get  # most tables come from a folder
+
+        end = min(time.monotonic() + _SECONDS, self._end)
+        try:
+            answer = get(f"{self.path.rstrip('/')}/{name.lstrip('/')}", end - time.monotonic())
+        except ValueError as error:  # no URL, with this name
+            raise OSError(str(error)) from None
+        if answer is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        pieces, size = list[bytes](), 0
+        with answer:
+            while size <= _LARGEST and (piece := answer.read(_PIECE, end - time.monotonic())):
+                pieces.append(piece)
+                size += len(piece)
+        if size > _LARGEST or size < answer.size:
+            raise OSError(f"{name} is larger than {_LARGEST} bytes" if size > _LARGEST else f"{name} ends after {size} bytes")
+        return b"".join(pieces)
 
     def beside(self, top: str) -> list[str]:
         """Return no files: a URL cannot be listed."""
@@ -172,6 +194,9 @@ def _architecture() -> str:
 def _matches(pattern: str, identity: str) -> bool:
     for name, members in _CLASSES.items():
         pattern = pattern.replace(name, members)
+    repetitions = sum(map(pattern.count, "*+{"))
+    if len(pattern) > _PATTERN_MOST or repetitions > _REPETITIONS_MOST or _REPEATED_GROUP.search(pattern):
+        return False
     try:
         return re.fullmatch(pattern + _STEPPING, identity, re.IGNORECASE) is not None
     except re.error:

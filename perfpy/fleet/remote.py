@@ -25,7 +25,7 @@ from perfpy.workers.forked import ForkedWorkers, can_fork
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perfpy.symbols.files.download import Answer
+    from perfpy.untrusted.download import Answer
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HERE: Final = ("file://", "local://")
@@ -125,7 +125,7 @@ class Fetched:
 
 
 def _web_pieces(url: str, name: str) -> Iterator[bytes]:
-    from perfpy.symbols.files.download import get  # of few recordings
+    from perfpy.untrusted.download import get  # of few recordings
 
     pace = Pace()
     try:

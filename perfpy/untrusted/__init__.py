@@ -14,5 +14,6 @@ page            values in an HTML page
 expansion       decompression with a limit
 parquet_pages   the expanded size of Parquet pages
 tar_stream      tar archives
+download        answers of HTTP servers, within time limits
 mapped_files    mapped files that are truncated while they are read
 """

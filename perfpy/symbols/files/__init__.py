@@ -14,7 +14,6 @@ build_id_cache     perf's build-id cache
 build_id_archive   archives of the build-id cache
 debug_files        where files with symbols are searched
 debuginfod         debug files from servers
-download           HTTP with time limits
 compressed_files   compressed modules and .gnu_debugdata
 module_files       kernel modules and their debug files
 live_process       files of running processes

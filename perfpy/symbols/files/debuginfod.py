@@ -22,7 +22,7 @@ from perfpy.untrusted.terminal import control
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from perfpy.symbols.files.download import Answer
+    from perfpy.untrusted.download import Answer
 
 _MISS_SECONDS: Final = 600  # how long a miss on all servers is cached
 _DEFAULT_TIMEOUT: Final = 30.0  # seconds
@@ -98,7 +98,7 @@ def _setting(name: str, default: float) -> float:
 
 def _download(url: str, path: str) -> bool:
     """Fetch one file; return False if the server does not have it. Raises OSError or ValueError if the server fails."""
-    from perfpy.symbols.files.download import get  # only needed for a request
+    from perfpy.untrusted.download import get  # only needed for a request
 
     timeout = _setting("DEBUGINFOD_TIMEOUT", _DEFAULT_TIMEOUT)
     deadline = time.monotonic() + _setting("DEBUGINFOD_MAXTIME", _DEFAULT_MAX_TIME)

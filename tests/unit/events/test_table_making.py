@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import socket
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,7 @@ from perfpy.events.vendor_table import VendorTable
 from perfpy.kernel.sysfs import Pmu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 IDENTITY = "GenuineIntel-6-55-4"
 CORE = Pmu("cpu", "/sys/bus/event_source/devices/cpu", 4)
@@ -136,6 +139,72 @@ def address(perfmon: Path) -> Iterator[str]:
 
 def test_an_address(address: str) -> None:
     assert made(address) == ROWS
+
+
+@pytest.fixture
+def liar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes, float], str]]:
+    """Serve one answer to every request, byte by byte if there is a pause; return the address."""
+    servers: list[socket.socket] = []
+
+    def serve(answer: bytes, pause: float) -> str:
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+
+        def work() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection, contextlib.suppress(OSError):
+                        connection.recv(4096)
+                        for piece in [answer] if not pause else [answer[at : at + 1] for at in range(len(answer))]:
+                            connection.sendall(piece)
+                            time.sleep(pause)
+
+        threading.Thread(target=work, daemon=True).start()
+        return f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+    monkeypatch.setattr(table_making, "_SECONDS", 0.3)
+    monkeypatch.setattr(table_making, "_LARGEST", 1 << 16)
+    yield serve
+    for server in servers:
+        server.close()
+
+
+HEAD = b"HTTP/1.0 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "pause"),
+    [
+        (HEAD + b"\r\n" + b"a,b,c,d\n" * 1000, 0.05),  # a byte now and then, as sockets' time limits allow
+        (HEAD + b"\r\n" + b"x" * (1 << 20), 0),  # more than a file may have
+        (HEAD + b"Content-Length: 1000\r\n\r\nGenuineIntel", 0),  # less than was promised
+        (b"HTTP/1.0 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n", 0),
+        (b"HTTP/1.0 302 Found\r\nLocation: ftp://127.0.0.1/mapfile.csv\r\n\r\n", 0),
+        (b"garbage" * 100, 0),
+    ],
+)
+def test_a_server_that_lies_is_told_in_time(answer: bytes, pause: float, liar: Callable[[bytes, float], str]) -> None:
+    began = time.monotonic()
+    with pytest.raises(UsageError, match=r"there is no mapfile\.csv"):
+        table_making.update(IDENTITY, liar(answer, pause))
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("path", ["a b\x01.json", "//other/x.json", "\u20ac.json"])
+def test_names_that_a_server_gives_stay_on_the_server(path: str, liar: Callable[[bytes, float], str]) -> None:
+    rows = f"{IDENTITY},V1,{path},core\n".encode()
+    with pytest.raises((UsageError, ValueError), match="cannot read"):
+        table_making.update(IDENTITY, liar(HEAD + b"\r\n" + rows, 0))
+
+
+@pytest.mark.parametrize("pattern", ["(G|[A-Za-z0-9-]+)+$$", "(.*)*x", ".*.*.*.*.*x", "(a{1,9}){9}", "x" * 300])
+def test_a_pattern_that_takes_for_ever_matches_nothing(pattern: str, perfmon: Path) -> None:
+    write(perfmon / "mapfile.csv", f'"{pattern}",V1,/SKX/events/small-core.json,core\n')
+    began = time.monotonic()
+    with pytest.raises(UsageError, match="has nothing for"):
+        table_making.update(IDENTITY * 3, str(perfmon))
+    assert time.monotonic() - began < 2
 
 
 def test_an_update_replaces_what_was_there(perfmon: Path) -> None:

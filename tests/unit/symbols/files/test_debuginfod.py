@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.symbols.files.debuginfod import Client
-from perfpy.symbols.files.download import get
+from perfpy.untrusted.download import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

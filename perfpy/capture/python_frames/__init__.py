@@ -31,7 +31,6 @@ seen_callers     callers from other readings of a thread
 merging          a callchain with its Python frames
 sample_frames    callchains with Python frames for batches of samples
 functions        Python functions as code at addresses
-image_file       the image's file
-keeping          the image in finished recordings
+image_file       the image's file, and its copy in finished recordings
 notes            the note on the quality of Python frames
 """

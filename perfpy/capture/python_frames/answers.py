@@ -1,7 +1,7 @@
-"""What the reader tells the unwinding process, over a pipe.
+"""The reader's messages to the unwinding process, over a pipe.
 
-What enters: values. What leaves: bytes, and from them the values again: { u32 size; char data[size] }, data as marshal has it. Both
-ends are processes of one recording, forked from one program; nothing else writes into the pipe.
+Layout of a message: { u32 size; char data[size] }, where data is marshalled. Both ends are processes of one recording, forked from one
+program, and nothing else writes into the pipe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FoundProcess(NamedTuple):
 
 
 class FoundCode(NamedTuple):
-    """A code object that a process runs, as CodeObject has it."""
+    """A code object that a process runs. The fields are those of CodeObject."""
 
     pid: int
     number: int
@@ -44,7 +44,7 @@ class FoundCode(NamedTuple):
     frame_size: int
 
 
-ReadFrame = tuple[int, int, int, bool]  #: address, number of the code, offset, is_entry
+ReadFrame = tuple[int, int, int, bool]  #: address, number of the code object, offset, is_entry
 
 
 class FoundChain(NamedTuple):
@@ -68,13 +68,13 @@ class FoundChain(NamedTuple):
 
 
 class ReadUpTo(NamedTuple):
-    """All samples up to this time were looked at."""
+    """All samples up to this time have been read."""
 
     time: int
 
 
 class Refused(NamedTuple):
-    """The memory of a process may not be read, or its interpreter is not known: why."""
+    """A process without Python frames, and the reason: unreadable memory or an unknown interpreter."""
 
     pid: int
     reason: str
@@ -85,23 +85,23 @@ _KINDS: Final = (FoundProcess, FoundCode, FoundChain, ReadUpTo, Refused)
 
 
 def packed(answer: Answer) -> bytes:
-    """Return an answer as bytes."""
+    """Encode a message."""
     data = marshal.dumps((_KINDS.index(type(answer)), tuple(answer)))
     return _HEAD.pack(len(data)) + data
 
 
 class IncomingAnswers:
-    """Puts answers together from what reads give."""
+    """A decoder of messages that arrive in pieces."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what was read."""
+        """Append bytes from the pipe."""
         self._bytes += data
 
     def answers(self) -> Iterator[Answer]:
-        """Return the answers that are whole."""
+        """Yield the messages that are complete."""
         position = 0
         while len(self._bytes) - position >= _HEAD.size:
             (size,) = _HEAD.unpack_from(self._bytes, position)

@@ -1,7 +1,6 @@
-"""What `record --python` chooses where the user left it open: the clock, how stacks are walked, how often.
+"""The defaults of `record --python`: clock, callchains and sampling frequency.
 
-What enters: RecordOptions. What leaves: the same options with what Python frames need: stacks that are unwound while they are recorded,
-and times that another process can compare with its own.
+Python frames require callchains that are unwound during the recording, and sample times that other processes can compare with their own.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
     from perfpy.capture.record_options import RecordOptions
 
 _STACK_SIZE: Final = 16384
-_FREQUENCY: Final = 199  # Hz: a share of 10 % is known to 2 points after five seconds
+_FREQUENCY: Final = 199  # Hz: after five seconds, a share of 10 % is accurate to 2 points
 _MACHINE: Final = "x86_64"
 
 
-def chosen(options: RecordOptions) -> RecordOptions:
-    """Return the options, complete. Raises UsageError for what Python frames cannot be had with."""
+def complete_options(options: RecordOptions) -> RecordOptions:
+    """Return the options with the defaults of Python frames. Raises UsageError for options that exclude Python frames."""
     machine = os.uname().machine
     if machine != _MACHINE:
         raise UsageError(f"--python reads frames on {_MACHINE} only, and this is {machine}; try --jit")

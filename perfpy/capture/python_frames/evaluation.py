@@ -1,9 +1,8 @@
-"""What an evaluation loop's own frame says: which Python frame it runs, and the instruction it has come to.
+"""The Python frame and instruction that an evaluation loop's native frame refers to.
 
-What enters: the registers and the stack words of the loop's frame at the moment of the sample; the code objects of the process, and the
-frames that were read from its memory a moment later. What leaves: Evaluated. Which register or slot holds what differs between
-builds and instructions, so values are told by what they point to: into a code object's instructions, or to a frame. The pointer to
-instructions stands behind the one that runs.
+The registers and stack words of the native frame date from the sample; code objects and Python frames were read from memory a moment
+later. The register or slot of each variable depends on the build and on the instruction. Values are therefore identified by their target:
+the instructions of a code object, or a frame. The instruction pointer points past the current instruction.
 """
 
 from __future__ import annotations
@@ -20,13 +19,17 @@ if TYPE_CHECKING:
 
 _STACK_POINTER: Final = 7
 _UNIT: Final = 2
-NO_FRAME: Final = -1  #: in place of a code object's number: a frame ends here, and the one that it calls would begin
+NO_FRAME: Final = -1  #: instead of a code object's number: the end of a frame, where a called frame would begin
 
 
 class Evaluated(NamedTuple):
-    """What a loop runs: the number of a code object, the offset of the instruction, the addresses that may be the frame's.
+    """The state of an evaluation loop.
 
-    pointers: all values of its registers, and then of its stack words.
+    Attributes:
+        code: the number of the code object.
+        offset: of the instruction, in bytes.
+        frames: the possible addresses of the Python frame.
+        pointers: all values of the registers, then of the stack words.
     """
 
     code: int
@@ -36,10 +39,10 @@ class Evaluated(NamedTuple):
 
 
 class CodeRanges:
-    """The code objects of one process by where their instructions are.
+    """The code objects of one process by the addresses of their instructions.
 
-    Several can have the same instructions: CPython 3.10 keeps those of equal functions of a module once. Of those that overlap
-    otherwise the newest counts.
+    Several code objects can share instructions: CPython 3.10 stores those of equal functions of a module once. Of other overlapping code
+    objects the newest wins.
     """
 
     def __init__(self) -> None:
@@ -49,7 +52,7 @@ class CodeRanges:
         self.low, self.high = 1 << 64, 0
 
     def add(self, code: FoundCode) -> None:
-        """Take over a code object."""
+        """Add a code object."""
         self.codes[code.number] = code
         before = self._by_begin.get(code.begin)
         if before is None:
@@ -58,7 +61,7 @@ class CodeRanges:
         self.low, self.high = min(self.low, code.begin), max(self.high, code.end)
 
     def find(self, value: int) -> Sequence[FoundCode]:
-        """Return the code objects that a pointer behind an instruction can belong to."""
+        """Return the code objects whose instructions a pointer can have just passed."""
         if not self.low < value <= self.high:
             return ()
         row = bisect_right(self._begins, value - 1) - 1
@@ -68,24 +71,27 @@ class CodeRanges:
         return codes if codes[0].begin < value <= codes[0].end else ()
 
 
-def evaluated(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots) -> Evaluated | None:
-    """Return what a loop's frame says; None where it says nothing, or several things.
+def evaluate(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots) -> Evaluated | None:
+    """Return the state of an evaluation loop; None if it is unknown or ambiguous.
 
-    frames: addresses at which frames may be -> the number of the code that each had when it was read, or NO_FRAME; slots: what was
-    learnt of the loop's stack words (see note_slots).
+    Args:
+        state: the loop's native frame.
+        ranges: the code objects of the process.
+        frames: possible addresses of frames -> number of the code object at the reading, or NO_FRAME.
+        slots: the stack words that held the instruction pointer before (note_slots).
     """
     registers = [value for number, value in state.registers.items() if number != _STACK_POINTER]
-    for values, found in ((registers, _latest(registers, ranges)), (state.words, _at_home(state.words, ranges, slots))):
-        if found:
-            met = _frames_in(registers, frames) or _frames_in(values, frames)
+    for values, offsets in ((registers, _furthest_offsets(registers, ranges)), (state.words, _home_offsets(state.words, ranges, slots))):
+        if offsets:
+            pointed = _frames_in(registers, frames) or _frames_in(values, frames)
             pointers = (*registers, *state.words)
-            code = _chosen(found, {frames[one] for one in met}, pointers, ranges)
-            return None if code is None else Evaluated(code, found[code], met, pointers)
+            code = _select_code(offsets, {frames[one] for one in pointed}, pointers, ranges)
+            return None if code is None else Evaluated(code, offsets[code], pointed, pointers)
     return None
 
 
 def note_slots(state: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots) -> None:
-    """Learn from a loop's frame which of its words points to instructions."""
+    """Count which stack words of a loop's frame point to instructions."""
     words = ((number, value, ranges.find(value)) for number, value in enumerate(state.words))
     pointers = [(number, value, [code.number for code in codes]) for number, value, codes in words if codes]
     if pointers:
@@ -93,32 +99,32 @@ def note_slots(state: FrameState, ranges: CodeRanges, frames: dict[int, int], sl
         slots.note(pointers, {frames[one] for one in _frames_in(registers, frames) or _frames_in(state.words, frames)})
 
 
-def _at_home(words: Sequence[int], ranges: CodeRanges, slots: HomeSlots) -> dict[int, int]:
-    """Return the offset that the home of the pointer holds; all that words point to where the home is not known."""
+def _home_offsets(words: Sequence[int], ranges: CodeRanges, slots: HomeSlots) -> dict[int, int]:
+    """Return the offset in the instruction pointer's home slot; while that is unknown, those that any word points to."""
     home = slots.home()
-    return _latest(words if home is None else words[home : home + 1], ranges)
+    return _furthest_offsets(words if home is None else words[home : home + 1], ranges)
 
 
 def _frames_in(values: Iterable[int], frames: dict[int, int]) -> frozenset[int]:
-    """Return the frames that values point to; the ends of frames, where a called one would be, only where there are none."""
-    met = frozenset(value for value in values if value in frames)
-    return frozenset(value for value in met if frames[value] != NO_FRAME) or met
+    """Return the frames that values point to. The ends of frames count only if no value points to a frame."""
+    pointed = frozenset(value for value in values if value in frames)
+    return frozenset(value for value in pointed if frames[value] != NO_FRAME) or pointed
 
 
-def _latest(values: Iterable[int], ranges: CodeRanges) -> dict[int, int]:
+def _furthest_offsets(values: Iterable[int], ranges: CodeRanges) -> dict[int, int]:
     """Return the furthest offset in each code object that values point into."""
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for value in values:
         for code in ranges.find(value):
             if not (value - code.begin) & 1:
                 offset = value - code.begin - _UNIT
-                found[code.number] = max(found.get(code.number, 0), offset)
-    return found
+                offsets[code.number] = max(offsets.get(code.number, 0), offset)
+    return offsets
 
 
-def _chosen(found: dict[int, int], read: set[int], values: Sequence[int], ranges: CodeRanges) -> int | None:
-    """Return the code object that is meant: the only one, or the only one that a frame had, too, or that is pointed to itself."""
-    if len(found) == 1:
-        return next(iter(found))
-    both = [code for code in found if code in read] or [code for code in found if ranges.codes[code].address in values]
-    return both[0] if len(both) == 1 else None
+def _select_code(offsets: dict[int, int], read: set[int], values: Sequence[int], ranges: CodeRanges) -> int | None:
+    """Return the code object of the loop: the only candidate, or the only one with a frame in memory or a pointer to it."""
+    if len(offsets) == 1:
+        return next(iter(offsets))
+    candidates = [code for code in offsets if code in read] or [code for code in offsets if ranges.codes[code].address in values]
+    return candidates[0] if len(candidates) == 1 else None

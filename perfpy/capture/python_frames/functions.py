@@ -1,8 +1,7 @@
-"""Python functions as code at addresses: which ones each has, and the ELF image that says so.
+"""Python functions as code at addresses, and the ELF image with their symbols and lines.
 
-What enters: code objects, of all processes. What leaves: addresses; an image with a symbol and lines for each. Functions that are the
-same in several processes have one range of addresses (see perfpy.capture.python_frames). The image has no code: its .text is a section
-without bytes in the file.
+A function that several processes run has one range of addresses (see perfpy.capture.python_frames). The image contains no code: its .text
+is a section without bytes in the file.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from perfpy.symbols.providers.jitdump import Section
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-IMAGE_OFFSET: Final = 0x1000  #: of the first one in the image
+IMAGE_OFFSET: Final = 0x1000  #: the file offset of FIRST_ADDRESS in the image
 _ALIGNMENT: Final = 16
-_BEFORE: Final = 2  # bytes in front of a function's first instruction: where its line is not known
+_BEFORE: Final = 2  # bytes before a function's first instruction; addresses there mean an unknown line
 _LARGEST_IMAGE: Final = 256 << 20
 _MACHINE: Final = 62  # EM_X86_64
 
 
 class PlacedFunction(NamedTuple):
-    """A function and its addresses; size in bytes, with the two in front of its instructions."""
+    """A function and its addresses. size: in bytes, including the two before its instructions."""
 
     begin: int
     size: int
@@ -35,7 +34,7 @@ class PlacedFunction(NamedTuple):
     version: tuple[int, int]
 
     def address(self, offset: int | None) -> int:
-        """Return the address of an instruction; None: of the function alone."""
+        """Return the address of an instruction; for None, the address of a function with an unknown line."""
         if offset is None or offset < 0:
             return self.begin if offset is None else self.begin + _BEFORE
         return min(self.begin + _BEFORE + offset, self.begin + self.size - 1)
@@ -52,19 +51,19 @@ class PythonFunctions:
         return len(self._functions)
 
     def addresses_of(self, code: FoundCode, version: tuple[int, int]) -> PlacedFunction | None:
-        """Return the addresses of a function, new ones for a new one; None where there are no more."""
+        """Return a function's addresses, and allocate them for a new function; None if no addresses are left."""
         key = (code.filename, code.name, code.first_line, code.end - code.begin, code.lines, version)
-        found = self._functions.get(key)
-        if found is None:
+        function = self._functions.get(key)
+        if function is None:
             size = code.end - code.begin + _BEFORE
             if self._end + size > FIRST_ADDRESS + MAPPED_SIZE:
                 return None
-            found = self._functions[key] = PlacedFunction(self._end, size, code, version)
+            function = self._functions[key] = PlacedFunction(self._end, size, code, version)
             self._end += (size + _ALIGNMENT - 1) & -_ALIGNMENT
-        return found
+        return function
 
     def image(self) -> bytes:
-        """Return the ELF file of all functions."""
+        """Build the ELF file of all functions."""
         shift = IMAGE_OFFSET - FIRST_ADDRESS
         functions = list(self._functions.values())
         size = min(self._end - FIRST_ADDRESS, _LARGEST_IMAGE)
@@ -89,7 +88,7 @@ def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:
 
 
 def _name(code: FoundCode) -> str:
-    """Return the name as CPython's own perf maps have it."""
+    """Return the function's name in the form of CPython's perf maps."""
     return f"py::{_one_line(code.name)}:{_one_line(code.filename)}"
 
 

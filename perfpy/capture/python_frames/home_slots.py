@@ -1,8 +1,7 @@
-"""Where a build of the evaluation loop keeps its pointer to instructions while it calls other code.
+"""The stack slot in which a build's evaluation loop saves its instruction pointer during calls.
 
-What enters: the stack words of the loop's frame, sample by sample. What leaves: the word that holds the pointer. Compilers give a
-variable one home on the stack; other words hold what was there before. The home is learnt: it takes more different values than any other
-word, and agrees more often with the frames that are read from memory.
+Compilers give a variable one home on the stack; other words hold stale values. The home is learnt from samples: it has more distinct values
+than any other word, and agrees more often with the frames in memory.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-_MOST_VALUES: Final = 1 << 12  # of a word that are counted
-_MARGIN: Final = 2  # how much better a home is than any other word
-_ENOUGH: Final = 8  # values that agreed, until a word is believed
+_MOST_VALUES: Final = 1 << 12  # counted for each word
+_MARGIN: Final = 2  # a home's score is at least this multiple of any other word's
+_ENOUGH: Final = 8  # the least score of a home
 
 
 class HomeSlots:
-    """The words of one build's loop that pointed to instructions."""
+    """The stack words of one build's loop that have pointed to instructions."""
 
     def __init__(self) -> None:
         self._values: dict[int, set[int]] = {}
@@ -27,7 +26,12 @@ class HomeSlots:
         self._is_new = False
 
     def note(self, pointers: Iterable[tuple[int, int, Collection[int]]], read: Collection[int]) -> None:
-        """Take the pointers of a frame: the word's number, its value, the codes that it may mean. read: codes of its frames in memory."""
+        """Add the pointers of one frame.
+
+        Args:
+            pointers: word number, value, and the code objects that the value can mean.
+            read: the code objects of the loop's frames in memory.
+        """
         for word, value, codes in pointers:
             values = self._values.setdefault(word, set())
             if len(values) < _MOST_VALUES:
@@ -37,7 +41,7 @@ class HomeSlots:
         self._is_new = True
 
     def home(self) -> int | None:
-        """Return the number of the word; None where none stands out."""
+        """Return the number of the home word; None if no word stands out."""
         if self._is_new:
             self._is_new = False
             scores = sorted((len(values) * self._agreed.get(word, 0), word) for word, values in self._values.items())

@@ -1,7 +1,7 @@
-"""The interpreter of a process: where its _PyRuntime is, its version, and the code of its evaluation loop.
+"""The CPython interpreter of a process: the address of _PyRuntime, the version, and the code of the evaluation loop.
 
-What enters: a pid. What leaves: LocatedRuntime; None where the process runs no CPython. Looked at are mapped files that are called as
-interpreters are, and then the program itself, which may embed one. Files are looked into once, however many processes map them.
+Candidates are mapped files with an interpreter's name, then the program itself, which may embed one. Each file is read once, even if many
+processes map it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 _INTERPRETER: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)?")
 _RUNTIME: Final = b"_PyRuntime"
-_LOOPS: Final = (b"_PyEval_EvalFrameDefault", b"_TAIL_CALL_")  # the second: of builds whose instructions are functions (3.14)
+_LOOPS: Final = (b"_PyEval_EvalFrameDefault", b"_TAIL_CALL_")  # the second: builds with a function for each instruction (3.14)
 _SECTION: Final = ".PyRuntime"
 _MOST_LOOPS: Final = 1024
 _PAGE: Final = 4096
 
 
 class LocatedRuntime(NamedTuple):
-    """runtime: the address of _PyRuntime; version: (0, 0) where no name says it; loops: address ranges of the evaluation loop."""
+    """An interpreter in a process.
+
+    Attributes:
+        runtime: the address of _PyRuntime.
+        version: (0, 0) if no file name contains it.
+        loops: address ranges of the evaluation loop.
+    """
 
     runtime: int
     version: tuple[int, int]
@@ -39,7 +45,7 @@ class LocatedRuntime(NamedTuple):
 
 
 class _RuntimeInFile(NamedTuple):
-    """The same in a file, by its own addresses; first: the lowest address that is mapped."""
+    """An interpreter in a file, in the file's addresses. first: the lowest mapped address."""
 
     runtime: int
     loops: list[tuple[int, int]]
@@ -47,47 +53,47 @@ class _RuntimeInFile(NamedTuple):
 
 
 class RuntimeLocator:
-    """Finds interpreters; knows the files that it has seen."""
+    """Finds interpreters, and caches results by file."""
 
     def __init__(self, procfs: ProcFs) -> None:
         self._procfs = procfs
         self._files: dict[tuple[int, int, int], _RuntimeInFile | None] = {}
 
     def find(self, pid: int) -> LocatedRuntime | None:
-        """Return the interpreter of a process."""
+        """Return the interpreter of a process; None if it does not run CPython."""
         try:
             mappings = [mapping for mapping in self._procfs.maps(pid, data=True) if mapping.inode and not mapping.offset]
             program = os.readlink(f"{self._procfs.root}/{pid}/exe")
         except OSError:
             return None
         for mapping, version in _candidates(mappings, program):
-            found = self._in_file(pid, mapping)
-            if found is not None:
-                shift = mapping.start - found.first
-                return LocatedRuntime(found.runtime + shift, version, [(begin + shift, end + shift) for begin, end in found.loops])
+            in_file = self._in_file(pid, mapping)
+            if in_file is not None:
+                shift = mapping.start - in_file.first
+                return LocatedRuntime(in_file.runtime + shift, version, [(begin + shift, end + shift) for begin, end in in_file.loops])
         return None
 
     def _in_file(self, pid: int, mapping: ProcMapping) -> _RuntimeInFile | None:
         key = (mapping.major, mapping.minor, mapping.inode)
         if key not in self._files:
-            self._files[key] = _look_into(live_process.seen_by(pid, mapping.path))
+            self._files[key] = _find_in_file(live_process.seen_by(pid, mapping.path))
         return self._files[key]
 
 
 def _candidates(mappings: list[ProcMapping], program: str) -> Iterator[tuple[ProcMapping, tuple[int, int]]]:
-    """Return the mappings of files that may hold an interpreter, libraries first."""
+    """Yield mappings that may contain an interpreter and the version in the file name, libraries first."""
     named = [(mapping, match) for mapping in mappings if (match := _INTERPRETER.fullmatch(os.path.basename(mapping.path)))]
     named.sort(key=lambda one: not os.path.basename(one[0].path).startswith("lib"))
     for mapping, match in named:
         yield mapping, (int(match[1]), int(match[2]))
-    known = {mapping.path for mapping, _ in named}
+    seen_paths = {mapping.path for mapping, _ in named}
     for mapping in mappings:
-        if mapping.path == program and program not in known:
+        if mapping.path == program and program not in seen_paths:
             yield mapping, (0, 0)
             return
 
 
-def _look_into(path: str) -> _RuntimeInFile | None:
+def _find_in_file(path: str) -> _RuntimeInFile | None:
     try:
         file = elf.ElfFile(path)
     except (elf.BadElfError, OSError):
@@ -112,13 +118,20 @@ def _look_into(path: str) -> _RuntimeInFile | None:
 
 
 def _symbols(entries: NDArray[Any], strings: bytes, name: bytes, *, exact: bool) -> Iterator[tuple[int, int]]:
-    """Return where the symbols of a name begin and end; exact: else also those whose names go on with a dot or a word."""
+    """Yield the ranges of the symbols with a name.
+
+    Args:
+        entries: the symbol table.
+        strings: the names of the table's symbols.
+        name: the symbol's name.
+        exact: False: also names with a suffix after a dot, or after a name that ends with an underscore.
+    """
     position = strings.find(b"\0" + name)
     seen = 0
     while position >= 0 and seen < _MOST_LOOPS:
         end = position + 1 + len(name)
-        rest = strings[end : end + 1]
-        if rest == b"\0" or (not exact and (rest == b"." or name.endswith(b"_"))):
+        suffix = strings[end : end + 1]
+        if suffix == b"\0" or (not exact and (suffix == b"." or name.endswith(b"_"))):
             for row in np.flatnonzero(entries["name"] == position + 1).tolist():
                 begin, size = int(entries["value"][row]), int(entries["size"][row])
                 if begin:

@@ -1,7 +1,4 @@
-"""What the user is told of a recording of Python programs, at its end.
-
-What enters: PythonSummary. What leaves: lines.
-"""
+"""The final note of a recording with Python frames: their number and quality."""
 
 from __future__ import annotations
 
@@ -11,24 +8,32 @@ from perfpy.capture.python_frames.merging import EXACT, OPEN_LINES, PARTIAL, SEE
 
 
 class PythonSummary(NamedTuple):
-    """How it went. counts: samples by grade (see merging); functions; lag: median from sample to reading, in ns; refused: pid -> why."""
+    """The quality of a recording's Python frames.
+
+    Attributes:
+        counts: samples by grade (see merging).
+        functions: the number of functions.
+        lag: median time from a sample to its reading, ns.
+        refused: pid -> why its memory was not read; pid 0: another problem.
+        copied: samples whose frames the kernel copied.
+    """
 
     counts: tuple[int, ...]
     functions: int
     lag: int
     refused: dict[int, str]
-    copied: int = 0  # samples whose frames the kernel copied
+    copied: int = 0
 
 
 def notes(summary: PythonSummary) -> list[str]:
-    """Return the lines."""
+    """Return the lines of the note."""
     total = sum(summary.counts)
     lines = []
     if total:
-        known = total - summary.counts[UNKNOWN]
+        known_count = total - summary.counts[UNKNOWN]
         lines.append(
-            f"[ perf record: --python: {summary.functions} functions in {known} of {total} samples of Python code"
-            f"{_doubts(summary.counts)}; {_moment(summary, known)} ]"
+            f"[ perf record: --python: {summary.functions} functions in {known_count} of {total} samples of Python code"
+            f"{_describe_doubts(summary.counts)}; {_describe_lag(summary, known_count)} ]"
         )
     for pid, reason in sorted(summary.refused.items())[:3]:
         lines.append(f"warning: --python: {f'process {pid}: ' if pid else ''}{reason}")
@@ -37,7 +42,7 @@ def notes(summary: PythonSummary) -> list[str]:
     return lines
 
 
-def _moment(summary: PythonSummary, known: int) -> str:
+def _describe_lag(summary: PythonSummary, known: int) -> str:
     """Return when the frames were read."""
     late = f"read {summary.lag / 1e6:.2f} ms after their samples"
     if not summary.copied:
@@ -46,13 +51,13 @@ def _moment(summary: PythonSummary, known: int) -> str:
     return f"the kernel copied frames with their samples{f', {others} were {late}' if others > 0 else ''}"
 
 
-def _doubts(counts: tuple[int, ...]) -> str:
-    """Say what is less than exact."""
+def _describe_doubts(counts: tuple[int, ...]) -> str:
+    """Count the samples that are less than exact."""
     doubts = [
         (counts[SEEN], "with callers as at other moments"),
         (counts[OPEN_LINES], "without the line of a caller"),
         (counts[UNPROVEN], "by the number of calls alone"),
         (counts[PARTIAL], "without Python callers"),
     ]
-    told = ", ".join(f"{count} {words}" for count, words in doubts if count)
-    return f" ({counts[EXACT]} exact, {told})" if told else ""
+    text = ", ".join(f"{count} {words}" for count, words in doubts if count)
+    return f" ({counts[EXACT]} exact, {text})" if text else ""

@@ -1,7 +1,4 @@
-"""The memory of a recorded process, as perfpy.interpreters.cpython reads it.
-
-What enters: a pid. What leaves: bytes, or UnreadableMemoryError.
-"""
+"""The memory of a recorded process, for perfpy.interpreters.cpython."""
 
 from __future__ import annotations
 
@@ -10,14 +7,14 @@ from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 
 
 class InterpreterMemory:
-    """Open until it is closed; another process that gets the same pid later is not read. Raises OSError where it may not be."""
+    """The open memory of a process; a later process with the same pid is not read. Raises OSError without permission."""
 
     def __init__(self, pid: int) -> None:
         self._memory = ProcessMemory(pid)
         self.close = self._memory.close
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes. Raises UnreadableMemoryError where there are fewer."""
+        """Return exactly `size` bytes. Raises UnreadableMemoryError if fewer are readable."""
         data = self._memory.some(address, size)
         if len(data) < size:
             raise UnreadableMemoryError

@@ -1,7 +1,6 @@
-"""Python in what is unwound while it is recorded: callchains with Python frames, and what readers need for these.
+"""Add Python frames to the callchains of samples during a recording, and write what reports need for them.
 
-What enters: samples with their registers and stacks, their callchains, and what the reader answers. What leaves: callchains with the
-addresses of Python functions; records that map these; in the end the image of all functions, and how many samples have what.
+Reports need MMAP2 records that map the functions' addresses, and the image with all functions. The samples are counted by quality.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping
 from perfpy.abi.sample_id import IdLayout
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluated, note_slots
+from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, evaluate, note_slots
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.image_file import write_image
@@ -45,19 +44,19 @@ if TYPE_CHECKING:
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.rules import FrameRules
 
-_PATIENCE: Final = 0.5  # seconds for the reader to come to the samples that are unwound
+_PATIENCE: Final = 0.5  # seconds to wait for the reader to reach the samples
 _READ: Final = 1 << 18
-_MOST_CHAINS: Final = 1 << 17  # that wait for their samples
-_MOST_THREADS: Final = 256  # of a process whose callers are remembered
+_MOST_CHAINS: Final = 1 << 17  # waiting for their samples
+_MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
-_MOST_LOOPS: Final = 64  # of a chain that are looked at closely
+_MOST_LOOPS: Final = 64  # of a chain that are evaluated
 
 
 _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 
 
 class _Process:
-    """A Python process: its code, and the addresses of its functions by the numbers of code objects."""
+    """A Python process: its code objects, and the addresses of its functions by the code objects' numbers."""
 
     def __init__(self, found: FoundProcess, slots: HomeSlots) -> None:
         self.version = found.version
@@ -72,16 +71,25 @@ class _Process:
 
     def are_loops(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which addresses are in the evaluation loop."""
-        found = np.zeros(len(addresses), bool)
+        in_loops = np.zeros(len(addresses), bool)
         for begin, end in self.loops:
-            found |= (addresses >= begin) & (addresses < end)
-        return found
+            in_loops |= (addresses >= begin) & (addresses < end)
+        return in_loops
 
 
 class _Loops(NamedTuple):
-    """The evaluation loops of a sample. native: its addresses; rows: which of them are loops'; states: of these; frames: see evaluated.
+    """The evaluation loops of one sample.
 
-    callers, before: of the thread, see SeenCallers.
+    Attributes:
+        owner: the process.
+        chain: the frames that the reader found for the sample.
+        native: the user's native addresses.
+        rows: which rows of `native` are evaluation loops.
+        states: the native frame of each loop; None if it is unknown.
+        frames: possible addresses of Python frames (see evaluate).
+        callers: of the thread.
+        before: the thread's previous reading (see SeenCallers).
+        is_cut: the native chain may lack outer frames.
     """
 
     owner: _Process
@@ -96,9 +104,15 @@ class _Loops(NamedTuple):
 
 
 class PythonFrames:
-    """Knows the Python processes among the recorded ones. event: the first one of the recording; answers: the reader's pipe.
+    """The Python processes of a recording and their frames.
 
-    cache: the build-id cache ("": perf's default), None: write no image. counts: samples by grade (see merging).
+    Args:
+        event: the first event of the recording.
+        answers: the descriptor of the reader's pipe.
+        cache: the build-id cache ("": perf's default); None: write no image.
+
+    Attributes:
+        counts: samples by grade (see merging).
     """
 
     def __init__(self, event: FileEvent, answers: int, cache: str | None) -> None:
@@ -121,26 +135,26 @@ class PythonFrames:
         self._lags: list[int] = []
         self._copied = 0  # samples whose frames the kernel copied
 
-    # what the reader says
+    # Messages of the reader.
 
     def receive(self) -> None:
-        """Take the answers that are here."""
+        """Receive the messages in the pipe."""
         while self._is_open and select.select([self._answers], [], [], 0)[0]:
             data = os.read(self._answers, _READ)
             self._is_open = bool(data)
             self._incoming.add(data)
         for answer in self._incoming.answers():
-            self._take(answer)
+            self._handle(answer)
 
     def wait(self, moment: int) -> None:
-        """Wait until the reader has come to the samples of a moment, or is too late."""
+        """Wait until the reader has reached the samples of a time (ns), or the patience ends."""
         end = time.monotonic() + _PATIENCE
         self.receive()
         while self._is_open and self._read_up_to < moment and (left := end - time.monotonic()) > 0:
             select.select([self._answers], [], [], left)
             self.receive()
 
-    def _take(self, answer: Answer) -> None:
+    def _handle(self, answer: Answer) -> None:
         if isinstance(answer, FoundChain):
             if len(self._chains) >= _MOST_CHAINS:
                 self._chains.clear()
@@ -158,10 +172,10 @@ class PythonFrames:
         elif isinstance(answer, Refused):
             self._refused[answer.pid] = answer.reason
 
-    # what is unwound
+    # Callchains.
 
-    def named(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> Ragged:
-        """Return callchains with Python frames. keys: delivery keys."""
+    def add_frames(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> Ragged:
+        """Return the callchains with Python frames. keys: the samples' positions in delivery order."""
         self.wait(int(columns["time"].max(initial=0)))
         changed: dict[int, list[int]] = {}
         self._batch += 1
@@ -180,10 +194,10 @@ class PythonFrames:
                         self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
         for key in zip(columns["tid"].tolist(), columns["time"].tolist(), strict=True):
             self._chains.pop(key, None)
-        return chains if not changed else _replaced(chains, changed)
+        return chains if not changed else _replace_rows(chains, changed)
 
     def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
-        """Look at the evaluation loops of a sample, and learn from them."""
+        """Find the evaluation loops of a sample, and learn from their frames."""
         owner, chain = self._chains.get(batch.key(row), (process, None))
         if chain and chain.is_exact:
             native = batch.user_addresses(row)
@@ -196,14 +210,14 @@ class PythonFrames:
         native, rules, is_cut = batch.user_frames(row)
         rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
         states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
-        found = [states.get(number) for number in rows]
+        states_of_loops = [states.get(number) for number in rows]
         callers = self._callers_of(owner, batch.key(row)[0])
         if chain:
             callers.add(self._batch, read)
-        for state in found:
+        for state in states_of_loops:
             if state:
                 note_slots(state, owner.ranges, frames, owner.slots)
-        return _Loops(owner, chain, native, rows, found, frames, callers, callers.before, is_cut)
+        return _Loops(owner, chain, native, rows, states_of_loops, frames, callers, callers.before, is_cut)
 
     def _callers_of(self, process: _Process, tid: int) -> SeenCallers:
         if tid not in process.callers:
@@ -213,33 +227,33 @@ class PythonFrames:
         return process.callers[tid]
 
     def _chain(self, batch: _Batch, row: int, loops: _Loops) -> list[int] | None:
-        """Return the chain of a sample; None where nothing is known of its Python frames."""
+        """Return the callchain of a sample; None without Python frames."""
         owner, chain = loops.owner, loops.chain
         read, left = (chain.frames, chain.left) if chain else ([], [])
         if chain and chain.is_exact:
             self._copied += 1
             return self._with_frames(batch, row, loops, merging.of_copied_frames(len(loops.rows), read))
-        said = [evaluated(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
+        evaluated_loops = [evaluate(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
         if owner.version < (3, 11):
-            merged = merging.of_old_versions(said, read, is_cut=loops.is_cut)
+            merged = merging.of_old_versions(evaluated_loops, read, is_cut=loops.is_cut)
         else:
             seen, before, is_cut = loops.callers, loops.before, loops.is_cut
-            merged = merging.merge(said, read, owner.ranges.codes, left=left, seen=seen, before=before, is_cut=is_cut)
+            merged = merging.merge(evaluated_loops, read, owner.ranges.codes, left=left, seen=seen, before=before, is_cut=is_cut)
         return self._with_frames(batch, row, loops, merged)
 
     def _with_frames(self, batch: _Batch, row: int, loops: _Loops, merged: merging.MergedFrames) -> list[int] | None:
         """Return the chain with the Python frames of each loop; None if there are none."""
         owner = loops.owner
         self.counts[merged.grade] += 1
-        found = dict(zip(loops.rows, merged.loops, strict=True))
-        if not any(found.values()):
+        frames = dict(zip(loops.rows, merged.loops, strict=True))
+        if not any(frames.values()):
             return None
         values = batch.kernel_part(row)
         state = self._gil_state(batch, row, loops)
         for number, value in enumerate(loops.native.tolist()):
             values.append(value)
-            if frames := found.get(number):
-                addresses = self._addresses(owner, frames)
+            if python_frames := frames.get(number):
+                addresses = self._addresses(owner, python_frames)
                 if state == GilState.WAITS and loops.chain:
                     addresses = [*self._lock_holder(owner, loops.chain), *addresses]
                 if addresses:  # the innermost frame of all has the state
@@ -262,19 +276,19 @@ class PythonFrames:
         return [] if function is None else [function.address(None)]
 
     def _addresses(self, process: _Process, frames: Iterable[merging.Frame]) -> list[int]:
-        found = []
+        addresses = []
         for number, offset in frames:
             if number not in process.placed:
                 process.placed[number] = self._functions.addresses_of(process.ranges.codes[number], process.version)
             function = process.placed[number]
             if function is not None:
-                found.append(function.address(offset))
-        return found
+                addresses.append(function.address(offset))
+        return addresses
 
-    # what readers need for it
+    # What reports need.
 
-    def told(self) -> bytes:
-        """Return records that map the functions into processes that have not been told of."""
+    def take_mappings(self) -> bytes:
+        """Return MMAP2 records that map the functions into processes that do not have them yet."""
         first, self._first = self._first, {}
         mappings = b""
         for pid, moment in first.items():
@@ -289,15 +303,15 @@ class PythonFrames:
 
     @property
     def image_path(self) -> str:
-        """The name that the image has, in a folder of its own."""
+        """The path of the image, in a new folder."""
         if not self._path:
             cache = self._cache or paths.build_id_cache()
             folder = paths.below(cache, "jit") if self._cache is None else new_folder(cache)
             self._path = paths.below(folder, paths.PYTHON_IMAGE)
         return self._path
 
-    def written(self) -> Iterator[tuple[str, bytes]]:
-        """Write the image, and return its name and bytes; nothing where no function was met."""
+    def write_images(self) -> Iterator[tuple[str, bytes]]:
+        """Write the image, and yield its path and bytes; nothing without functions."""
         if not len(self._functions):
             return
         image = self._functions.image()
@@ -309,18 +323,18 @@ class PythonFrames:
         yield self.image_path, image
 
     def notes(self) -> list[str]:
-        """Return what the user ought to know, at the end."""
+        """Return the lines of the final note."""
         return notes(self.summary())
 
     def summary(self) -> PythonSummary:
-        """Return what is known of all samples."""
+        """Summarize all samples."""
         lags = sorted(self._lags)
         middle = lags[len(lags) // 2] if lags else 0
         return PythonSummary(tuple(self.counts), len(self._functions), middle, self._refused, self._copied)
 
 
 class _Batch:
-    """The samples of one process that have frames of the evaluation loop. Their rules are looked up together."""
+    """The samples of one process that are in the evaluation loop. Their rules are looked up together."""
 
     def __init__(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> None:
         self._columns = columns
@@ -333,7 +347,7 @@ class _Batch:
         self._ends: NDArray[np.bool_] = np.zeros(0, bool)
 
     def _load_rules(self) -> list[FrameRules]:
-        """Return the rules of all frames; most recordings with copied frames need none."""
+        """Return the rules of all frames, loaded at the first use: copied frames need none."""
         if self._rules is None:
             columns, chains = self._columns, self._chains
             repeated = np.repeat(np.arange(len(chains)), chains.lengths)
@@ -350,7 +364,7 @@ class _Batch:
         return int(self._columns["tid"][row]), int(self._columns["time"][row])
 
     def _begin(self, row: int) -> int:
-        """Where the user's part of a chain begins."""
+        """Return the index of the first user address of a chain."""
         markers = np.flatnonzero(self._chains[row] == np.uint64(CONTEXT_USER))
         return int(markers[-1]) + 1 if len(markers) else 0
 
@@ -359,11 +373,11 @@ class _Batch:
         return found
 
     def user_addresses(self, row: int) -> NDArray[np.uint64]:
-        """Return the addresses of the user's part."""
+        """Return the user addresses of a chain."""
         return self._chains[row][self._begin(row) :]
 
     def user_frames(self, row: int) -> tuple[NDArray[np.uint64], list[FrameRules], bool]:
-        """Return the addresses of the user's part, their rules, and whether it may lack outer frames."""
+        """Return the user addresses, their rules, and whether outer frames may be missing."""
         rules = self._load_rules()
         begin, end = int(self._chains.offsets[row]) + self._begin(row), int(self._chains.offsets[row + 1])
         return self._chains.values[begin:end], rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
@@ -374,7 +388,7 @@ class _Batch:
         return registers, StackCopy(stack_words(self._columns, row), registers.get(STACK_POINTER, 0))
 
 
-def _replaced(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
+def _replace_rows(chains: Ragged, changed: dict[int, list[int]]) -> Ragged:
     rows = [np.array(changed[row], np.uint64) if row in changed else chains[row] for row in range(len(chains))]
     offsets = np.zeros(len(chains) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=offsets[1:])

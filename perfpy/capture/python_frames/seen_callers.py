@@ -1,9 +1,8 @@
-"""Who called a frame, by what was read of the same thread before and after.
+"""Callers of a frame from earlier and later readings of the same thread.
 
-What enters: chains of frames as they were read. What leaves: callers. A frame's address on the data stack is the sum of the sizes of
-its callers' frames, so the same function at the same address was nearly always called the same way. Where it was called in two ways,
-neither is believed, unless one of them is that rare that it is an error of the reading. Frames are remembered for two batches of
-samples, as a program comes to other work.
+A frame's address on the data stack is the sum of the sizes of its callers' frames, so a function at an address nearly always has one
+caller. With two callers, neither is accepted, unless one is rare enough to be an error of the reading. Frames are kept for two batches of
+samples, because programs move on to other work.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
 
 _MOST_FRAMES: Final = 1 << 14  # of a thread and batch
 _MOST_CALLS: Final = 256  # callers of a function
-_ERRORS: Final = 0.02  # share of the calls of a function that may be wrong
+_ERRORS: Final = 0.02  # share of a function's calls that may be wrong
 _MOST_CALLERS: Final = 16  # of a frame
-_SURE: Final = 0.95  # share of a caller that is believed
+_SURE: Final = 0.95  # the least share of an accepted caller
 
 
 class Caller(NamedTuple):
-    """The caller of a frame. code: NOBODY where the evaluation loop was called for the frame; offset: None where it differed."""
+    """The caller of a frame. code: NOBODY if C called the evaluation loop for the frame; offset: None if it varied."""
 
     address: int
     code: int
@@ -36,13 +35,13 @@ _OF_ENTRIES: Final = Caller(0, NOBODY, None)
 
 
 class KnownCalls:
-    """Which functions of a process call which, by how often they were seen to."""
+    """The functions of a process and their callers, with the number of observed calls."""
 
     def __init__(self) -> None:
         self._callers: dict[int, Counter[int]] = {}
 
     def add(self, caller: int, called: int) -> None:
-        """Take a call, by the numbers of code objects."""
+        """Count a call between two code objects."""
         callers = self._callers.get(called)
         if callers is None:
             if len(self._callers) >= _MOST_FRAMES:
@@ -52,7 +51,7 @@ class KnownCalls:
             callers[caller] += 1
 
     def has(self, caller: int, called: int) -> bool:
-        """Whether a function calls another one; what was seen once in a while is an error of the reading."""
+        """Whether a function has called another one. Rare calls count as errors of the reading."""
         callers = self._callers.get(called)
         return callers is not None and callers[caller] > _ERRORS * callers.total()
 
@@ -61,8 +60,8 @@ class SeenCallers:
     """The callers of one thread's frames.
 
     Attributes:
-        before: the frames (address, code) of the chain before the last one, with their offsets.
-        calls: of all threads of the process.
+        before: the frames (address, code) of the chain before the last one -> offset.
+        calls: those of all threads of the process.
     """
 
     def __init__(self, calls: KnownCalls | None = None) -> None:
@@ -74,7 +73,7 @@ class SeenCallers:
         self.before: dict[tuple[int, int], int] = {}
 
     def add(self, batch: int, chain: Sequence[ReadFrame]) -> None:
-        """Take a chain. batch: the number of the batch of samples that it belongs to."""
+        """Add a chain. batch: the number of the batch of samples."""
         if batch != self._batch:
             self._batch, self._old, self._new = batch, self._new, {}
         self.before, self._last = self._last, {(address, code): offset for address, code, offset, _ in chain}
@@ -93,7 +92,7 @@ class SeenCallers:
             callers[caller] += 1
 
     def caller(self, address: int, code: int) -> Caller | None:
-        """Return the caller of a frame; None where it was not seen, or with several callers."""
+        """Return the caller of a frame; None if it is unknown or ambiguous."""
         key = (address, code)
         new, old = self._new.get(key), self._old.get(key)
         if new is None and old is None:

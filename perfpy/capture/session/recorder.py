@@ -138,9 +138,9 @@ class Recorder:
         self._packer = Packer(self.options.output.compression_level) if self.options.output.compression_level else None
         self._workload: Workload | None = None
         if self.options.python:
-            from perfpy.capture.python_frames.choices import chosen  # rarely needed
+            from perfpy.capture.python_frames.choices import complete_options  # rarely needed
 
-            self.options = chosen(self.options)
+            self.options = complete_options(self.options)
         self._names = self._runtime_names() if self.options.jit else None
         self._waits: WaitPlan | None = None
         self._copier: FrameCopier | None = None
@@ -426,7 +426,7 @@ class Recorder:
         if self._names and not self._failure:
             self._names.end(files, self._output.names(), self._output.images)
         elif self._output.images and not self._failure and not self._output.is_pipe:
-            from perfpy.capture.python_frames.keeping import keep_images  # it reads recordings, which needs numpy
+            from perfpy.capture.python_frames.image_file import keep_images  # it reads recordings, which needs numpy
 
             keep_images(files, self._output.images, self._tell)
 

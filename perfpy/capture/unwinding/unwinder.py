@@ -185,7 +185,7 @@ class PieceUnwinder:
         rewriting.kept[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.take_new_methods() if self._java else (b"", {})
-        mappings += self._python.told() if self._python else b""
+        mappings += self._python.take_mappings() if self._python else b""
         others = held.chunk.others
         if self._java:
             rewriting.kept[others[self._java.hides(held.chunk, others)]] = False
@@ -227,13 +227,13 @@ class PieceUnwinder:
         if self._java:
             chains, leaves = self._java.named(columns, chains, columns["ip"], keys)
         if self._python:
-            chains = self._python.named(columns, self._attrs[number], chains, keys, callchains)
+            chains = self._python.add_frames(columns, self._attrs[number], chains, keys, callchains)
         return chains, leaves
 
     def images(self) -> Iterator[tuple[str, bytes]]:
         """Yield the images of functions, at the end."""
         if self._python:
-            yield from self._python.written()
+            yield from self._python.write_images()
 
     def _callchains(self, before: int) -> UserCallchains:
         """Return the unwinder for the current mappings. No later sample has a key below `before`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluated, note_slots
+from perfpy.capture.python_frames.evaluation import NO_FRAME, CodeRanges, Evaluated, evaluate, note_slots
 from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.registers import FrameState
 
@@ -30,7 +30,7 @@ def ranges() -> CodeRanges:
 
 def said(of: FrameState, ranges: CodeRanges, frames: dict[int, int], slots: HomeSlots | None = None) -> Evaluated | None:
     """What a loop says, less the pointers."""
-    found = evaluated(of, ranges, frames, slots or HomeSlots())
+    found = evaluate(of, ranges, frames, slots or HomeSlots())
     return None if found is None else found._replace(pointers=())
 
 
@@ -80,7 +80,7 @@ def test_functions_that_share_their_instructions_are_told_apart_by_frame_or_obje
 
 
 def test_pointers_are_those_of_registers_and_then_of_words(ranges):
-    found = evaluated(state([5], r14=CODE + 2, r7=9), ranges, {}, HomeSlots())
+    found = evaluate(state([5], r14=CODE + 2, r7=9), ranges, {}, HomeSlots())
     assert found is not None
     assert found.pointers == (CODE + 2, 5)
 

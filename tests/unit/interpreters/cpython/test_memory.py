@@ -7,7 +7,7 @@ import random
 import pytest
 
 from perfpy.capture.python_frames.answers import FoundCode
-from perfpy.capture.python_frames.evaluation import CodeRanges, evaluated
+from perfpy.capture.python_frames.evaluation import CodeRanges, evaluate
 from perfpy.capture.python_frames.functions import PythonFunctions
 from perfpy.capture.python_frames.home_slots import HomeSlots
 from perfpy.capture.python_frames.registers import FrameState
@@ -86,5 +86,5 @@ def test_registers_and_stacks_of_any_content_say_something_or_nothing():
         ranges.add(FoundCode(7, number, begin - 200, begin, begin + 2 * chance.randrange(1, 500), "f", "f.py", 1, b"", 80))
     for _ in range(2000):
         words = [chance.choice((BASE + chance.randrange(1 << 17), chance.choice(LIES))) for _ in range(chance.randrange(60))]
-        found = evaluated(FrameState({number: chance.choice([1, *words]) for number in range(16)}, words), ranges, {}, slots)
+        found = evaluate(FrameState({number: chance.choice([1, *words]) for number in range(16)}, words), ranges, {}, slots)
         assert found is None or 0 <= found.offset < 1000

@@ -1,19 +1,17 @@
 """The AUX data of a HiSilicon PMCU: counters of a die's CPUs, read by the hardware itself.
 
-What enters: the AUX data of one recording. What leaves: its header, where its
-samples stand, and their numbers as columns. Layout (little-endian; RFC "HiSilicon
-Performance Monitor Control Unit" v1, 2023-02-06):
+Decodes the header, the offsets of samples, and their values as columns. Layout (little-endian; RFC "HiSilicon Performance Monitor Control
+Unit" v1, 2023-02-06):
 
     header      u32 buffer size, counters in parallel, CPUs, compatible mode,
-                subsample size, subsamples a sample, number of events;
+                subsample size, subsamples per sample, number of events;
                 u32 for each event; padding to 16 bytes
     samples     each `subsamples` subsamples; a sample lies in one buffer, and
-                what is left at a buffer's end is a gap
+                the remainder of a buffer is a gap
     subsample   u32 CID1SR and u32 CID2SR of each CPU; u64 of each CPU for each
                 counter; u64 cycles of each CPU, not in compatible mode
 
-In each field the CPUs come by their number in the cluster, then by cluster.
-The first buffer begins with the header.
+In each field the CPUs are ordered by their number in the cluster, then by cluster. The first buffer begins with the header.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _MOST_EVENTS: Final = 240
 
 
 class AuxDataError(ValueError):
-    """AUX data that cannot be decoded. offset: in the AUX data."""
+    """AUX data that cannot be decoded; `offset` is the position in the AUX data."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +46,7 @@ class AuxDataError(ValueError):
 
 
 class PmcuHeader(NamedTuple):
-    """What stands in front of the samples; cpus: how many; counters: of each CPU, used in parallel."""
+    """The header of the AUX data. `counters` run in parallel on each of `cpus`."""
 
     buffer_size: int
     counters: int
@@ -60,34 +58,34 @@ class PmcuHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its own, with the padding."""
+        """Bytes of the header with its padding."""
         return -(-(_WORDS.size + 4 * len(self.events)) // _ALIGNMENT) * _ALIGNMENT
 
     @property
     def sample_size(self) -> int:
-        """Of one sample."""
+        """Bytes of one sample."""
         return self.subsamples * self.subsample_size
 
     def event(self, subsample: int, counter: int) -> int:
-        """What a counter counts in a subsample."""
+        """Return the event of a counter in a subsample."""
         number = subsample * self.counters + counter
         return self.events[number] if number < len(self.events) else PADDING_EVENT
 
     @property
     def cpu_order(self) -> NDArray[np.int64]:
-        """The CPUs in the order in which each field has them."""
+        """The CPU numbers in the order of each field."""
         return np.arange(self.cpus).reshape(-1, _CLUSTER).T.ravel()
 
 
 class PmcuSamples(NamedTuple):
-    """Where the samples stand; cut: bytes of a last sample that is not whole."""
+    """The offsets of complete samples. `cut`: bytes of a truncated last sample."""
 
     offsets: NDArray[np.int64]
     cut: int
 
 
 class Field(NamedTuple):
-    """One field of a subsample: name, event (-1: none), offset in the subsample, bytes of a CPU's number."""
+    """One field of a subsample: name, event (-1: none), offset in the subsample, bytes per CPU."""
 
     name: str
     event: int
@@ -96,7 +94,7 @@ class Field(NamedTuple):
 
 
 def decode_header(data: bytes | memoryview) -> PmcuHeader:
-    """The header of some AUX data. Raises AuxDataError where it makes no sense."""
+    """Decode the header of AUX data. Raises AuxDataError if it is invalid."""
     if len(data) < _WORDS.size:
         raise AuxDataError(len(data), f"the PMCU's header is cut: {len(data)} bytes of {_WORDS.size}")
     number = _WORDS.unpack_from(data)[-1]
@@ -128,10 +126,10 @@ def _check(header: PmcuHeader) -> None:
 
 
 def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
-    """Where the samples of `size` bytes of AUX data begin, header included; the gaps of the buffers are left out."""
+    """Return the offsets of the samples in `size` bytes of AUX data, header included, without the gaps of buffers."""
     length, buffer = header.sample_size, header.buffer_size
     first = np.arange(header.size, min(size, buffer) - length + 1, length)
-    starts = np.arange(buffer, size, buffer)  # of the other buffers
+    starts = np.arange(buffer, size, buffer)  # starts of the later buffers
     rest = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
     others = (starts[:, None] + rest[None, : size // length + 1]).ravel()
     offsets = np.concatenate([first, others[others + length <= size]]).astype(np.int64)
@@ -139,16 +137,16 @@ def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
 
 
 def _cut(header: PmcuHeader, offsets: NDArray[np.int64], size: int) -> int:
-    """What is left after the last whole sample, unless that is a buffer's gap."""
+    """Return the bytes after the last complete sample, 0 if they are a gap."""
     begin = int(offsets[-1]) + header.sample_size if len(offsets) else header.size
     room = header.buffer_size - begin % header.buffer_size
-    if room < header.sample_size:  # a gap: the next sample is at the next buffer's beginning
+    if room < header.sample_size:  # a gap: the next sample begins at the next buffer
         begin += room
     return max(size - begin, 0)
 
 
 def fields(header: PmcuHeader, subsample: int) -> Iterator[Field]:
-    """The fields of a subsample, as they stand there."""
+    """Yield the fields of a subsample, in order."""
     cpus = header.cpus
     yield Field("CID1SR", -1, 0, 4)
     yield Field("CID2SR", -1, 4 * cpus, 4)
@@ -161,10 +159,15 @@ def fields(header: PmcuHeader, subsample: int) -> Iterator[Field]:
 
 
 def decode_samples(header: PmcuHeader, data: bytes | memoryview, offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Samples as columns, a row for each sample, event and CPU.
+    """Return samples as columns, a row for each sample, event and CPU.
 
-    sample: from 0 on; cpu: its number in the die; pid: what CID1SR held; event; count; cycles: of
-    the time in which the event was counted, 0 in compatible mode.
+    Columns:
+        sample: from 0 on.
+        cpu: number in the die.
+        pid: from CID1SR.
+        event: the event's number.
+        count: the counter's value.
+        cycles: counted at the same time as the event; 0 in compatible mode.
     """
     cpu = header.cpu_order
     order = np.argsort(cpu)

@@ -1,8 +1,7 @@
 """A PMCU's AUX data of a recording as a table.
 
-What enters: an open PerfData. What leaves: PmcuTrace: its header, its samples, and
-their numbers, some thousands at a time. Raises BadPerfDataError, with the offset in the
-file, where the AUX data make no sense; a cut end costs the last sample.
+PmcuTrace has the header and the samples, decoded some thousands at a time. Invalid AUX data raise BadPerfDataError with the offset in the
+file; a truncated end loses the last sample.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
     from perfpy.auxtrace.hisi_pmcu import PmcuHeader
     from perfpy.perfdata.reader import PerfData
 
-_AT_ONCE: Final = 1 << 22  # bytes of samples that are decoded together
+_AT_ONCE: Final = 1 << 22  # bytes of samples per batch
 _SECOND: Final = 1000  # ms
 
 
 def pmcu_trace(data: PerfData) -> PmcuTrace | None:
-    """What a PMCU wrote; None where the recording is of something else. Raises BadPerfDataError."""
+    """Return the trace of a PMCU, None if the recording has none. Raises BadPerfDataError."""
     if not data.has_pmcu:
         return None
     return PmcuTrace(data, aux_pieces(data))
@@ -45,9 +44,13 @@ def pmcu_trace(data: PerfData) -> PmcuTrace | None:
 class PmcuTrace:
     """The samples of a PMCU.
 
-    name: the PMU's; header: as the hardware wrote it (None: there are no AUX data); pieces: where the AUX data are in
-    the file; offsets: of the samples in the AUX data; period_ms: from one sample to the next; notes: what is missing, a
-    line each.
+    Attributes:
+        name: the PMU's name.
+        header: the hardware's header; None without AUX data.
+        pieces: the AUX data in the file.
+        offsets: of the samples in the AUX data.
+        period_ms: time between samples.
+        notes: a line for each loss of data.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as recording:
@@ -72,7 +75,7 @@ class PmcuTrace:
             self.notes.append(f"the PMCU lost data {found.lost} times of {found.records}; a larger AUX area (-m ,N) holds more")
 
     def _joined(self, found: AuxPieces) -> bytes:
-        """The AUX data, piece after piece; padding, and what comes after a hole, is left out."""
+        """Concatenate the pieces of AUX data without padding. Raises BadPerfDataError at a hole."""
         joined = bytearray()
         for piece in self.pieces:
             if piece.record.offset > len(joined):
@@ -97,7 +100,7 @@ class PmcuTrace:
             self.notes.append(f"offset {begin:#x}: the AUX data end inside sample {len(self.offsets)}, which is left out")
 
     def in_file(self, offset: int) -> int:
-        """Where in the file a byte of the AUX data stands."""
+        """Convert an offset in the AUX data to one in the file."""
         piece = next((p for p in reversed(self.pieces) if p.record.offset <= offset), self.pieces[0])
         return piece.offset + offset - piece.record.offset
 
@@ -105,10 +108,16 @@ class PmcuTrace:
         return len(self.offsets)
 
     def batches(self, samples: range | None = None) -> Iterator[dict[str, NDArray[Any]]]:
-        """The numbers as columns, a row for each sample, event and CPU, some thousands of samples at a time.
+        """Yield the values as columns, a row for each sample, event and CPU, some thousands of samples at a time.
 
-        sample: from 0 on; time: of it, in seconds after the first one's; cpu: its number in the die; pid: of the task
-        there, where the kernel tells the hardware; event; count; cycles: 0 in compatible mode.
+        Columns:
+            sample: from 0 on.
+            time: seconds since the first sample.
+            cpu: number in the die.
+            pid: of the running task, if the kernel passes it to the hardware.
+            event: the event's number.
+            count: the counter's value.
+            cycles: 0 in compatible mode.
         """
         if self.header is None:
             return
@@ -120,6 +129,6 @@ class PmcuTrace:
             yield {"sample": sample, "time": sample * self.period_ms / _SECOND} | {name: part[name] for name in part if name != "sample"}
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
-        """All of the columns."""
+        """Return all columns."""
         parts = list(self.batches())
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}

@@ -27,7 +27,7 @@ DATA: Final = "d"
 
 
 def pieces(file: ElfFile, start: int, end: int) -> list[tuple[int, int, str]]:
-    """(first address, end, kind) of each piece."""
+    """Return the (first address, end, kind) of each piece of code or data."""
     marks: list[tuple[int, str]] = []
     thumb = False
     for section in symbol_sections(file):
@@ -46,9 +46,9 @@ def pieces(file: ElfFile, start: int, end: int) -> list[tuple[int, int, str]]:
 _HOW: Final = "install objdump (binutils; of another machine binutils-multiarch), or pip install 'perfpy[annotate]'"
 _ARM: Final = 40
 _WORD: Final = 4
-#: how data of so many bytes begin
+#: size of data -> directive
 _DIRECTIVES: Final = {1: ".byte", 2: ".short", 3: ".byte", 4: ".word"}
-#: e_machine -> names of capstone's constants: the architecture, and what its mode is made of
+#: e_machine -> names of capstone's constants: the architecture and its mode flags
 _MACHINES: Final = {
     3: ("ARCH_X86", ("MODE_32",)),
     8: ("ARCH_MIPS", ("MODE_64",)),
@@ -63,7 +63,7 @@ _MACHINES: Final = {
 
 
 def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
-    """The instructions of a function."""
+    """Return the instructions of a function."""
     data = code_bytes(code)
     if code.file.machine == _ARM:
         lines = list(_of_arm(data, code, style))
@@ -113,6 +113,6 @@ def _of_arm(data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLi
 
 def _line(address: int, data: bytes, text: str, code: FunctionCode, style: CodeStyle) -> AsmLine:
     raw = f"{data.hex(' '):<22}" if style.raw else ""
-    # as wide as objdump's text behind the address
+    # The column of objdump's text after the address.
     blank = " " * (8 - (len(f"{address:x}") + 1) % 8)
     return AsmLine(address - code.start, f"{blank}{raw}{text}".rstrip())

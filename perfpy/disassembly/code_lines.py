@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: of a line that is no instruction of the function
+#: the offset of lines that are not instructions of the function
 NOT_CODE: Final = -1
-_TABS: Final = 4  # columns; people's, where the text is not perf's
+_TABS: Final = 4  # columns, for screens; perf's text keeps the tabs
 _INSTRUCTION: Final = re.compile(rb"(?:0[xX])?([0-9a-fA-F]{1,16}):(.+)")
 
 
 class AsmLine(NamedTuple):
-    """One line.
+    """One line of code.
 
-    offset: of the instruction, from the function's beginning, or NOT_CODE; text: what it is, or what is said there; indent: how
-    many blanks stood before what is said there.
+    Attributes:
+        offset: of the instruction from the function's start, or NOT_CODE.
+        text: the instruction, or the text of another line.
+        indent: number of blanks before the text of another line.
     """
 
     offset: int
@@ -30,12 +32,12 @@ class AsmLine(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether it is an instruction."""
+        """Whether the line is an instruction."""
         return self.offset != NOT_CODE
 
 
 def of_objdump(lines: Iterable[bytes], start: int, end: int, path: str) -> list[AsmLine]:
-    """The lines of a function from `start` to `end`; those that name the file (path) are left out."""
+    """Return the lines of a function from `start` to `end`, without the lines that name the file (`path`)."""
     named = path.encode("utf-8", "surrogateescape") + b":"
     return [_code_line(line, start, end) for line in lines if named not in line]
 

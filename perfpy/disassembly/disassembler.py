@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Disassembly:
-    """The code of a function: where it is, and its lines."""
+    """The location of a function's code and its lines."""
 
     def __init__(self, code: FunctionCode, lines: list[AsmLine]) -> None:
         self.code = code
@@ -27,14 +27,14 @@ class Disassembly:
 
 
 class Disassembler:
-    """Reads code of one recording's files."""
+    """A disassembler for the files of one recording."""
 
     def __init__(self, symbolizer: Symbolizer, style: CodeStyle) -> None:
         self._symbolizer = symbolizer
         self._style = style
 
     def functions(self, symbols: Iterable[int]) -> Iterator[Disassembly | NoCodeError]:
-        """The code of each symbol, or why there is none."""
+        """Yield the code of each symbol, or the error that explains why there is none."""
         waiting: tuple[FunctionCode, Running | None] | NoCodeError | None = None
         try:
             for symbol in symbols:
@@ -67,12 +67,12 @@ class Disassembler:
         except NoCodeError as reason:
             if running is None or self._style.program:
                 return reason
-        try:  # binutils of this machine alone: a library may know more
+        try:  # this machine's binutils may support fewer machines than capstone
             return Disassembly(code, self._by_library(code))
         except NoCodeError as reason:
             return reason
 
     def _by_library(self, code: FunctionCode) -> list[AsmLine]:
-        from perfpy.disassembly.by_capstone import instructions  # most have objdump
+        from perfpy.disassembly.by_capstone import instructions  # most machines have objdump
 
         return instructions(code, self._style)

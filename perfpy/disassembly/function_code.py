@@ -31,7 +31,7 @@ _NO_FILE: Final = {
 
 
 class NoCodeError(PerfError):
-    """A function whose instructions cannot be shown: function, reason."""
+    """A function whose code is not available: function, reason."""
 
     def __init__(self, function: str, reason: str) -> None:
         self.function = function
@@ -40,9 +40,9 @@ class NoCodeError(PerfError):
 
 
 class FunctionCode(NamedTuple):
-    """The code of a function: in `file`, from `start` to `end` (exclusive) as its symbols have it.
+    """The code of a function in `file`, from `start` to `end` (exclusive) in the addresses of its symbols.
 
-    memory: what it was read from where that is no file.
+    `memory`: the source if the code is not from a file.
     """
 
     name: str
@@ -53,15 +53,15 @@ class FunctionCode(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is in a file that other programs can open; otherwise it is in memory."""
+        """Whether the code is in a file that other programs can open."""
         path = self.file.path
-        if not path.startswith("/") or split_process(path) is not None:  # others would follow the links of its process
+        if not path.startswith("/") or split_process(path) is not None:  # other programs would follow links outside of the process's root
             return False
         return os.path.isfile(path) and os.path.getsize(path) == len(self.file.content)  # not compressed
 
 
 def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
-    """Where the code of a symbol is; raises NoCodeError."""
+    """Return the location of a symbol's code. Raises NoCodeError."""
     symbols = symbolizer.symbols
     name, dso = symbols.name(symbol), symbols.dso(symbol)
     start, end = symbols.start(symbol), symbols.end(symbol)
@@ -73,7 +73,7 @@ def function_code(symbolizer: Symbolizer, symbol: int) -> FunctionCode:
 
 
 def code_bytes(code: FunctionCode) -> bytes:
-    """The code itself: of the segment, or else of the section, that has its address."""
+    """Return the code's bytes, from the segment or else the section at its address."""
     file = code.file
     for segment in file.segments:
         address, offset, size = int(segment["vaddr"]), int(segment["offset"]), int(segment["filesz"])
@@ -88,7 +88,7 @@ def code_bytes(code: FunctionCode) -> bytes:
 
 
 def bytes_at(symbolizer: Symbolizer, dso: int, start: int, size: int) -> tuple[ElfFile, bytes]:
-    """The code at an address of a dso, as its symbols have it: its file, and as many bytes as there are; raises NoCodeError."""
+    """Return the file and up to `size` bytes of code at an address of a dso. Raises NoCodeError."""
     name = symbolizer.dsos[dso].name
     file, first, _ = _in_file(symbolizer, dso, name, start, start + size)
     return file, code_bytes(FunctionCode(name, file, first, first + size))
@@ -97,7 +97,7 @@ def bytes_at(symbolizer: Symbolizer, dso: int, start: int, size: int) -> tuple[E
 def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
     dso = symbolizer.dsos[number]
     is_module = dso.kind is DsoKind.MODULE
-    # code in memory is as it was patched and linked: that of the kernel that runs is read there, if its own vmlinux is not here
+    # Code in memory is patched and linked. The running kernel's is read from memory unless its vmlinux is available.
     image = symbolizer.module_code(number) if is_module and symbolizer.running_kernel() is None else symbolizer.image(number)
     if image and has_code(image[0]) and (not is_module or symbolizer.running_kernel() is None):
         file, above = image
@@ -116,13 +116,13 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
 
 
 def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
-    """In the memory of the kernel that runs, if it is the recorded one."""
+    """Locate code in the running kernel's memory, if that is the recorded kernel."""
     above = symbolizer.running_kernel()
     if above is None:
         advice = _MODULE_ADVICE if dso.kind is DsoKind.MODULE else _KERNEL_ADVICE
         raise NoCodeError(name, f"the recorded {dso.kind.value}{_build_id(dso)} is not here; {advice}")
     first, last = (int(address) for address in (start, end))
-    if dso.kind is DsoKind.MODULE:  # its symbols are counted from where it was mapped
+    if dso.kind is DsoKind.MODULE:  # its symbols count from the mapping's start
         first, last = symbolizer.in_memory(number, first), symbolizer.in_memory(number, last)
     first, last = (first - above) % (1 << 64), (last - above) % (1 << 64)
     try:
@@ -135,7 +135,7 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
 
 
 def _in_program(symbolizer: Symbolizer, number: int, name: str, start: int, end: int) -> tuple[ElfFile, int, int]:
-    """Of a BPF program, in the recording."""
+    """Locate a BPF program's code in the recording."""
     dso = symbolizer.dsos[number]
     code, machine = symbolizer.programs().get(dso.name, (b"", 0)) if symbolizer.programs else (b"", 0)
     if len(code) < end or not machine:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 PATH: Final = "/proc/kcore"
-NAME: Final = "[kernel memory]"  #: of such a file
+NAME: Final = "[kernel memory]"  #: the path of ELF files from memory
 _HEADERS_MOST: Final = 1 << 20
 _PAGE: Final = 4096
 _EHDR_SIZE: Final = 64
@@ -25,9 +25,9 @@ _EXECUTABLE: Final = 5
 
 
 def code_of(start: int, end: int, path: str = "") -> ElfFile:
-    """The memory from `start` to `end` as an ELF file, out of /proc/kcore (or path).
+    """Return the kernel's memory from `start` to `end` as an ELF file, read from /proc/kcore or `path`.
 
-    Raises OSError or ValueError where it cannot be read.
+    Raises OSError or ValueError if it cannot be read.
     """
     path = path or PATH
     try:
@@ -43,7 +43,7 @@ def code_of(start: int, end: int, path: str = "") -> ElfFile:
 
 
 def file_of(machine: int, start: int, code: bytes) -> ElfFile:
-    """Code that a recording brought along, as a file of a machine."""
+    """Return code stored in a recording as an ELF file for a machine."""
     header = struct.pack(
         "=4s12B2HI3QI6H", b"\x7fELF", 2, 1 + (sys.byteorder == "big"), 1, *bytes(9), 3, machine, 1, *bytes(4), _EHDR_SIZE, *bytes(5)
     )
@@ -51,7 +51,7 @@ def file_of(machine: int, start: int, code: bytes) -> ElfFile:
 
 
 def _without_sections(headers: bytes) -> bytes:
-    """What is beyond the program headers is not there: the file is memory."""
+    """Remove the section headers from an ELF header: they are beyond the bytes read."""
     made = bytearray(headers)
     struct.pack_into("=Q", made, 40, 0)
     struct.pack_into("=3H", made, 58, 0, 0, 0)
@@ -70,7 +70,7 @@ def _read(memory: BinaryIO, file: ElfFile, start: int, end: int) -> bytes:
 
 
 def _as_file(headers: bytes, start: int, code: bytes) -> bytes:
-    """An ELF file of the same machine with one segment."""
+    """Return an ELF file for the same machine with one segment."""
     made = bytearray(_without_sections(headers)[:_EHDR_SIZE])
     struct.pack_into("=Q", made, 32, _EHDR_SIZE)
     struct.pack_into("=2H", made, 54, struct.calcsize("=" + _PHDR), 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TEXT_MOST: Final = 256 << 20  # bytes of text of one function
 _SECONDS_MOST: float = 300.0
-#: e_machine -> how binutils' programs for it begin, where it is not this machine's
+#: e_machine -> the prefix of binutils' cross tools
 _PREFIXES: Final = {
     2: ("sparc64-linux-gnu-",),
     3: ("i686-linux-gnu-", "x86_64-linux-gnu-"),
@@ -36,12 +36,19 @@ _PREFIXES: Final = {
     243: ("riscv64-linux-gnu-",),
     258: ("loongarch64-linux-gnu-",),
 }
-#: machines of which perf shows the bytes, too: POWER
+#: machines for which perf shows the raw bytes too: POWER
 _RAW_ALWAYS: Final = (20, 21)
 
 
 class CodeStyle(NamedTuple):
-    """How code is shown. syntax: intel, att ...; prefix, prefix_strip: where source files are; program: the objdump to run."""
+    """The style of disassembly.
+
+    Attributes:
+        syntax: intel, att ...
+        prefix: prepended to the paths of source files.
+        prefix_strip: number of folders to strip before that.
+        program: the objdump to run.
+    """
 
     source: bool = True
     raw: bool = False
@@ -53,7 +60,7 @@ class CodeStyle(NamedTuple):
 
 
 class Running:
-    """An objdump at work."""
+    """A running objdump."""
 
     def __init__(self, code: FunctionCode, process: subprocess.Popen[bytes], path: str) -> None:
         self._code = code
@@ -61,10 +68,10 @@ class Running:
         self._path = path
 
     def lines(self) -> list[AsmLine]:
-        """What it says; raises NoCodeError where there is no instruction among it."""
+        """Return its lines. Raises NoCodeError if there are no instructions."""
         assert self._process.stdout is not None
         with self._process:
-            # the source files that it reads are what the debug information says: a FIFO would hold it for ever
+            # Debug information names the source files that objdump reads. One that is a FIFO would block it.
             deadline = Timer(_SECONDS_MOST, self._process.kill)
             deadline.start()
             text = self._process.stdout.read(_TEXT_MOST + 1)
@@ -79,14 +86,14 @@ class Running:
         return lines
 
     def stop(self) -> None:
-        """Its answer is not wanted any more."""
+        """Kill objdump; its output is not needed."""
         self._process.kill()
         with self._process:
             pass
 
 
 def program(code: FunctionCode, style: CodeStyle) -> str | None:
-    """The objdump that reads code of this machine; None where there is none."""
+    """Return the objdump for the code's machine, None without one."""
     if style.program:
         return style.program
     machine = code.file.machine
@@ -95,7 +102,7 @@ def program(code: FunctionCode, style: CodeStyle) -> str | None:
 
 
 def start(code: FunctionCode, style: CodeStyle, path: str) -> Running:
-    """Let a program begin; raises NoCodeError where it cannot be run."""
+    """Start a program. Raises NoCodeError if it cannot be run."""
     handed = -1 if code.is_file else _in_memory(code)
     name = code.file.path if handed < 0 else f"/proc/self/fd/{handed}"
     try:
@@ -115,7 +122,7 @@ def start(code: FunctionCode, style: CodeStyle, path: str) -> Running:
 
 
 def _command(path: str, code: FunctionCode, style: CodeStyle, name: str) -> list[str]:
-    """As perf calls it."""
+    """Return the command line that perf uses."""
     command = [path, *(("-M", style.syntax) if style.syntax else ())]
     command += [f"--start-address={code.start:#018x}", f"--stop-address={code.end:#018x}", "-d"]
     command += [] if style.raw or code.file.machine in _RAW_ALWAYS else ["--no-show-raw-insn"]
@@ -134,7 +141,7 @@ def _in_memory(code: FunctionCode) -> int:
 
 def _native() -> tuple[int, ...]:
     own = MACHINES.get(os.uname().machine, -1)
-    return (62, 3) if own in (62, 3) else (own,)  # x86's reads both
+    return (62, 3) if own in (62, 3) else (own,)  # x86's objdump reads both
 
 
 def _machine(code: FunctionCode) -> str:

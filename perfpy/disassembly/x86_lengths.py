@@ -13,11 +13,11 @@ _PREFIXES: Final = frozenset(b"\x66\x67\xf2\xf3\xf0\x2e\x36\x3e\x26\x64\x65")
 _OPERAND: Final = 0x66
 _ADDRESS: Final = 0x67
 _REPEAT_NOT: Final = 0xF2
-_NEAR: Final = 4  # bytes of a jump's distance
+_NEAR: Final = 4  # bytes of a jump's displacement
 
 
 def _ranges(text: str) -> frozenset[int]:
-    """00-03,62 -> the numbers."""
+    """Return the numbers of a list like "00-03,62" (hexadecimal)."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -37,7 +37,7 @@ _ALWAYS_ELSEWHERE_OF_0F: Final = _ranges("05,07,34,35")
 
 
 class _Start(NamedTuple):
-    """What stands before the ModRM byte. size: bytes so far; table: 0 one byte, 1 0F, 2 0F38, 3 0F3A, 8-10 AMD's XOP."""
+    """The bytes before ModRM. `size`: their number; `table`: 0 one-byte opcodes, 1 0F, 2 0F38, 3 0F3A, 8-10 AMD's XOP."""
 
     size: int
     table: int
@@ -48,7 +48,7 @@ class _Start(NamedTuple):
 
 
 def length(code: bytes, *, bits: int = 64) -> int:
-    """How many bytes the first instruction has; 0 where the bytes end before it does."""
+    """Return the length of the first instruction in bytes, 0 if it is truncated."""
     try:
         size = _length(code, bits)
     except IndexError:
@@ -57,7 +57,7 @@ def length(code: bytes, *, bits: int = 64) -> int:
 
 
 def always_elsewhere(code: bytes, *, bits: int = 64) -> bool:
-    """Whether what runs after the first instruction is never the next one: calls, returns, jumps without a condition."""
+    """Whether execution never continues after the first instruction: calls, returns, unconditional jumps."""
     try:
         start = _start(code, bits)
         if start.table == 0 and start.opcode == 0xFF:
@@ -99,7 +99,7 @@ def _start(code: bytes, bits: int) -> _Start:
 
 
 def _encoded(code: bytes, offset: int, prefixes: frozenset[int]) -> _Start:
-    """VEX of two and three bytes, EVEX."""
+    """Decode VEX prefixes of two and three bytes, and EVEX."""
     if code[offset] == 0xC5:
         return _Start(offset + 3, 1, code[offset + 2], prefixes, False, True)
     if code[offset] == 0xC4:
@@ -116,7 +116,7 @@ def _has_modrm(start: _Start, bits: int) -> bool:
 
 
 def _modrm(code: bytes, offset: int, bits: int, prefixes: frozenset[int]) -> int:
-    """The ModRM byte and what belongs to it: the SIB byte, the displacement."""
+    """Return the offset after ModRM, SIB and displacement."""
     mod, memory = code[offset] >> 6, code[offset] & 7
     if mod == 3:
         return 1

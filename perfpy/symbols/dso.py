@@ -17,12 +17,12 @@ from perfpy.untrusted.paths import PYTHON_IMAGE
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
 _PERF_MAP = re.compile(r"/tmp/perf-(\d+)\.map\Z")
-_JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # what `inject --jit` makes of a jitdump
+_JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # the name that `inject --jit` gives a function's image
 _MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
 
 
 class DsoKind(Enum):
-    """Where the symbols of a Dso come from."""
+    """The source of a Dso's symbols."""
 
     FILE = "file"
     KERNEL = "kernel"
@@ -37,8 +37,12 @@ class DsoKind(Enum):
 class Dso:
     """One mapped file.
 
-    name: as recorded, and as `perf script` prints it; short_name: as `perf report` prints it; long_name: the path
-    (after symbols were loaded: of the kernel, where they came from); build_id: lower-case hex, or "" where unknown.
+    Attributes:
+        name: as recorded, and as `perf script` prints it.
+        short_name: as `perf report` prints it.
+        long_name: the path; for the kernel, the origin of its symbols once they are loaded.
+        build_id: lower-case hex, "" if unknown.
+        listed: whether the recording's build-id table has it.
     """
 
     def __init__(self, name: str, kind: DsoKind = DsoKind.FILE, build_id: str = "", *, listed: bool = False) -> None:
@@ -48,16 +52,16 @@ class Dso:
         self.long_name = name
         self.short_name = short_name(name, kind)
         self.pids: set[int] = set()
-        self.listed = listed  # in the file's table of build-ids
+        self.listed = listed
 
     @property
     def kernel(self) -> bool:
-        """Whether it is the kernel, a module, or code that the kernel made."""
+        """Whether this is the kernel, a module, or code that the kernel generated."""
         return self.kind in (DsoKind.KERNEL, DsoKind.MODULE, DsoKind.BPF)
 
     @property
     def made_code(self) -> str:
-        """What to call all code that a runtime made in one process, of which this has some or all; "" for other files."""
+        """The common name of all code that a runtime generated in one process, "" for other files."""
         if self.short_name == PYTHON_IMAGE:
             return "Python"
         match = _JITTED.match(self.short_name)
@@ -65,7 +69,7 @@ class Dso:
 
 
 def short_name(name: str, kind: DsoKind) -> str:
-    """The name that `perf report` prints: the last part of a path, [module], or [JIT] tid N."""
+    """Return the name that `perf report` prints: the last part of a path, [module], or [JIT] tid N."""
     if kind is DsoKind.MODULE:
         return module_name(name)
     if kind is DsoKind.KERNEL and "vmlinux" in name:
@@ -77,7 +81,7 @@ def short_name(name: str, kind: DsoKind) -> str:
 
 
 def module_name(name: str) -> str:
-    """[nf_tables] for /lib/modules/.../nf-tables.ko.xz; names in brackets stay."""
+    """Return [nf_tables] for /lib/modules/.../nf-tables.ko.xz; names in brackets stay."""
     if name.startswith("["):
         return name
     file = _MODULE_FILE.match(os.path.basename(name))
@@ -92,14 +96,14 @@ def is_module(name: str) -> bool:
 
 
 def perf_map_pid(name: str) -> int | None:
-    """N of /tmp/perf-N.map, None for any other name."""
+    """Return N for /tmp/perf-N.map, None for any other name."""
     jit = _PERF_MAP.match(name)
     return int(jit[1]) if jit else None
 
 
 @lru_cache(maxsize=1 << 12)
 def user_kind(name: str) -> DsoKind:
-    """The kind of a Dso of user space by its name."""
+    """Return the kind of a user-space Dso by its name."""
     if name in _VDSO_NAMES:
         return DsoKind.VDSO
     if name == "[vsyscall]":
@@ -110,7 +114,7 @@ def user_kind(name: str) -> DsoKind:
 
 
 class DsoTable:
-    """All Dsos of a recording, numbered as they appear; the kernel, if there is one, is number 0."""
+    """All Dsos of a recording, numbered in order of appearance; the kernel, if present, is number 0."""
 
     def __init__(self, build_ids: dict[str, str] | None = None) -> None:
         self.dsos: list[Dso] = []
@@ -118,7 +122,7 @@ class DsoTable:
         self._build_ids = build_ids or {}
 
     def id_of(self, name: str, kind: DsoKind, build_id: str = "") -> int:
-        """The number of the Dso with this name and build-id; the build-id table of the file fills in what the record lacks."""
+        """Return the number of the Dso with a name and build-id. The recording's build-id table supplies a missing build-id."""
         build_id = build_id or self._build_ids.get(name, "")
         number = self._ids.get((name, build_id))
         if number is None:

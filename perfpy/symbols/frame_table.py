@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 
 class FrameTable:
-    """The unique frames, as columns of one row a frame.
+    """The distinct frames as columns, one row a frame.
 
-    ip u64; level u8, the letter that perf prints; after `Symbolizer.resolve()` also dso (index into
-    Symbolizer.dsos, -1: none), address (u64 within the dso; the ip where there is no mapping), symbol (id of
-    Symbolizer.symbols, -1: none), symbol_offset (u64), map_start and map_end (u64, 0 without a mapping).
-    called_from: of the frames into which others are inlined, where those are called: the offset of the unit in the debug
-    information, the number of the file in the unit's line program, the line.
+    Attributes:
+        ip: uint64.
+        level: uint8, the letter that perf prints.
+        dso: index into Symbolizer.dsos, -1 for none. This and the following columns are valid after `Symbolizer.resolve()`.
+        address: uint64, within the dso; the ip without a mapping.
+        symbol: id of Symbolizer.symbols, -1 for none.
+        symbol_offset: uint64.
+        map_start: uint64, 0 without a mapping.
+        map_end: uint64, 0 without a mapping.
+        called_from: for frames with inlined callees, the call's (offset of the unit in the debug information, file number in the unit's
+            line
+            program, line).
     """
 
     def __init__(self) -> None:
@@ -46,12 +53,12 @@ class FrameTable:
     def __len__(self) -> int:
         return len(self.ip)
 
-    def again(self, rows: Ids, symbols: Ids) -> None:
-        """Append rows once more, with other symbols."""
+    def append_copies(self, rows: Ids, symbols: Ids) -> None:
+        """Append copies of rows with other symbols."""
         self.extend(**{name: getattr(self, name)[rows] for name in self._columns if name != "symbol"}, symbol=symbols)
 
     def extend(self, **columns: NDArray[Any]) -> None:
-        """Append rows: some or all columns of the class by name."""
+        """Append rows, with some or all columns of the class by name."""
         for name, values in columns.items():
             column = self._columns[name]
             column.append(values)
@@ -59,10 +66,17 @@ class FrameTable:
 
 
 class LineColumns(NamedTuple):
-    """Where the code at frames is from, a row a frame; file numbers count paths, -1 is of none.
+    """Source lines of frames, a row a frame.
 
-    address: as the headers of the frame's file have it, where that was there (linked); file, line: of the frame, and of callers
-    of the call before it; begins: file and line of each symbol.
+    Attributes:
+        paths: the paths that file numbers stand for; -1 is unknown.
+        begins: file and line of each symbol.
+        address: link-time address if `linked`.
+        linked: whether the frame's file was available.
+        file: of the frame's address.
+        line: of the frame's address.
+        caller_file: of the call before the frame's address.
+        caller_line: of the call before the frame's address.
     """
 
     paths: list[str]
@@ -75,12 +89,12 @@ class LineColumns(NamedTuple):
     caller_line: NDArray[np.int32]
 
     def take(self, frames: NDArray[Any]) -> LineColumns:
-        """Those of some of the frames."""
+        """Select frames by id."""
         return LineColumns(self.paths, self.begins, *(column[frames] for column in self[2:]))
 
 
 class SymbolNames:
-    """The symbols that frames hit, by the ids of FrameTable.symbol."""
+    """The symbols of frames, by the ids of FrameTable.symbol."""
 
     def __init__(self) -> None:
         self._tables: list[SymbolTable] = []
@@ -94,30 +108,30 @@ class SymbolNames:
         return len(self._row)
 
     def name(self, symbol: int) -> str:
-        """The name, demangled as perf prints it."""
+        """Return the name, demangled as perf prints it."""
         name = self._names[symbol]
         if name is None:
             name = self._names[symbol] = self._tables[symbol].name(self._row[symbol])
         return name
 
     def start(self, symbol: int) -> int:
-        """Where it starts, as an address within its dso."""
+        """Return the start, as an address within the dso."""
         return int(self._tables[symbol].symbols.start[self._row[symbol]])
 
     def end(self, symbol: int) -> int:
-        """Where it ends (exclusive), as an address within its dso."""
+        """Return the end (exclusive), as an address within the dso."""
         return int(self._tables[symbol].symbols.end[self._row[symbol]])
 
     def is_data(self, symbol: int) -> bool:
-        """Whether it is an object, not a function."""
+        """Whether the symbol is an object, not a function."""
         return int(self._tables[symbol].symbols.type[self._row[symbol]]) == STT_OBJECT
 
     def inlined(self, symbol: int) -> bool:
-        """Whether it is a function that was inlined into another one, whose start and end it has."""
+        """Whether the symbol is a function inlined into another one, whose start and end it has."""
         return symbol in self._is_inlined
 
     def inlined_into(self, symbol: int, name: str) -> int:
-        """The symbol for what was inlined into a symbol under this name; a new one the first time."""
+        """Return the symbol of a function inlined into a symbol, creating it on first use."""
         number = self._inlined.setdefault((symbol, name), len(self))
         if number == len(self):
             self._is_inlined.add(number)
@@ -128,19 +142,19 @@ class SymbolNames:
         return number
 
     def binding(self, symbol: int) -> int:
-        """0 local, 1 global, 2 weak."""
+        """Return 0 for local, 1 for global, 2 for weak symbols."""
         return int(self._tables[symbol].symbols.binding[self._row[symbol]])
 
     def dso(self, symbol: int) -> int:
-        """Its dso, as an index into Symbolizer.dsos."""
+        """Return the dso, as an index into Symbolizer.dsos."""
         return self._dso[symbol]
 
     def functions(self) -> NDArray[np.int64] | None:
-        """For each symbol the first one of the same function, where their places in files do not tell; None where they do."""
+        """Return for each symbol the first one of the same function, None if dso and start identify functions."""
         return None
 
     def extend(self, table: SymbolTable, dso: int, rows: list[int]) -> None:
-        """Append some; their ids go on from the length before."""
+        """Append symbols, with consecutive ids."""
         self._tables += [table] * len(rows)
         self._dso += [dso] * len(rows)
         self._row += rows

@@ -20,21 +20,20 @@ if TYPE_CHECKING:
     Keys = NDArray[np.uint64]
     Ids = NDArray[np.int32]
 
-# 2^64 divided by the golden ratio: multiplying by it spreads keys that differ in few bits
+# 2^64 divided by the golden ratio: this factor spreads keys that differ in few bits.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-_NEXT_SPREAD = 0xD1342543DE82EF95  # makes the next multiplier of the last; both odd
+_NEXT_SPREAD = 0xD1342543DE82EF95  # computes the next multiplier from the last; both are odd
 _FIRST_BITS = 12
 _EMPTY = -1
 _WAITS = -2
-_ROOM = 3  # slots for each id, at least
+_ROOM = 3  # minimum slots per id
 
 
 def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
-    """Mark each key that no equal key stands before.
+    """Mark the first occurrence of each key.
 
-    Keys are scattered into a table, the first of equal ones written last;
-    what does not find itself there is a repetition, or was pushed out by
-    another key and tries again with another multiplier.
+    Keys are scattered into a table in reverse, so that of equal keys the first is written last. A key that does not read back its own
+    position is a repetition, or was overwritten by another key and is retried with another multiplier.
     """
     first = np.zeros(len(keys), np.bool_)
     bits = max(4, (2 * len(keys)).bit_length())
@@ -53,7 +52,7 @@ def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
 
 
 class IdTable:
-    """Hands out dense int32 ids for uint64 keys, in order of first appearance."""
+    """A mapping of uint64 keys to dense int32 ids in order of first appearance."""
 
     def __init__(self) -> None:
         self._bits = _FIRST_BITS
@@ -65,27 +64,27 @@ class IdTable:
 
     @property
     def keys(self) -> Keys:
-        """The key of every id, as one uint64 array."""
+        """The key of every id, uint64[ids]."""
         keys: Keys = self._keys.values
         return keys
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory used, in bytes."""
         return self._slot_ids.nbytes + self._keys.values.nbytes
 
     def ids(self, keys: NDArray[Any]) -> Ids:
-        """Return the id of every key (uint64, any length), adding the ones not seen before."""
+        """Return the id of every key (uint64, any length), adding new keys."""
         return self.ids_and_new(keys)[0]
 
     def ids_and_new(self, keys: NDArray[Any]) -> tuple[Ids, NDArray[np.int64]]:
-        """As `ids`, with the positions in `keys` at which each new id was first seen, in order of the new ids."""
+        """Return the ids, and the positions in `keys` at which new ids first occur, in order of the new ids."""
         keys = np.ascontiguousarray(keys, np.uint64)
         ids, missing, slots = self._find(keys)
         if not len(missing):
             return ids, missing
         unknown = keys[missing]
-        if len(unknown) > len(self):  # many of these may be repetitions: room is made for what is new only
+        if len(unknown) > len(self):  # many may be repetitions: reserve room for distinct keys only
             first = rows_where(first_occurrences(unknown))
             self._reserve(len(self) + len(first))
             self._add(unknown[first], self._slots(unknown[first]))
@@ -102,18 +101,18 @@ class IdTable:
         return spread.view(np.int64)
 
     def _find(self, keys: Keys) -> tuple[Ids, NDArray[np.int64], NDArray[np.int64]]:
-        """Ids of the known keys, the positions of the unknown ones, and the free slots at which the search for these ended."""
+        """Return the ids of the known keys, the positions of the unknown ones, and the free slots at which their searches ended."""
         slots, known = self._slots(keys), self.keys
         ids = self._slot_ids.take(slots)
         if not len(known):
             missing = np.arange(len(keys))
             return ids, missing, slots
-        # a key is in no slot but its first, or behind slots that are taken: what a free one is compared with differs
+        # Unless a key is in its first slot, the slots up to it are taken. A free slot compares as different from every key.
         elsewhere = rows_where(known.take(ids, mode="clip") != keys)
         pending = elsewhere[ids[elsewhere] != _EMPTY]
         index = slots[pending]
         mask = len(self._slot_ids) - 1
-        # linear probing: few keys collide, and each round looks only at those that still do
+        # Probe linearly. Few keys collide, and each round visits only those that still do.
         while len(pending):
             index = index + 1 & mask
             probed = self._slot_ids.take(index)
@@ -125,24 +124,24 @@ class IdTable:
         return ids, missing, slots[missing]
 
     def _add(self, keys: Keys, slots: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
-        """Put keys that are not in the table, some perhaps repeated, into it; returns their ids, and which are no repetitions.
+        """Insert keys that are not in the table, possibly repeated; return their ids and a mask of the first occurrences.
 
-        slots: where the search for each begins; none of those before is free.
+        `slots`: where the search for each begins; no earlier slot is free.
         """
         mask = len(self._slot_ids) - 1
-        holder = np.arange(len(keys), dtype=np.int32)  # the position of the first key that is equal
+        holder = np.arange(len(keys), dtype=np.int32)  # the position of the first equal key
         pending, index = np.arange(len(keys)), slots.copy()
         while len(pending):
-            # where several want one slot the first is written last; free slots hold what they wait for as numbers below _EMPTY
+            # If several keys want one slot, the first is written last. Free slots hold pending keys as numbers below _EMPTY.
             free = rows_where(self._slot_ids[index] == _EMPTY)[::-1]
             self._slot_ids[index[free]] = _WAITS - pending[free]
             winner = _WAITS - self._slot_ids[index]
-            mine = winner >= 0
-            mine[mine] = keys[winner[mine]] == keys[pending[mine]]
-            holder[pending[mine]] = winner[mine]
-            slots[pending[mine]] = index[mine]
-            rest = rows_where(~mine)
-            pending, index = pending[rest], index[rest] + 1 & mask
+            is_settled = winner >= 0
+            is_settled[is_settled] = keys[winner[is_settled]] == keys[pending[is_settled]]
+            holder[pending[is_settled]] = winner[is_settled]
+            slots[pending[is_settled]] = index[is_settled]
+            displaced = rows_where(~is_settled)
+            pending, index = pending[displaced], index[displaced] + 1 & mask
         first = rows_where(holder == np.arange(len(keys)))
         fresh = np.arange(len(self), len(self) + len(first), dtype=np.int32)
         self._slot_ids[slots[first]] = fresh
@@ -152,7 +151,7 @@ class IdTable:
         return ids[holder], first
 
     def _reserve(self, count: int) -> bool:
-        """Make room for so many ids; whether that moved those that are there."""
+        """Make room for `count` ids; return whether existing ids moved."""
         if count * _ROOM <= len(self._slot_ids):
             return False
         while count * _ROOM > 1 << self._bits:

@@ -33,27 +33,27 @@ _C_LIBRARY = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
 
 
 def is_runtime(dso: Dso) -> bool:
-    """Whether it is the program or library of an interpreter or a virtual machine."""
+    """Whether a dso is the program or library of an interpreter or a virtual machine."""
     return _INTERPRETERS.fullmatch(dso.short_name) is not None
 
 
 def is_c_library(dso: Dso) -> bool:
-    """Whether it is a library that every program has."""
+    """Whether a dso is a library that every program has."""
     return _C_LIBRARY.match(dso.short_name) is not None
 
 
 def has_python_image(kept: Iterable[str] | None) -> bool:
-    """Whether files kept in a recording have Python functions that were read from memory (record --python)."""
+    """Whether the recording stores images of Python functions read from memory (record --python)."""
     return any(os.path.basename(name) == PYTHON_IMAGE for name in kept or ())
 
 
 def without_interpreters(
     frames: NDArray[np.int32], counts: NDArray[np.int64], dso_of_frame: NDArray[np.int32], dsos: Sequence[Dso]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Fold callchains (innermost frame first, `counts` frames each); dso_of_frame: by frame id, -1 for none."""
+    """Fold callchains (innermost frame first, `counts` frames each). `dso_of_frame`: by frame id, -1 for none."""
     if not len(frames):
         return frames, counts
-    # one entry more: the Dso -1
+    # The additional entry is for dso -1.
     interpreter = np.array([is_runtime(dso) for dso in dsos] + [False])
     named = np.array([bool(dso.made_code) for dso in dsos] + [False])
     dso = dso_of_frame[frames]
@@ -61,5 +61,5 @@ def without_interpreters(
     speaks = np.bincount(chain, weights=named[dso], minlength=len(counts)) > 0
     innermost = np.zeros(len(frames), np.bool_)
     innermost[(np.cumsum(counts) - counts)[counts > 0]] = True
-    kept = ~(interpreter[dso] & speaks[chain]) | innermost
-    return frames[kept], np.bincount(chain[kept], minlength=len(counts)).astype(np.int64)
+    is_kept = ~(interpreter[dso] & speaks[chain]) | innermost
+    return frames[is_kept], np.bincount(chain[is_kept], minlength=len(counts)).astype(np.int64)

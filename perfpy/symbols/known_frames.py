@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 class SymbolColumns(NamedTuple):
-    """Symbols, one a row: name, bounds within the file, the file's number; twin: which of those of this name in the file."""
+    """Symbols, one a row.
+
+    Attributes (besides name, bounds and file number):
+        twin: distinguishes symbols of one name in one file.
+    """
 
     names: list[str]
     start: NDArray[np.uint64]
@@ -34,16 +38,16 @@ class SymbolColumns(NamedTuple):
     binding: NDArray[np.uint8]
 
     def take(self, rows: list[int]) -> SymbolColumns:
-        """Some of them."""
-        more = self.twin[rows], self.is_data[rows], self.inlined[rows], self.binding[rows]
-        return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *more)
+        """Select rows by index."""
+        columns = self.twin[rows], self.is_data[rows], self.inlined[rows], self.binding[rows]
+        return SymbolColumns([self.names[row] for row in rows], self.start[rows], self.end[rows], self.dso[rows], *columns)
 
 
 class FoundSymbols(SymbolNames):
-    """Symbols whose names are known already."""
+    """Symbols with known names."""
 
     def __init__(self, columns: SymbolColumns, files: Sequence[Hashable]) -> None:
-        """files: of each dso what it is called; symbols of one name in files of one name are one function."""
+        """Identify functions by the names of their symbol and file. `files`: the name of each dso."""
         self._columns = columns
         numbers: dict[Hashable, int] = {}
         rows = zip(columns.names, columns.dso.tolist(), columns.twin.tolist(), columns.inlined.tolist(), strict=True)
@@ -54,43 +58,48 @@ class FoundSymbols(SymbolNames):
         return len(self._columns.names)
 
     def name(self, symbol: int) -> str:
-        """The name, as it is printed."""
+        """Return the printed name."""
         return self._columns.names[symbol]
 
     def start(self, symbol: int) -> int:
-        """Where it starts in its file."""
+        """Return the start in the file."""
         return int(self._columns.start[symbol])
 
     def end(self, symbol: int) -> int:
-        """Where it ends (exclusive)."""
+        """Return the end (exclusive) in the file."""
         return int(self._columns.end[symbol])
 
     def is_data(self, symbol: int) -> bool:
-        """Whether it is an object, not a function."""
+        """Whether the symbol is an object, not a function."""
         return bool(self._columns.is_data[symbol])
 
     def inlined(self, symbol: int) -> bool:
-        """Whether it was inlined into another function."""
+        """Whether the symbol was inlined into another function."""
         return bool(self._columns.inlined[symbol])
 
     def binding(self, symbol: int) -> int:
-        """0 local, 1 global, 2 weak."""
+        """Return 0 for local, 1 for global, 2 for weak symbols."""
         return int(self._columns.binding[symbol])
 
     def dso(self, symbol: int) -> int:
-        """The number of its file."""
+        """Return the number of the file."""
         return int(self._columns.dso[symbol])
 
     def functions(self) -> NDArray[np.int64]:
-        """For each symbol the first one of the same function."""
+        """Return for each symbol the first one of the same function."""
         return self._functions
 
 
 class KnownFrames(Symbolizer):
-    """What was found.
+    """A Symbolizer of resolved frames.
 
-    origins: the letter of each file by which perf says where symbols come from; lines: None where none were asked for; loader: finds
-    files of the same builds, where these are wanted.
+    Args:
+        frames: the columns of FrameTable.
+        symbols: the symbols.
+        dsos: the dsos.
+        origins: perf's letter for the origin of each dso's symbols.
+        lines: source lines, None if they were not resolved.
+        loader: searches files of the same builds if it is given.
     """
 
     def __init__(
@@ -112,41 +121,41 @@ class KnownFrames(Symbolizer):
         self._origins = origins
 
     def resolve(self) -> FrameTable:
-        """The frames: all were resolved."""
+        """Return the frames, all of which are resolved."""
         return self.frames
 
     def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
-        """Callchains as they are: inlined calls are among them already."""
+        """Return callchains unchanged: they contain the inlined frames already."""
         del callers_first
         return ids, counts
 
     def files(self, number: int) -> DsoFiles:
-        """The ELF files of a dso, where there are some of its build."""
+        """Return the ELF files of a dso if files of its build are available."""
         return DsoFiles() if self._files is None else self._files.files(number)
 
     def image(self, _number: int) -> None:
-        """None: kernels are those of many machines."""
+        """Return None: the frames may be of several kernels."""
         return
 
     def module_code(self, _number: int) -> None:
-        """None, too."""
+        """Return None: the frames may be of several kernels."""
         return
 
     def running_kernel(self) -> None:
-        """None, too."""
+        """Return None: the frames may be of several kernels."""
         return
 
     def origin(self, number: int) -> str:
-        """The letter by which perf says where a file's symbols come from."""
+        """Return perf's letter for the origin of a dso's symbols."""
         return self._origins[number]
 
     def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
-        """What has no symbol although a file is mapped there, most samples first."""
+        """Return the dsos with samples that have no symbol, most samples first."""
         frames = self.frames
         counts = np.zeros(len(frames), np.int64)
         counts[: len(samples)] = samples
         lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
         totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
         numbers = np.flatnonzero(totals).tolist()
-        found = [MissingSymbols(self.dsos[i], int(totals[i]), (), advice(self.dsos[i], found=self.origin(i) != "!")) for i in numbers]
-        return sorted(found, key=lambda item: -item.samples)
+        missing = [MissingSymbols(self.dsos[i], int(totals[i]), (), advice(self.dsos[i], found=self.origin(i) != "!")) for i in numbers]
+        return sorted(missing, key=lambda item: -item.samples)

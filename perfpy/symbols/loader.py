@@ -34,14 +34,22 @@ _LARGE_MAP: Final = 4 << 20  # bytes
 
 
 class KeptSymbols(Protocol):
-    """Symbols that somebody has kept without the files that they are from."""
+    """Symbols stored without their files."""
 
     def table(self, file: str) -> SymbolTable | None:
-        """Those of a file, by its build-id, or its name where it has none."""
+        """Return the symbols of a file, by its build-id, or its name if it has none."""
 
 
 class SymbolLoader:
-    """Loads symbol tables by the number of a Dso."""
+    """The symbol tables of Dsos, by number, loaded on first use.
+
+    Args:
+        timeline: the tasks and dsos.
+        options: where to search.
+        kept: files stored in the recording.
+        known: symbols of files that are not available.
+        shared: files found for other recordings.
+    """
 
     def __init__(
         self,
@@ -51,7 +59,6 @@ class SymbolLoader:
         known: KeptSymbols | None = None,
         shared: SharedFiles | None = None,
     ) -> None:
-        """kept: files that the recording brings along; known: symbols of files that are not here; shared: files found before."""
         self._shared = shared
         self._known = known
         self._timeline = timeline
@@ -59,9 +66,9 @@ class SymbolLoader:
         self._kept = kept
         self._dsos = timeline.dso_table.dsos
         self._tables: dict[int, SymbolTable] = {}
-        self._found: dict[int, debug_files.DsoFiles] = {}
+        self._files_by_dso: dict[int, debug_files.DsoFiles] = {}
         self._looked: dict[int, list[str]] = {}
-        self._map_sizes: dict[int, tuple[str, int]] = {}  # of perf maps, when they were read
+        self._map_sizes: dict[int, tuple[str, int]] = {}  # dso -> path and size of its perf map when it was read
         self._origins: dict[int, str] = {}
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
@@ -74,31 +81,31 @@ class SymbolLoader:
 
     @property
     def kernel(self) -> KernelSymbols:
-        """The kernel's symbols, loaded by the first who asks."""
+        """The kernel's symbols, loaded on first use."""
         if self._kernel is None:
-            kept = self._kept.get(KERNEL_NAME) if self._kept else None
-            self._kernel = KernelSymbols(self._timeline, self._options, self._cache, kept)
+            stored = self._kept.get(KERNEL_NAME) if self._kept else None
+            self._kernel = KernelSymbols(self._timeline, self._options, self._cache, stored)
             self._kernel.load()
         return self._kernel
 
     def module_image(self, number: int) -> tuple[ElfFile, int] | None:
-        """The file with a module's debug information, and how far its frames lie above it; None where there is none."""
+        """Return the file with a module's debug information and the offset of its frames, None if missing."""
         if number not in self._module_images:
-            from perfpy.symbols.files.module_files import find_debug_module  # of few recordings
+            from perfpy.symbols.files.module_files import find_debug_module  # few recordings need it
 
             self._module_images[number] = find_debug_module(self._dsos[number], self._options.root)
         return self._module_images[number]
 
     def module_code(self, number: int) -> tuple[ElfFile, int] | None:
-        """The file with a module's code, and how far its frames lie above it; None where it is not here."""
+        """Return the file with a module's code and the offset of its frames, None if missing."""
         if number not in self._module_code:
-            from perfpy.symbols.files.module_files import find_module_code  # of few recordings
+            from perfpy.symbols.files.module_files import find_module_code  # few recordings need it
 
             self._module_code[number] = find_module_code(self._dsos[number], self._options.root)
         return self._module_code[number]
 
     def table(self, number: int) -> SymbolTable:
-        """The symbols of a Dso; an empty table where none were found."""
+        """Return the symbols of a Dso, an empty table if none are found."""
         table = self._tables.get(number)
         if table is None:
             dso = self._dsos[number]
@@ -109,48 +116,48 @@ class SymbolLoader:
         return table
 
     def has_grown(self, number: int) -> bool:
-        """Whether the perf map of a Dso has got longer since it was read; then it is read again when it is asked for."""
+        """Whether the perf map of a Dso has grown since it was read. The next `table` reads it again."""
         path, size = self._map_sizes.get(number, ("", 0))
-        more = size // 8 if size > _LARGE_MAP else 0  # what is read again and again has to be worth it
-        if not self._options.live or not path or _size_of(path) <= size + more:
+        slack = size // 8 if size > _LARGE_MAP else 0  # reread large maps only after substantial growth
+        if not self._options.live or not path or _size_of(path) <= size + slack:
             return False
         self._tables.pop(number, None)
         return True
 
     def files(self, number: int) -> debug_files.DsoFiles:
-        """The ELF files of a Dso of user space: the one that ran, and the one with its symbols; searched for once."""
-        found = self._found.get(number)
-        if found is None:
+        """Return the ELF files of a user-space Dso, searched once."""
+        files = self._files_by_dso.get(number)
+        if files is None:
             dso = self._dsos[number]
-            kept = [self._kept.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._kept else []
-            if self._shared is not None and not any(kept):
-                found = self._shared.find(dso, self._options, self._debuginfod)
+            stored = [self._kept.get(name) for name in (dso.name, DEBUG_FILE + dso.name)] if self._kept else []
+            if self._shared is not None and not any(stored):
+                files = self._shared.find(dso, self._options, self._debuginfod)
             else:
-                found = debug_files.find(dso, self._options, self._debuginfod, *kept)
-            self._found[number] = found
-            self._looked[number], self._origins[number] = found.looked, found.origin
-            self._unreadable |= found.unreadable
-        return found
+                files = debug_files.find(dso, self._options, self._debuginfod, *stored)
+            self._files_by_dso[number] = files
+            self._looked[number], self._origins[number] = files.looked, files.origin
+            self._unreadable |= files.unreadable
+        return files
 
-    def know_files(self, number: int, found: debug_files.DsoFiles) -> None:
-        """What files() is to say of a Dso: somebody has searched before."""
-        self._found[number] = found
-        self._looked[number], self._origins[number] = found.looked, found.origin
+    def set_files(self, number: int, files: debug_files.DsoFiles) -> None:
+        """Set the result of files() for a Dso."""
+        self._files_by_dso[number] = files
+        self._looked[number], self._origins[number] = files.looked, files.origin
 
     def looked(self, number: int) -> list[str]:
-        """Where the symbols of a Dso were searched."""
+        """Return the paths searched for the symbols of a Dso."""
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):
             return self.kernel.looked
         return self._looked.get(number, [])
 
     def unreadable(self) -> list[UnreadableFile]:
-        """The files that are damaged, wholly or in part; more can come whenever symbols are asked for."""
+        """Return the damaged files met so far."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
         kernel = self._kernel.unreadable if self._kernel else {}
         return [UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items()]
 
     def origin(self, number: int) -> str:
-        """perf's letter for where the symbols of a Dso come from; "!" where there is no file of this build."""
+        """Return perf's letter for the origin of a Dso's symbols, "!" without a file of this build."""
         dso = self._dsos[number]
         if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
             return self.kernel.origins.get(number, "!")
@@ -171,40 +178,40 @@ class SymbolLoader:
         return SymbolTable(EMPTY)
 
     def _vsyscall(self) -> SymbolTable:
-        """The page of three system calls that old x86 programs jump into; it is no file (arch/x86/entry/vsyscall)."""
+        """Return symbols for the vsyscall page: three system calls, without a file (arch/x86/entry/vsyscall)."""
         start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
         return SymbolTable(named(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))
 
     def _load_file(self, number: int) -> SymbolTable:
-        found = self.files(number)
-        if found.symbols is None or found.runtime is None:
+        files = self.files(number)
+        if files.symbols is None or files.runtime is None:
             return SymbolTable(EMPTY)
-        self._files += {found.symbols, found.runtime}
+        self._files += {files.symbols, files.runtime}
         try:
-            return found.once(self._table_of, "symbols")
+            return files.once(self._table_of, "symbols")
         except DAMAGE as damage:
-            self._unreadable[found.symbols.path] = reason_of(damage)
+            self._unreadable[files.symbols.path] = reason_of(damage)
             return SymbolTable(EMPTY)
 
-    def _table_of(self, found: debug_files.DsoFiles) -> SymbolTable:
-        """The symbols in files that are there. Raises what damaged files do."""
-        assert found.symbols is not None
-        assert found.runtime is not None
-        mini = None if elf_symbols.has_symtab(found.symbols) else read_mini_debug_info(found.runtime)
-        cache = None if found.origin == debug_files.KEPT else self._cache  # it knows files by their paths
-        symbols = elf_cache.symbols_of(found.symbols, found.runtime, cache)
-        return elf_symbols.table_of(symbols, found.runtime, self.demangle, mini)
+    def _table_of(self, files: debug_files.DsoFiles) -> SymbolTable:
+        """Return the symbols of found files. Raises the errors of DAMAGE."""
+        assert files.symbols is not None
+        assert files.runtime is not None
+        mini = None if elf_symbols.has_symtab(files.symbols) else read_mini_debug_info(files.runtime)
+        cache = None if files.origin == debug_files.KEPT else self._cache  # the cache identifies files by their paths
+        symbols = elf_cache.symbols_of(files.symbols, files.runtime, cache)
+        return elf_symbols.table_of(symbols, files.runtime, self.demangle, mini)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:
         from perfpy.symbols.providers import perf_map
 
         self._looked[number] = looked = []
-        if kept := self._kept.get(dso.name) if self._kept else None:
+        if stored := self._kept.get(dso.name) if self._kept else None:
             self._origins[number] = debug_files.KEPT
-            return perf_map.MapTable(perf_map.parse(kept))
+            return perf_map.MapTable(perf_map.parse(stored))
         for path, owners, pid in self._perf_maps(dso):
             looked.append(path)
-            self._map_sizes[number] = path, _size_of(path)  # what is written while it is read is read again
+            self._map_sizes[number] = path, _size_of(path)  # taken before reading: growth during the read is seen later
             try:
                 table = perf_map.load(path, owners, pid)
             except ForeignFileError as error:
@@ -217,19 +224,19 @@ class SymbolLoader:
         return SymbolTable(EMPTY)
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
-        """Where a perf map may be, whose it has to be, and of which process: everybody can write into /tmp, not below symfs."""
+        """Yield possible perf maps: (path, allowed owners, pid). Anyone can write to /tmp, but not to symfs."""
         from perfpy.symbols.files import live_process
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted() if pid is None else live_process.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
-            found = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
-            yield from ((path, owners, pid or 0) for path in found)
+            map_paths = [paths.below("", dso.name)] if pid is None else live_process.perf_map_paths(pid)
+            yield from ((path, owners, pid or 0) for path in map_paths)
             if self._options.root:
                 yield paths.below(self._options.root, dso.name), None, 0
 
     def _program(self, number: int, dso: Dso) -> SymbolTable:
-        """A BPF program or trampoline is one symbol, named as its Dso."""
+        """Return one symbol with the Dso's name for a BPF program or trampoline."""
         spaces = self._timeline.spaces
         mine = spaces.dso == number
         size = (spaces.map_end[mine] - spaces.map_start[mine]).max(keepdims=True)
@@ -237,7 +244,7 @@ class SymbolLoader:
 
 
 def _debuginfod_client() -> debuginfod.Client:
-    from perfpy.symbols.files import debuginfod  # few have servers
+    from perfpy.symbols.files import debuginfod  # few users have servers
 
     return debuginfod.Client()
 

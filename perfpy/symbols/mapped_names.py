@@ -18,35 +18,35 @@ _KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
 
 
 def is_kernel_map(misc: int) -> bool:
-    """Whether a record maps something into the address space of the host's kernel."""
+    """Whether a record maps something into the host kernel's address space."""
     return misc & MISC_CPUMODE_MASK == MISC_KERNEL
 
 
 def is_user_map(misc: int) -> bool:
-    """Whether a record maps something into the address space of its process."""
+    """Whether a record maps something into its process's address space."""
     return misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL)
 
 
 def is_kernel_name(name: str) -> bool:
-    """Whether a map of the kernel is the kernel itself, no module; a symbol after the name says where the map starts."""
+    """Whether a kernel mapping is the kernel itself, not a module. The name may be followed by the symbol at the mapping's start."""
     return name.startswith(_KERNEL_PREFIX)
 
 
 def is_anonymous(name: str) -> bool:
-    """Memory that no file backs: //anon, /dev/zero, huge pages."""
+    """Whether a mapping has no file: //anon, /dev/zero, huge pages."""
     return name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
 
 
 def has_no_file(name: str) -> bool:
-    """[heap], [stack...], System V shared memory."""
+    """Whether a mapping is [heap], [stack...] or System V shared memory."""
     return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
 
 
 def is_memory(name: str, flags: int = 0) -> bool:
-    """Whether no file is mapped, but memory. flags: of mmap()."""
+    """Whether a mapping is memory instead of a file. `flags`: of mmap()."""
     return is_anonymous(name) or has_no_file(name) or bool(flags & MAP_HUGETLB)
 
 
 def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
-    """What a mapping is called: its file; for code that a process made, the map in which it may tell the names."""
+    """Return the name of a mapping: its file, or for generated code the perf map of its process."""
     return perf_map(pid) if executable and is_memory(name, flags) else name

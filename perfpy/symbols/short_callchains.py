@@ -15,35 +15,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _FEW: Final = 20  # too few to judge by
-_NAMED: Final = 3  # files
-_WORTH_NAMING: Final = 0.1  # of all that end early
+_NAMED: Final = 3  # files named in a note
+_WORTH_NAMING: Final = 0.1  # share of all callchains that end early
 
 
 class ChainEnds(NamedTuple):
-    """How user callchains end. chains: that were looked at; early: of these, how many with their first frame, by its file."""
+    """Counts of user callchains.
+
+    Attributes:
+        chains: all callchains.
+        early: callchains that end after their first frame, by its file.
+    """
 
     chains: int
     early: Mapping[str, int]
 
     @property
     def matter(self) -> bool:
-        """Whether most chains are none."""
+        """Whether most callchains end early."""
         return self.chains >= _FEW and sum(self.early.values()) * 2 > self.chains
 
     @property
     def files(self) -> list[str]:
-        """The files in which most of them end, the worst first."""
+        """Return the files in which most callchains end, most first."""
         ended = sum(self.early.values())
         names = [name for name, count in sorted(self.early.items(), key=lambda item: -item[1]) if count >= ended * _WORTH_NAMING]
         return [name for name in names if name.startswith("/") and not is_memory(name)][:_NAMED]
 
     def of_frame_pointers(self) -> str:
-        """What to say of chains that the kernel walked; nothing where most go on."""
+        """Return the note on callchains from the kernel; empty if most are longer."""
         whose = f": no frame pointers in {_short(self.files)}" if self.files else ""
         return f"{self._share()}{whose}; record --unwind has their callers" if self.matter else ""
 
     def of_stacks(self, missing: Iterable[str], machine: str, *, can_unwind: bool) -> str:
-        """What to say of chains that were made of copied stacks. missing: of the files those that are not here."""
+        """Return the note on callchains from copied stacks. `missing`: the files that are not available."""
         if not self.matter:
             return ""
         if not can_unwind:

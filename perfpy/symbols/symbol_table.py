@@ -25,17 +25,23 @@ STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_GNU_IFUNC: Final = 10
 _PAGE: Final = np.uint64(4096)
-_BLOCK: Final = 256  # rows that are looked over together
-_GROUPS_MOST: Final = 1000  # starts at which the nearest enclosing symbol is looked for; a handful at most in real programs
+_BLOCK: Final = 256  # rows per block of the search
+_GROUPS_MOST: Final = 1000  # starts visited by the search for the nearest enclosing symbol; a handful at most in real programs
 _ALIASES_MOST: Final = 1 << 14  # names of one start that are compared; identical functions are folded by the thousand
 _LONG: Final = 512  # bytes of a name; most are shorter
-_NAMES_RATIO: Final = 16  # all of the names asked for together are hardly ever longer than their table
+_NAMES_RATIO: Final = 16  # all requested names together are hardly ever longer than their table
 
 
 class Symbols:
-    """Columns, one row a symbol: [start, end) (end == start where the size is not known), binding, type, name.
+    """Columns of symbols, one row a symbol.
 
-    `name` is the offset of a NUL-terminated name in `sources[source]`.
+    Attributes:
+        start: uint64.
+        end: uint64, exclusive; equal to start if the size is unknown.
+        binding: STB_*.
+        type: STT_*.
+        name: offset of a NUL-terminated name in `sources[source]`.
+        source: index into `sources`.
     """
 
     __slots__ = ("binding", "end", "name", "source", "sources", "start", "type")
@@ -61,28 +67,28 @@ class Symbols:
     def __len__(self) -> int:
         return len(self.start)
 
-    def but(self, **changes: Any) -> Symbols:
-        """The same with other values for some columns."""
+    def with_columns(self, **changes: Any) -> Symbols:
+        """Return a copy with other values for some columns."""
         return Symbols(**{name: getattr(self, name) for name in (*_COLUMNS, "sources")} | changes)
 
     def pick(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Symbols:
-        """Only these rows."""
-        return self.but(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+        """Select rows."""
+        return self.with_columns(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def joined(self, other: Symbols) -> Symbols:
-        """These and then the other's."""
+        """Concatenate two tables."""
         columns = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS}
         columns["source"][len(self) :] += len(self.sources)
         return Symbols(**columns, sources=self.sources + other.sources)
 
     def closed(self) -> Symbols:
-        """Sorted by start (equal ones stay in order), ends filled in: up to the next symbol, the last to the page after it."""
+        """Sort by start (stable) and fill in missing ends: the next symbol, or the end of the following page for the last one."""
         result = self.pick(np.argsort(self.start, kind="stable"))
         if not len(result):
             return result
         last = (result.start[-1:] + _PAGE - np.uint64(1)) // _PAGE * _PAGE + _PAGE
         following = np.append(result.start[1:], last)
-        return result.but(end=np.where(result.end == result.start, following, result.end))
+        return result.with_columns(end=np.where(result.end == result.start, following, result.end))
 
 
 _COLUMNS: Final = ("start", "end", "binding", "type", "name", "source")
@@ -91,7 +97,7 @@ _COLUMNS: Final = ("start", "end", "binding", "type", "name", "source")
 def named(
     start: NDArray[np.uint64], end: NDArray[np.uint64], names: list[bytes], binding: int = STB_GLOBAL, type: int = STT_FUNC
 ) -> Symbols:
-    """Symbols whose names are given as a list."""
+    """Return symbols with a list of names."""
     lengths = np.fromiter((len(name) + 1 for name in names), np.int64, len(names))
     count = len(names)
     return Symbols(
@@ -109,47 +115,47 @@ EMPTY: Final = named(np.zeros(0, np.uint64), np.zeros(0, np.uint64), [])
 
 
 class SymbolTable:
-    """Closed symbols, ready for questions. `demangle` turns a raw name into the one to print."""
+    """A search over closed symbols. `demangle` converts raw names to printed ones."""
 
     def __init__(self, symbols: Symbols, demangle: Demangle = plain) -> None:
         self.symbols = symbols
         self.demangle = demangle
-        self._sorted = symbols  # what `find` looks through; `symbols` may have further rows after these
-        self._long_names = 0  # bytes of them that were asked for
-        self._chosen: dict[int, int] = {}  # the last of several at one start -> the best of them
+        self._sorted = symbols  # searched by `find`; `symbols` may have further rows
+        self._long_names = 0  # bytes of long names requested so far
+        self._best_rows: dict[int, int] = {}  # last row of several at one start -> the best of them
 
     def __len__(self) -> int:
         return len(self.symbols)
 
     def name(self, row: int) -> str:
-        """The name to print."""
+        """Return the printed name."""
         return self.demangle(self.raw_name(row))
 
     def raw_name(self, row: int) -> bytes:
-        """The name as it stands in the file."""
+        """Return the name in the file."""
         source = self.symbols.sources[self.symbols.source[row]]
         offset = int(self.symbols.name[row])
-        name = _c_string(source, offset, max(self._room(source), _LONG))
-        if len(name) > _LONG:  # names that lie one in another could be as many as the table has bytes, and each as long as it
+        name = _c_string(source, offset, max(self._name_budget(source), _LONG))
+        if len(name) > _LONG:  # Overlapping names could be as many as the table has bytes, each as long as the table.
             self._long_names += len(name)
         return name
 
-    def _room(self, source: bytes | memoryview) -> int:
+    def _name_budget(self, source: bytes | memoryview) -> int:
         return _NAMES_RATIO * len(source) - self._long_names
 
     def address_of(self, name: str) -> int | None:
-        """The start of the first symbol of that (raw) name; looks at every name."""
-        wanted = name.encode("utf-8", "surrogateescape")
-        return next((int(self.symbols.start[row]) for row in range(len(self)) if self.raw_name(row) == wanted), None)
+        """Return the start of the first symbol with a raw name. Visits every name."""
+        encoded_name = name.encode("utf-8", "surrogateescape")
+        return next((int(self.symbols.start[row]) for row in range(len(self)) if self.raw_name(row) == encoded_name), None)
 
     def is_ifunc(self, row: int) -> bool:
-        """Whether a symbol at this one's address is an IFUNC."""
+        """Whether a symbol at the row's address is an IFUNC."""
         start = self._sorted.start
         first, end = np.searchsorted(start, start[row]), np.searchsorted(start, start[row], side="right")
         return bool((self.symbols.type[first:end] == STT_GNU_IFUNC).any())
 
     def find(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The row of the symbol that holds each address, -1 where none does."""
+        """Return the row of the symbol that contains each address, -1 for none."""
         if not len(self._sorted):
             return np.full(len(address), -1, np.int64)
         last = np.searchsorted(self._sorted.start, address, side="right") - 1
@@ -166,7 +172,7 @@ class SymbolTable:
         return holds
 
     def _enclosing(self, last: int, address: int) -> int:
-        """The nearest symbol before that still holds the address (a function around others)."""
+        """Return the nearest earlier symbol that contains the address (a function around others)."""
         start, end = self._sorted.start, self._sorted.end
         for _ in range(_GROUPS_MOST):
             first = int(np.searchsorted(start, start[last]))
@@ -180,7 +186,7 @@ class SymbolTable:
         return -1
 
     def _last_reaching(self, before: int, address: int) -> int:
-        """The last row before one that ends beyond an address, -1 where there is none; looks at blocks, then into one."""
+        """Return the last row before `before` that ends after an address, -1 for none. Visits blocks, then rows of one block."""
         end, within = self._sorted.end, before - before % _BLOCK
         rows = rows_where(end[within:before] > address)
         if not len(rows):
@@ -193,28 +199,28 @@ class SymbolTable:
 
     @cached_property
     def _block_ends(self) -> NDArray[np.uint64]:
-        """How far the rows of each block reach."""
+        """The highest end in each block."""
         ends: NDArray[np.uint64] = np.maximum.reduceat(self._sorted.end, np.arange(0, len(self._sorted), _BLOCK))
         return ends
 
     @cached_property
     def _reach(self) -> NDArray[np.uint64]:
-        """How far any symbol up to each row reaches."""
+        """The highest end up to each row."""
         return np.maximum.accumulate(self._sorted.end)
 
     def _best_of(self, last: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The last row of several at one start -> the row that perf would choose among them; -1 stays."""
+        """Return the row that perf selects among several at one start, given the last of them; -1 stays."""
         start = self._sorted.start
         result = last.copy()
         several = rows_where((last > 0) & (start[last] == start[np.maximum(last - 1, 0)]))
         if len(several):
             groups = distinct(last[several])
-            self._choose([row for row in groups.tolist() if row not in self._chosen])
-            result[several] = np.array([self._chosen[row] for row in groups.tolist()])[np.searchsorted(groups, last[several])]
+            self._choose([row for row in groups.tolist() if row not in self._best_rows])
+            result[several] = np.array([self._best_rows[row] for row in groups.tolist()])[np.searchsorted(groups, last[several])]
         return result
 
     def _choose(self, groups: list[int]) -> None:
-        """Find the best of each group of rows at one start, given by its last row."""
+        """Find the best row of each group at one start, given by its last row."""
         if not groups:
             return
         last = np.array(groups)
@@ -226,10 +232,10 @@ class SymbolTable:
         begin, end = np.searchsorted(best, first), np.searchsorted(best, last, side="right")
         for index, group in enumerate(groups):
             equal = best[begin[index] : end[index]][:_ALIASES_MOST].tolist()
-            self._chosen[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda row: _name_rank(self.name(row)))
+            self._best_rows[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda row: _name_rank(self.name(row)))
 
     def _rank(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """perf's order among aliases, best first: with a size, with a type, not weak, global; then by names."""
+        """Return perf's order among aliases, best first: with a size, with a type, not weak, global; then by names."""
         symbols = self._sorted
         binding = symbols.binding[rows]
         worse = (symbols.start[rows] == symbols.end[rows], symbols.type[rows] == STT_NOTYPE, binding == STB_WEAK, binding != STB_GLOBAL)
@@ -237,12 +243,12 @@ class SymbolTable:
 
 
 def _name_rank(name: str) -> tuple[int, int, bool]:
-    """Fewest leading underscores, then the longest name, then not a SyS_ alias; equal ones: the first."""
+    """Return the sort key of a name: fewest leading underscores, then the longest, then not a SyS_ alias; the first of equal ones."""
     return (len(name) - len(name.lstrip("_")), -len(name.encode("utf-8", "surrogateescape")), name.startswith(("SyS", "compat_SyS")))
 
 
 def _c_string(source: bytes | memoryview, offset: int, most: int) -> bytes:
-    """The bytes from an offset up to the next NUL, not more than so many."""
+    """Return the bytes from an offset to the next NUL, at most `most`."""
     if isinstance(source, bytes):
         end = source.find(b"\0", offset, offset + most)
         return source[offset : end if end >= 0 else offset + most]

@@ -38,51 +38,60 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = np.uint64(32)
 _END: Final = (1 << 64) - 1
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd: different scenes stay different
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd, so that different scenes stay different
 _UNMIX: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NEVER: Final = -1
-_NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's
+_NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's addresses
 _KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
 
 
 class Inliner(Protocol):
-    """What puts inlined calls into callchains (perfpy.debuginfo.inlined_frames)."""
+    """An expansion of callchains by inlined calls (perfpy.debuginfo.inlined_frames)."""
 
     def expanded(self, frames: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
-        """Chains of frames (ids, and how many each has) with the frames of inlined calls among them."""
+        """Return callchains (frame ids, and frames per callchain) with inlined frames added."""
 
     def may_expand(self, number: int) -> bool:
-        """Whether inlined calls can be found in a dso."""
+        """Whether a dso may have inlined calls."""
 
 
 class UserScenes(NamedTuple):
-    """What addresses of user space mean for some samples: the view of each, and how many records had happened."""
+    """The scene of each sample's user-space addresses, and its rank: the number of preceding side-band records."""
 
     scene: NDArray[np.uint64]
     rank: NDArray[np.int32]
 
 
 class FrameOrigins(NamedTuple):
-    """What frames are made of: the scene and the address of each, of which they are the only ones."""
+    """The scene and address that identify each frame."""
 
     scene: NDArray[np.uint64]
     ip: NDArray[np.uint64]
 
 
 class Symbolizer:
-    """Names addresses of a recording.
+    """The symbols of a recording's addresses.
 
-    timeline: its tasks and address spaces. options: where to look for symbols. loader: what has loaded symbols already.
-    kept: files that the recording brings along; known: symbols of files that are not here; shared: files found for other recordings.
-    inliner: set by whoever wants inlined calls in callchains.
-    programs: set by who has the recording: names of BPF programs -> their code, and the ELF machine that it is for.
+    A scene identifies the meaning of addresses: a view (see TaskTimeline), a level (kernel or user), and whether a mapping came later.
+
+    Args:
+        timeline: tasks and address spaces.
+        options: where to search for symbols.
+        loader: symbols loaded before.
+        kept: files stored in the recording.
+        known: symbols of files that are not available.
+        shared: files found for other recordings.
+
+    Attributes:
+        inliner: adds inlined frames to callchains; set by give_inlined.
+        programs: returns the code and ELF machine of BPF programs, by name; set by the recording.
     """
 
     inliner: Inliner | None = None
     programs: Callable[[], Mapping[str, tuple[bytes, int]]] | None = None
-    known_lines: LineColumns | None = None  #: where the code at frames is from, where it was looked for before
-    last_born: int  #: the highest rank from which any frame is what it is
+    known_lines: LineColumns | None = None  #: source lines of frames, if they are resolved already
+    last_valid_from: int  #: the highest rank from which any frame is valid
 
     def __init__(
         self,
@@ -100,12 +109,12 @@ class Symbolizer:
         self.dsos: list[Dso] = timeline.dso_table.dsos
         self.frames = FrameTable()
         self.symbols = SymbolNames()
-        self._scene_addresses = IdTable()  # scene and address mixed: a scene is a view, before or after a mapping came, and a level
-        self._born = Growing(np.int32)  # the rank from which a frame is what it is (_NEVER: up to some rank)
-        self.last_born = 0
+        self._scene_addresses = IdTable()  # keys that mix scene and address
+        self._valid_from = Growing(np.int32)  # the rank from which each frame is valid (_NEVER: up to some rank)
+        self.last_valid_from = 0
         self._symbol_ids = IdTable()
         self._spaces_with_files: dict[int, bool] = {}
-        self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers between
+        self._numbers_of_symbols = Growing(np.int32)  # symbols of inlined calls have numbers in between
 
     def frame_ids(
         self,
@@ -115,10 +124,14 @@ class Symbolizer:
         cpumode: NDArray[np.uint8],
         counts: NDArray[np.int64] | None = None,
     ) -> Ids:
-        """The frame of each address: columns of equal length in, ids into `frames` out.
+        """Return the frame id of each address.
 
-        cpumode: the low bits of misc (1 kernel, 2 user); key: the delivery key of the sample. counts: for
-        addresses of callchains, how many each sample has; pid and key have then one entry a sample.
+        Args:
+            pid: of each sample.
+            ip: addresses.
+            key: the delivery key of each sample.
+            cpumode: the low bits of misc (1 kernel, 2 user) for each address.
+            counts: for callchains, the addresses of each sample; otherwise each sample has one.
         """
         rank = self._timeline.ranks(key)
         if counts is None:
@@ -130,79 +143,79 @@ class Symbolizer:
             rank = _spread(rank, counts)
         return self._frames_at_rank(scene, rank, ip)
 
-    def learnt(self, known: int) -> FrameOrigins:
-        """What the frames after the first `known` ones were made of: what another symbolizer of the recording makes the same of."""
-        ip = self.frames.ip[known:]
-        return FrameOrigins((self._scene_addresses.keys[known:] ^ ip) * _UNMIX, ip)
+    def origins_since(self, first: int) -> FrameOrigins:
+        """Return the origins of the frames after the first `known` ones. Another symbolizer of the recording can intern them."""
+        ip = self.frames.ip[first:]
+        return FrameOrigins((self._scene_addresses.keys[first:] ^ ip) * _UNMIX, ip)
 
     def origins(self, ids: Ids) -> FrameOrigins:
-        """What some frames were made of."""
+        """Return the origins of frames."""
         ip = self.frames.ip[ids]
         return FrameOrigins((self._scene_addresses.keys[ids] ^ ip) * _UNMIX, ip)
 
-    def learn(self, origins: FrameOrigins) -> Ids:
-        """The frames of such, new ones in their order."""
+    def intern(self, origins: FrameOrigins) -> Ids:
+        """Return the frame ids of origins. New frames get ids in input order."""
         return self._intern(*origins)
 
     def companion(self) -> Symbolizer:
-        """Another one, with frames of its own, that has the same files."""
+        """Return a symbolizer with the same files and frames of its own."""
         return Symbolizer(self._timeline, self._options, self._loader)
 
     def user_scenes(self, pid: NDArray[Any], key: NDArray[np.uint64]) -> UserScenes:
-        """What addresses of user space mean for samples, to be asked for many times."""
+        """Return the scenes of samples' user-space addresses, for repeated use."""
         rank = self._timeline.ranks(key)
         return UserScenes(self._scenes(pid, rank, np.full(len(rank), MISC_USER, np.uint8)), rank)
 
     def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
-        """For each sample of the scenes whether any file that its process ever mapped is here."""
+        """Return for each sample whether any file that its process ever mapped is available."""
         space = self._timeline.view_space[(scenes.scene >> np.uint64(3)).view(np.int64)]
         present = distinct(space)
-        having = np.array([self._maps_a_file(one) for one in present.tolist()], bool)
-        found: NDArray[np.bool_] = having[np.searchsorted(present, space)]
-        return found
+        space_has_file = np.array([self._maps_a_file(one) for one in present.tolist()], bool)
+        has_file: NDArray[np.bool_] = space_has_file[np.searchsorted(present, space)]
+        return has_file
 
     def _maps_a_file(self, space: int) -> bool:
-        """Whether any file that a space, or one that it was forked from, ever mapped is here."""
-        spaces, passed, found = self._timeline.spaces, [], False
-        while space >= 0 and not found:
-            passed.append(space)
-            known = self._spaces_with_files.get(space)
-            if known is not None:
-                found = known
+        """Whether any file that a space or its ancestors ever mapped is available."""
+        spaces, visited, has_file = self._timeline.spaces, [], False
+        while space >= 0 and not has_file:
+            visited.append(space)
+            cached = self._spaces_with_files.get(space)
+            if cached is not None:
+                has_file = cached
                 break
-            found = any(map(self._has_file, spaces.dsos(space)))
+            has_file = any(map(self._has_file, spaces.dsos(space)))
             space = spaces.parent(space)
-        self._spaces_with_files.update(dict.fromkeys(passed, found))
-        return found
+        self._spaces_with_files.update(dict.fromkeys(visited, has_file))
+        return has_file
 
     def _has_file(self, number: int) -> bool:
         return self.dsos[number].kind in (DsoKind.FILE, DsoKind.VDSO) and self.files(number).runtime is not None
 
-    def born(self, ids: Ids) -> NDArray[np.int32]:
-        """Since how many records frames mean what they do; less than 0 for what was there before something else came."""
-        found: NDArray[np.int32] = self._born.values[ids]
-        return found
+    def valid_from(self, ids: Ids) -> NDArray[np.int32]:
+        """Return the rank from which each frame is valid; negative for frames valid before a later mapping."""
+        ranks: NDArray[np.int32] = self._valid_from.values[ids]
+        return ranks
 
     def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
-        """The frames of addresses, one for each of the given samples of the scenes."""
+        """Return the frames of addresses, one for each row of the scenes."""
         return self._frames_at_rank(scenes.scene[rows], scenes.rank[rows], ip)
 
     def _frames_at_rank(self, scene: NDArray[np.uint64], rank: NDArray[np.int32], ip: NDArray[np.uint64]) -> Ids:
         ids = self._intern(scene, ip)
-        if not len(ids) or int(rank.min()) >= self.last_born:
+        if not len(ids) or int(rank.min()) >= self.last_valid_from:
             return ids
-        early = rows_where(rank < self._born.values[ids])
-        if len(early):  # the mapping came later than the sample: what was there before it?
+        early = rows_where(rank < self._valid_from.values[ids])
+        if len(early):  # the mapping is later than the sample: use the mapping before it
             ids[early] = self._intern(scene[early] | np.uint64(1), ip[early])
         return ids
 
     @property
     def folds_interpreters(self) -> bool:
-        """Whether the options ask for samples and callchains without interpreters' own frames."""
+        """Whether the options fold interpreters' own frames."""
         return self._options.fold_interpreters
 
     def folded(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
-        """Callchains (frame ids, and how many each has) without interpreters' own frames, if the options ask for that."""
+        """Return callchains (frame ids, frames per callchain) without interpreters' own frames if the options request it."""
         if not self._options.fold_interpreters:
             return ids, counts
         from perfpy.symbols.interpreters import without_interpreters
@@ -210,21 +223,21 @@ class Symbolizer:
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
     def expanded(self, ids: Ids, counts: NDArray[np.int64], *, callers_first: bool = False) -> tuple[Ids, NDArray[np.int64]]:
-        """Callchains (as for `folded`) with the frames of inlined calls among them, if somebody provides these."""
+        """Return callchains (as for `folded`) with inlined frames if there is an inliner."""
         return (ids, counts) if self.inliner is None else self.inliner.expanded(ids, counts, callers_first=callers_first)
 
     def add_inlined(self, frames: Ids, symbols: Ids) -> Ids:
-        """New frames that differ from some known ones in their symbols; all have to be resolved."""
+        """Append frames that differ from resolved ones in their symbols; return their ids."""
         table = self.frames
         ids = np.arange(len(table), len(table) + len(frames), dtype=np.int32)
-        # they take numbers of the addresses' ids, by keys that no address has
+        # Reserve ids with keys that no address has.
         self._scene_addresses.ids(ids.astype(np.uint64) * _MIX ^ _OF_INLINED)
-        self._born.append(np.zeros(len(frames), np.int32))
-        table.again(frames, symbols)
+        self._valid_from.append(np.zeros(len(frames), np.int32))
+        table.append_copies(frames, symbols)
         return ids
 
     def resolve(self) -> FrameTable:
-        """Find the symbols of the frames seen since the last call; loads what is needed for them."""
+        """Find the symbols of the frames added since the last call."""
         frames, done = self.frames, len(self.frames.symbol)
         self._bound_kernel(done)
         symbol = np.full(len(frames) - done, -1, np.int32)
@@ -242,7 +255,7 @@ class Symbolizer:
         return frames
 
     def kernel_symbol(self, address: int) -> tuple[str, int] | None:
-        """The symbol at a kernel address and the offset in it, as things were at the end of the recording."""
+        """Return the symbol at a kernel address and the offset in it, at the end of the recording."""
         one = np.array([address], np.uint64)
         ids = self.frame_ids(np.array([-1], np.int32), one, np.array([_END], np.uint64), np.array([MISC_KERNEL], np.uint8))
         frames = self.resolve()
@@ -251,34 +264,34 @@ class Symbolizer:
 
     @property
     def kernel_code(self) -> str:
-        """The file with the recorded kernel's code, where it was copied (record --kcore)."""
+        """The file with the recorded kernel's code, if it was copied (record --kcore)."""
         return self._options.kernel_copy[1]
 
     def kernel_image(self) -> tuple[ElfFile, int] | None:
-        """The vmlinux that the kernel's symbols come from, and how far the recorded kernel lies above it; None for others."""
+        """Return the vmlinux of the kernel's symbols and the distance of the recorded kernel from it, None for other sources."""
         return self._loader.kernel.image
 
     def in_memory(self, number: int, address: int) -> int:
-        """An address within a dso as one of memory: where it was mapped first."""
+        """Convert an address within a dso to the memory address of its first mapping."""
         spaces = self._timeline.spaces
         mapped = rows_where(spaces.dso == number)
         return (address - int(spaces.bias[mapped[0]])) % (1 << 64) if len(mapped) else address
 
     def running_kernel(self) -> int | None:
-        """How far the recorded kernel lies above the one that runs here; None where that is another one."""
+        """Return the distance of the recorded kernel from the running one, None if that is another kernel."""
         return self._loader.kernel.running_below
 
     def image(self, number: int) -> tuple[ElfFile, int] | None:
-        """The file with the debug information of the kernel or a module (index into `dsos`), and how far frames lie above it."""
+        """Return the file with debug information of the kernel or a module (index into `dsos`) and the offset of its frames."""
         kind = self.dsos[number].kind
         return self.kernel_image() if kind is DsoKind.KERNEL else self._loader.module_image(number) if kind is DsoKind.MODULE else None
 
     def module_code(self, number: int) -> tuple[ElfFile, int] | None:
-        """The file with the code of a module (index into `dsos`), and how far frames lie above it; None where it is not here."""
+        """Return the file with a module's code (index into `dsos`) and the offset of its frames, None if missing."""
         return self._loader.module_code(number)
 
     def files(self, number: int) -> DsoFiles:
-        """The ELF files of a dso of user space (index into `dsos`): what ran, and where its symbols are; either may be None."""
+        """Return the ELF files of a user-space dso (index into `dsos`)."""
         return self._loader.files(number)
 
     @property
@@ -288,54 +301,53 @@ class Symbolizer:
 
     @property
     def caches(self) -> bool:
-        """Whether what is found out of files may be kept between runs."""
+        """Whether to use caches between runs."""
         return self._options.cache
 
     @property
     def inline(self) -> Inline:
-        """Which callchains should get the frames of inlined calls."""
+        """Which callchains should get inlined frames."""
         return self._options.inline
 
     def shown_name(self, name: bytes) -> str:
-        """A function's name as its debug information has it -> as it is printed."""
+        """Demangle a function name of the debug information."""
         return self._loader.demangle(name)
 
     def symbols_of(self, number: int, addresses: NDArray[np.uint64]) -> tuple[SymbolTable, NDArray[np.int64]]:
-        """The symbols of a dso, and the row of each address in them (-1 for none): without frames, while these are still being found."""
+        """Return the symbols of a dso and the row of each address (-1 for none), without creating frames."""
         table = self._loader.table(number)
         return table, table.find(addresses) if len(table) else np.full(len(addresses), -1, np.int64)
 
     def has_grown(self, dso: int) -> bool:
-        """Whether symbols_of() would know more now than before: the dso is a perf map that is still being written."""
+        """Whether a dso's perf map has grown since it was read."""
         return self._loader.has_grown(dso)
 
-    def know_files(self, number: int, found: DsoFiles) -> None:
-        """They were searched for before: by a Symbolizer of the same recording that knew less of its tasks."""
-        self._loader.know_files(number, found)
+    def set_files(self, number: int, files: DsoFiles) -> None:
+        """Set the files of a dso, found by an earlier Symbolizer of the recording."""
+        self._loader.set_files(number, files)
 
     def origin(self, number: int) -> str:
-        """The letter by which perf says where a dso's symbols come from; valid after `resolve()`."""
+        """Return perf's letter for the origin of a dso's symbols; valid after `resolve()`."""
         return self._loader.origin(number)
 
     def missing(self, samples: NDArray[Any]) -> list[MissingSymbols]:
-        """What has no symbol although a file is mapped there, most samples first.
+        """Return the dsos with samples that have no symbol, most samples first; valid after `resolve()`.
 
-        samples: how many samples each frame stands for, by frame id (as np.bincount of the samples' ids makes it);
-        valid after `resolve()`.
+        `samples`: int64[frames], samples by frame id.
         """
         frames = self.frames
         counts = np.zeros(len(frames), np.int64)
         counts[: len(samples)] = samples
-        lost = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
-        totals = np.bincount(frames.dso[lost], weights=counts[lost], minlength=len(self.dsos)).astype(np.int64)
-        found = [self._missing_of(number, int(totals[number])) for number in rows_where(totals).tolist()]
-        if self._timeline.kernel_dso < 0:  # nothing that a kernel frame could be in
+        lacks_symbol = (frames.symbol < 0) & (frames.dso >= 0) & (counts > 0)
+        totals = np.bincount(frames.dso[lacks_symbol], weights=counts[lacks_symbol], minlength=len(self.dsos)).astype(np.int64)
+        missing = [self._missing_of(number, int(totals[number])) for number in rows_where(totals).tolist()]
+        if self._timeline.kernel_dso < 0:  # the kernel has no dso
             hidden = int(counts[(frames.symbol < 0) & (frames.dso < 0) & (frames.level == _KERNEL_LEVEL)].sum())
-            found += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
-        return sorted(found, key=lambda item: -item.samples)
+            missing += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
+        return sorted(missing, key=lambda item: -item.samples)
 
     def unreadable(self) -> list[UnreadableFile]:
-        """The files of symbols that are damaged, as far as they were looked into."""
+        """Return the damaged files met so far."""
         return self._loader.unreadable()
 
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
@@ -345,7 +357,7 @@ class Symbolizer:
         return MissingSymbols(dso, samples, tuple(loader.looked(number)), text)
 
     def _bound_kernel(self, done: int) -> None:
-        """The kernel's mapping, as recorded, ends anywhere; once its symbols are read it is what they cover."""
+        """Replace the bounds of the kernel's mapping, which are arbitrary, by those of its symbols."""
         frames, kernel = self.frames, self._timeline.kernel_dso
         dso = frames.dso[done:]  # a view of the column
         candidate = (frames.level[done:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
@@ -358,7 +370,7 @@ class Symbolizer:
             column[candidate] = np.where(inside[candidate], np.uint64(bound), np.uint64(0))
 
     def _scenes(self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        """What an address can mean at each sample, as a number: view * 8 + level * 2 (+ 1: before its mapping came)."""
+        """Return the scene of each sample: view * 8 + level * 2 (+ 1: before its mapping came)."""
         user, kernel = cpumode == MISC_USER, cpumode == MISC_KERNEL
         view = np.full(len(rank), NO_SPACE, np.int32)
         if user.any():
@@ -369,7 +381,7 @@ class Symbolizer:
         return (view.astype(np.uint64) << np.uint64(3)) | (level.astype(np.uint64) << np.uint64(1))
 
     def _intern(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> Ids:
-        # 64 bits of address and some of scene do not fit a key; mixed, two of them are alike once in 2^64 pairs
+        # A 64-bit address and a scene do not fit into a key. Two mixed keys collide once in 2^64 pairs.
         ids, new = self._scene_addresses.ids_and_new(ip ^ scene * _MIX)
         if len(new):
             self._add_frames(scene[new], ip[new])
@@ -380,15 +392,15 @@ class Symbolizer:
         view = (scene >> np.uint64(3)).astype(np.int64)
         early = (scene & np.uint64(1)).astype(bool)
         moment = np.where(early, timeline.view_first_rank[view], timeline.view_last_rank[view])
-        mapping, born = spaces.find(timeline.view_space[view], ip, moment.astype(np.int32))
+        mapping, valid_from = spaces.find(timeline.view_space[view], ip, moment.astype(np.int32))
         mapped = mapping >= 0
         dso = np.full(len(ip), -1, np.int32)
         bias, start, end = (np.zeros(len(ip), np.uint64) for _ in range(3))
         for column, source in ((dso, spaces.dso), (bias, spaces.bias), (start, spaces.map_start), (end, spaces.map_end)):
             column[mapped] = source[mapping[mapped]]
-        born[early] = _NEVER
-        self._born.append(born)
-        self.last_born = max(self.last_born, int(born.max()))
+        valid_from[early] = _NEVER
+        self._valid_from.append(valid_from)
+        self.last_valid_from = max(self.last_valid_from, int(valid_from.max()))
         level = np.array([_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
@@ -397,11 +409,11 @@ class Symbolizer:
         first = len(self.symbols)
         self.symbols.extend(table, dso, row[new].tolist())
         self._numbers_of_symbols.append(np.arange(first, len(self.symbols), dtype=np.int32))
-        found: Ids = self._numbers_of_symbols.values[ids]
-        return found
+        numbers: Ids = self._numbers_of_symbols.values[ids]
+        return numbers
 
 
 def _spread(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
-    """Each value as often as `counts` says; one value for all where they are all the same."""
+    """Repeat values by counts, or return one value if all are equal."""
     same = len(values) > 0 and bool((values == values[0]).all())
     return values[:1] if same else np.repeat(values, counts)

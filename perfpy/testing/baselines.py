@@ -22,13 +22,13 @@ Amounts: TypeAlias = "dict[str, dict[str, list[float]]]"
 
 
 def this_machine() -> str:
-    """What counts depend on: the CPU, and the Python that runs the tests."""
+    """Return the name of the environment that counts depend on: the CPU and the Python version."""
     python = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
     return " ".join(filter(None, (os.uname().machine, cpu_identity(), python)))
 
 
 class Baselines:
-    """Those of this machine; new ones are kept until write()."""
+    """The baselines of this machine. New ones are stored by write()."""
 
     def __init__(self, path: str, machine: str = "") -> None:
         self._path = path
@@ -37,7 +37,7 @@ class Baselines:
         self._new: Amounts = {}
 
     def of(self, test: str, event: str) -> list[float]:
-        """The amounts of the runs of that day; none where there was no such day."""
+        """Return the amounts of a test's baseline runs, empty without a baseline."""
         return self._all.get(self._machine, {}).get(test, {}).get(event, [])
 
     def take(self, test: str, event: str, amounts: Sequence[float]) -> None:
@@ -45,7 +45,7 @@ class Baselines:
         self._new.setdefault(test, {})[event] = list(amounts)
 
     def write(self) -> int:
-        """Write the file with what was taken; how many tests that were. Other machines' and tests' amounts stay."""
+        """Write new baselines to the file; return the number of tests. Other tests and machines keep theirs."""
         if self._new:
             self._all.setdefault(self._machine, {}).update(self._new)
             unfinished = f"{self._path}.{os.getpid()}"

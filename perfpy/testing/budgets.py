@@ -15,20 +15,22 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: runs where a baseline is to be compared with: fewer could not tell
+#: runs for a comparison with a baseline; fewer would show no significant change
 RUNS_TO_COMPARE: Final = 5
 TOLERANCE: Final = 0.05
 _FAULTS: Final = re.compile(r"(?:^|[/=])(?:page-|minor-|major-)?faults\b|page_fault")
-#: what a test whose runs become the baseline may cost
+#: the limit shown for runs that become the baseline
 NEW_BASELINE: Final = "the new baseline"
 
 
 class Budget(NamedTuple):
-    """What one event may come to in a test.
+    """The limit of one event in a test.
 
-    event: as -e takes it; at_most: in the unit in which it is printed
-    (task-clock: msec), None: as much as the baseline says; repeat: how many
-    runs are counted; tolerance: what is no matter beside a baseline, as a part of it.
+    Attributes:
+        event: in the syntax of -e.
+        at_most: in the printed unit (task-clock: msec); None: compare with the baseline.
+        repeat: number of counted runs.
+        tolerance: accepted increase over the baseline, as a fraction.
     """
 
     event: str
@@ -38,10 +40,12 @@ class Budget(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How a test stands to a budget.
+    """The result of a test against a budget.
 
-    amount: the median of its runs; allowed: a text that says what it may be;
-    complaint: why that is too much, "" where it is not.
+    Attributes:
+        amount: the median of the runs.
+        allowed: a text with the limit.
+        complaint: why the amount is too high, "" if it is not.
     """
 
     amount: float
@@ -50,7 +54,7 @@ class Verdict(NamedTuple):
 
 
 def budget(event: str, *, at_most: float | None = None, repeat: int | None = None, tolerance: float = TOLERANCE) -> Budget:
-    """A budget as the marker has it. Raises UsageError."""
+    """Return the budget of a marker's arguments. Raises UsageError."""
     if repeat is None:
         repeat = RUNS_TO_COMPARE if at_most is None else 1
     for name, value in (("at_most", at_most), ("repeat", repeat), ("tolerance", tolerance)):
@@ -66,7 +70,10 @@ def budget(event: str, *, at_most: float | None = None, repeat: int | None = Non
 
 
 def judge(wanted: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float] | None) -> Verdict:
-    """Whether these runs keep to the budget. baseline: those of another day, () where there are none; None: make these the baseline."""
+    """Judge runs by a budget.
+
+    `baseline`: the earlier runs, () without a baseline; None: these runs become the baseline.
+    """
     amount = median(amounts)
     if wanted.at_most is not None:
         allowed = f"at most {shown(wanted.at_most, unit)}"
@@ -100,5 +107,5 @@ def _of_runs(amounts: Sequence[float], unit: str) -> str:
 
 
 def shown(amount: float, unit: str) -> str:
-    """A number as the table has it."""
+    """Format an amount for the table."""
     return f"{amount:,.2f} {unit}" if unit else f"{amount:,.0f}"

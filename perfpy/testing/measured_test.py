@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """What a test's runs came to in one event; why_not: the reason where it was not counted."""
+    """The amounts of a test's runs for one event. `why_not`: the reason if it was not counted."""
 
     event: str
     unit: str
@@ -26,11 +26,10 @@ class Cost(NamedTuple):
 
 
 class MeasuredTest:
-    """Calls a function, and keeps what each of its events cost.
+    """A function whose calls are counted.
 
-    The function runs once before it is counted where it is counted more than
-    once: what only the first run has to do (imports, caches) is no part of it.
-    Raises PerfError for events that are none.
+    For several counted runs, an uncounted one comes first, which excludes one-time costs (imports, caches). Raises PerfError for unknown
+    events.
     """
 
     def __init__(self, function: Callable[..., Any], budgets: Sequence[Budget]) -> None:
@@ -44,12 +43,12 @@ class MeasuredTest:
 
     @property
     def why_not(self) -> str:
-        """Why the machine counts none of the events, or ""."""
+        """The reason if the machine counts none of the events, otherwise ""."""
         counts = self._region.overhead().values()
         return next(iter(counts)).why_not if all(count.value is None for count in counts) else ""
 
     def as_function(self) -> Callable[..., Any]:
-        """What pytest is to call."""
+        """Return the function for pytest to call."""
 
         @functools.wraps(self._function)
         def measured(*args: Any, **kwargs: Any) -> Any:
@@ -64,7 +63,7 @@ class MeasuredTest:
         return measured
 
     def costs(self) -> list[Cost]:
-        """An entry an event, in the order of the budgets."""
+        """Return the cost of each event, in the order of the budgets."""
         found = []
         for event, counts in zip(self._events, zip(*self._runs, strict=True), strict=False):
             amounts = [count.amount for count in counts if count.amount is not None]

@@ -11,12 +11,10 @@
             work()
         assert counts["task-clock"].amount < 5
 
-What enters: markers, options, the tests that pytest runs. What leaves: tests
-that fail when they cost too much and are skipped, with the reason, where the
-machine has no such counter; a table at the end of the session.
+A test that costs too much fails. Without the counter on this machine it is skipped with the reason. A table follows at the end of the
+session.
 
-It is loaded in every session of pytest where perfpy is installed: what counts
-is imported by the first test that asks for it.
+pytest loads the plugin in every session if perfpy is installed, so the first test that counts imports the counters.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _DEFAULT_FILE: Final = "perf-baselines.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the command line, and the setting."""
+    """Add the command line options and the setting."""
     group = parser.getgroup("perfpy", "tests that state what they may cost")
     group.addoption("--perf-update", action="store_true", help="make what tests with perf_budget cost now their baseline")
     group.addoption("--perf-baselines", metavar="FILE", help=f"the file of baselines (setting perf_baselines, or {_DEFAULT_FILE})")
@@ -53,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell pytest of the marker, and begin a session's table."""
+    """Register the marker and the session's table."""
     words = "what the test may cost at most, or as its baseline; counted over `repeat` runs, `tolerance` is a part of the baseline"
     config.addinivalue_line("markers", f"{MARKER}(event, at_most=None, repeat=1 or 5, tolerance=0.05): {words}")
     config.pluginmanager.register(BudgetSession(config), "perfpy budgets")
@@ -61,12 +59,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Region]]:
-    """What counts a part of a test, and takes what perfpy.count takes.
+    """Return a context manager that counts a part of a test, with the arguments of perfpy.count.
 
         with perf_counters("page-faults:u") as counts: ...
 
-    The test is skipped, with the reason, where the machine does not count an
-    event; the counts are in the table at the end.
+    The test is skipped with the reason if the machine does not count an event. The counts appear in the final table.
     """
 
     @contextmanager
@@ -107,7 +104,7 @@ class BudgetSession:
 
     @property
     def baselines(self) -> Baselines:
-        """Those of the file, read when they are first asked for."""
+        """The baselines of the file, read on first use."""
         if self._baselines is None:
             from perfpy.testing.baselines import Baselines
 
@@ -117,8 +114,8 @@ class BudgetSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Count a test that has budgets while it runs, and judge it."""
-        markers = list(item.iter_markers(MARKER))[::-1]  # as they stand above the function
+        """Count a test with budgets while it runs, and judge it."""
+        markers = list(item.iter_markers(MARKER))[::-1]  # in source order
         if not markers or not isinstance(item, pytest.Function):
             return (yield)
         measured, budgets = self._measured(item, markers)
@@ -164,12 +161,12 @@ class BudgetSession:
             pytest.fail("\n".join(complaints), pytrace=False)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep what a test cost; with several processes this is heard by the one that prints."""
+        """Collect a test's costs. With several processes, the printing one receives the report."""
         if report.when == "call":
             self._rows += [(report.nodeid, list(row)) for name, row in report.user_properties if name == _ROW and isinstance(row, list)]
 
     def pytest_sessionfinish(self) -> None:
-        """Write the new baselines; not in processes that only run tests for another."""
+        """Write the new baselines, except in worker processes."""
         if not self._config.getoption("--perf-update") or hasattr(self._config, "workerinput"):
             return
         from perfpy.testing.budgets import NEW_BASELINE
@@ -180,7 +177,7 @@ class BudgetSession:
         self._written = self.baselines.write()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table of what tests cost."""
+        """Print the table of costs."""
         if not self._rows:
             return
         terminalreporter.section("what tests cost")
@@ -191,7 +188,7 @@ class BudgetSession:
 
 
 def table(rows: list[tuple[str, list[Any]]]) -> list[str]:
-    """Lines of text: an event of a test each."""
+    """Return the lines of the table, one per test and event."""
     from perfpy.counts.spread import median
     from perfpy.testing.budgets import shown
 

@@ -133,7 +133,7 @@ class Stepper:
         met[frames] = True
         met[LOST] = False
         fresh = rows_where(met & (self._shown == LOST)).astype(np.int32)
-        self._shown[fresh] = symbolizer.learn(self._symbolizer.origins(fresh))
+        self._shown[fresh] = symbolizer.intern(self._symbolizer.origins(fresh))
         return self._shown.take(frames)
 
     def _known_callers(self) -> KnownCallers:
@@ -251,7 +251,7 @@ class _StepperRun:
             rows = rows_where((before >= 0) & (self._state >= 0))
             known.note(before[rows], self._state[rows], found.take(rows))
             self._step_before = None
-        went = followed.step(self._symbolizer.last_born) if len(followed) else None
+        went = followed.step(self._symbolizer.last_valid_from) if len(followed) else None
         goes = self._goes_ahead(known)
         rows = rows_where(~goes)
         if len(rows):  # what follows is known from the next step on
@@ -280,7 +280,7 @@ class _StepperRun:
 
     def _states(self, known: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """The states of all chains, UNKNOWN for those that others cannot be in."""
-        address, born = self._pc - self._back, self._symbolizer.born(ids)
+        address, born = self._pc - self._back, self._symbolizer.valid_from(ids)
         fits, found = (born >= 0) & (address != 0), self._saved.are_found
         rows = rows_where(fits if found is None else fits & found)
         states = np.full(len(ids), UNKNOWN, np.int32)

@@ -76,17 +76,17 @@ class KnownNames:
 
     def none(self) -> LearntNames:
         """Return no new names; a later call returns them all."""
-        return LearntNames(self._frames, self._symbolizer.learnt(len(self._symbolizer.frames)), self._comms, [])
+        return LearntNames(self._frames, self._symbolizer.origins_since(len(self._symbolizer.frames)), self._comms, [])
 
     def learnt(self) -> LearntNames:
         """Return the frames and comms added since."""
         comms = self._timeline.comms[self._comms :]
-        return LearntNames(self._frames, self._symbolizer.learnt(self._frames), self._comms, comms)
+        return LearntNames(self._frames, self._symbolizer.origins_since(self._frames), self._comms, comms)
 
 
 def name_maps(names: LearntNames, symbolizer: Symbolizer, timeline: TaskTimeline) -> NameMaps:
     """Add the frames and comms of another process to this one's, in the same order."""
-    frames = symbolizer.learn(names.frames)
+    frames = symbolizer.intern(names.frames)
     comm_numbers = [timeline.comm_number(comm) for comm in names.comms]
     return NameMaps(
         np.concatenate([np.arange(names.frames_known, dtype=np.int32), frames]),

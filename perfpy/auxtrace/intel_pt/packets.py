@@ -11,7 +11,7 @@ PSB: Final = b"\x02\x82" * 8
 _MNT: Final = b"\x02\xc3\x88"
 _IP_PACKETS: Final = {0x0D: "TIP", 0x11: "TIP.PGE", 0x01: "TIP.PGD", 0x1D: "FUP"}
 _IP_SIZES: Final = {0: 0, 1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
-_LONGEST_CYC: Final = 9  # bytes with a part of a number of 64 bits
+_LONGEST_CYC: Final = 9  # bytes whose payload fits 64 bits
 _MODES: Final = {0: "MODE.Exec", 1: "MODE.TSX"}
 _BBP_IS_SHORT: Final = 0x80
 
@@ -40,12 +40,12 @@ _EXTENDED: Final = {
     0xE2: ("EXSTOP", 0, 1),
     0xF3: ("OVF", 0, 0),
 }
-#: packets after which a block of items goes on
+#: packets that do not end a block of items
 _WITHIN_BLOCKS: Final = {"PAD", "TSC", "TMA", "MTC", "FUP", "CYC", "CBR", "MNT", "EXSTOP", "PWRE", "PWRX", "BIP", "BBP"}
 
 
 class Packet(NamedTuple):
-    """One packet of a trace."""
+    """A packet of a trace."""
 
     kind: str  #: the manual's name: "TNT", "TIP.PGE", "MODE.Exec" ...
     length: int  #: bytes, header and payload
@@ -59,10 +59,10 @@ def ip_size(packet: Packet) -> int:
 
 
 class PacketReader:
-    """Reads packets in their order: what some bytes mean depends on the block that they are in."""
+    """A reader of consecutive packets: the meaning of some bytes depends on the current block."""
 
     def __init__(self) -> None:
-        self._item_size = 0  # of each item of the current block; 0: outside of blocks
+        self._item_size = 0  # bytes per item of the current block; 0: outside of blocks
 
     def read(self, data: memoryview, offset: int) -> Packet | None:
         """Return the packet at an offset; None if there is none, or only a part of one."""

@@ -84,7 +84,7 @@ class Replay:
                 key = dso.name, dso.build_id
                 files = before.get(key)
                 if files is not None:
-                    symbolizer.know_files(number, files)
+                    symbolizer.set_files(number, files)
                 self._found[key] = files or symbolizer.files(number)
 
     def _forget(self, before: int) -> None:

@@ -1,13 +1,10 @@
-"""A mangled C++ name -> how long its demangled form can become, without making it.
+"""Bound the length of a demangled C++ name (Itanium C++ ABI, 5.1) without demangling it.
 
-What enters: a name (Itanium C++ ABI, 5.1.) What leaves: a bound of its size;
-ValueError for what is not understood. Every part of the name is read once: a
-substitution S_ stands for the size of what it refers to. A template parameter T_
-stands for an argument of whichever function is being printed, wherever it was
-read. So sizes keep their parameters until the function's encoding ends; then
-its arguments take their places, whose own parameters are those of a function
-further out. In the pattern of a pack expansion a parameter is either the pack,
-all of which is written, or something else, for every element of the pack.
+Every part of the name is read once: a substitution S_ has the size of the part that it refers to. A template parameter T_ refers to an
+argument of the function being printed, not of the one being read. Sizes therefore keep their parameters until the function's encoding ends.
+Then its arguments replace them, whose own parameters belong to an enclosing function. In the pattern of a pack expansion, a parameter is
+either the pack, which is written completely, or another argument, written for every element of the pack. Raises ValueError for unknown
+syntax.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import Final
 
 from perfpy.symbols.demangling.name_size import NOTHING, WORD, WORDS, Size
 
-_DEEPEST: Final = 150  # parts in parts
+_DEEPEST: Final = 150  # nested parts
 _STD: Final = 80  # std::basic_string<char, std::char_traits<char>, std::allocator<char> >
 _UNARY: Final = frozenset("te sz az nx ps ng ad de co nt pp mm dl da tw aw".split())
 _OF_TYPES: Final = frozenset({"st", "at", "ti"})
@@ -26,19 +23,19 @@ _BUILTIN: Final = frozenset("vwbcahstijlmxynofdegz")
 
 
 def demangled_size(name: str) -> int:
-    """The most characters that the demangled name can have."""
+    """Return an upper bound of the demangled name's length."""
     pack = 1
     while True:
         reader = _CxxReader(name, pack)
-        whole = reader.mangled()
+        total = reader.mangled()
         if reader.longest_pack <= pack or not reader.expansions:
             break
         pack = reader.longest_pack
-    return whole.fixed
+    return total.fixed
 
 
 class _CxxReader:
-    """Reads one name; `pack`: how often the pattern of a pack expansion is printed."""
+    """A reader of one name. `pack`: how often the pattern of a pack expansion is printed."""
 
     def __init__(self, name: str, pack: int) -> None:
         self._name = name
@@ -47,21 +44,21 @@ class _CxxReader:
         self._known: list[Size] = []  # substitutions
         self._last_source = 0  # constructors repeat their class's name
         self._level = 0
-        self._arguments: list[tuple[Size, bool]] = []  # of the template read last, and which are packs
-        self._largest = NOTHING  # of all arguments in the name that is being read
+        self._arguments: list[tuple[Size, bool]] = []  # of the last template, with whether each is a pack
+        self._largest = NOTHING  # of all arguments in the current name
         self._conversions = 0
-        self._ends_in_arguments = False  # the last name that was read
+        self._ends_in_arguments = False  # whether the last name does
         self.longest_pack = 1
         self.expansions = 0
 
     def mangled(self) -> Size:
-        """_Z <encoding>, and a suffix."""
+        """Read _Z <encoding>, and a suffix."""
         self._expect("___Z" if self._name.startswith("_", 2) else "_Z")
         size = self._encoding()
-        rest = len(self._name) - self._offset
-        if rest and self._peek() not in ".@":
+        remaining = len(self._name) - self._offset
+        if remaining and self._peek() not in ".@":
             raise ValueError(f"{self._peek()!r} at {self._offset}")
-        return size.plus(Size(4 * rest + WORDS))
+        return size.plus(Size(4 * remaining + WORDS))
 
     # -- names
 
@@ -76,8 +73,8 @@ class _CxxReader:
         self._largest = outer
         while self._offset < len(self._name) and self._peek() not in {"E", ".", "@", "Q"}:
             size = size.plus(self._type())
-        # the types of conversion operators are printed as functions of their own, with the arguments of any
-        # template around them; and LLVM takes those of the class, where the function has none
+        # Types of conversion operators are printed as functions of their own, with the arguments of any template
+        # around them. LLVM uses those of the class if the function has none.
         for _ in range(self._conversions + (not arguments)):
             size = size.swollen(largest, self._pack)
         self._conversions = conversions
@@ -123,11 +120,11 @@ class _CxxReader:
             return self._nested()
         if self._take("Z"):
             return self._local()
-        known = self._peek() == "S" and self._peek(2) != "St"
-        size = self._substitution() if known else self._unscoped()
+        is_substitution = self._peek() == "S" and self._peek(2) != "St"
+        size = self._substitution() if is_substitution else self._unscoped()
         is_template = self._peek() == "I"
         if is_template:
-            if not known:
+            if not is_substitution:
                 self._keep(size)
             size = size.plus(self._template_arguments())
         self._ends_in_arguments = is_template
@@ -146,7 +143,7 @@ class _CxxReader:
         return size
 
     def _prefix(self, size: Size) -> Size:
-        """One more component of a nested name; all but the whole, and what is known already, can be substituted."""
+        """Read another component of a nested name. All but the complete name and known components can be substituted."""
         first = self._peek()
         if first == "S" and not self._name.startswith("St", self._offset):
             return size.plus(self._substitution())

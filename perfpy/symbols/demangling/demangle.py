@@ -17,9 +17,9 @@ from typing import Final, TypeAlias
 Demangle: TypeAlias = Callable[[bytes], str]
 
 _PLT: Final = b"@plt"
-_LONG: Final = 1024  # bytes; names that long are not remembered
+_LONG: Final = 1024  # bytes; longer names are not cached
 # the end of a legacy Rust name: ::h and 16 hex digits
-_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # after functions that link-time optimization made global; Rust's tools drop it
+_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # the suffix of functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
@@ -31,12 +31,12 @@ _LLVM_UNNAMED = re.compile(r"'unnamed(\d*)'")
 
 
 def plain(name: bytes) -> str:
-    """No demangling (--no-demangle)."""
+    """Decode a name without demangling (--no-demangle)."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def demangle(name: bytes) -> str:
-    """The name to print; `foo@plt` keeps its ending."""
+    """Return the printed name; `foo@plt` keeps its suffix."""
     return _demangled(name) if len(name) < _LONG else _new(name)
 
 
@@ -44,21 +44,21 @@ def _new(name: bytes) -> str:
     stub = name.endswith(_PLT)
     text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        found = _rust_legacy(_within_budget(text, _cxx) or text)
+        demangled = _rust_legacy(_within_budget(text, _cxx) or text)
     elif text.startswith("_R"):
-        found = _within_budget(text, _rust_v0) or text
+        demangled = _within_budget(text, _rust_v0) or text
     elif text.startswith(("caml", "L")):
-        found = _managed(text) or text
+        demangled = _managed(text) or text
     else:
-        found = text
-    return found + "@plt" if stub else found
+        demangled = text
+    return demangled + "@plt" if stub else demangled
 
 
 _demangled: Final = lru_cache(maxsize=1 << 16)(_new)
 
 
 def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
-    """A demangled name, None when it would take too long, or is too long for anybody."""
+    """Demangle a name, None if that would take too long or the result would be too long."""
     from perfpy.symbols.demangling import name_budget  # programs in C have no such names
 
     is_short = name_budget.is_short_rust if name.startswith("_R") else name_budget.is_short_cxx
@@ -67,7 +67,7 @@ def _within_budget(name: str, read: Callable[[str], str | None]) -> str | None:
 
 
 def _managed(name: str) -> str | None:
-    from perfpy.symbols.demangling.managed_names import managed_name  # names that begin so are rare
+    from perfpy.symbols.demangling.managed_names import managed_name  # names with this beginning are rare
 
     return managed_name(name)
 
@@ -79,7 +79,7 @@ def _cxx(name: str) -> str | None:
 
 @cache
 def _libstdcxx() -> Callable[[str], str | None] | None:
-    """__cxa_demangle of the machine's libstdc++, None where there is none."""
+    """Return __cxa_demangle of the machine's libstdc++, None without it."""
     try:
         function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
         free = ctypes.CDLL(None).free
@@ -103,8 +103,8 @@ def _libstdcxx() -> Callable[[str], str | None] | None:
 
 
 def _llvm(name: str) -> str | None:
-    """LLVM's demangler, respelt as libstdc++ spells."""
-    import pycxxfilt  # a native extension: not loaded before a name needs it
+    """Demangle by LLVM, in the spelling of libstdc++."""
+    import pycxxfilt  # a native extension: loaded for the first name that needs it
 
     try:
         text = pycxxfilt.itanium_demangle(name)
@@ -121,14 +121,14 @@ def _llvm(name: str) -> str | None:
 
 
 def _ordinal(digits: str) -> int:
-    """LLVM counts '', 0, 1 ...; GNU 1, 2, 3 ..."""
+    """Convert LLVM's count ('', 0, 1 ...) to GNU's (1, 2, 3 ...)."""
     return int(digits) + 2 if digits else 1
 
 
 def _rust_legacy(text: str) -> str:
-    """A demangled C++ name that is Rust's: without the hash, escapes undone; any other as it is."""
-    found = _RUST_HASH.search(text)
-    if not found or not 5 <= len(set(found[0][3:])) <= 15:  # fewer or more different digits are hardly a hash's
+    """Convert a demangled C++ name that is Rust's: without the hash, escapes decoded. Other names stay."""
+    hash_match = _RUST_HASH.search(text)
+    if not hash_match or not 5 <= len(set(hash_match[0][3:])) <= 15:  # fewer or more different digits are hardly a hash
         return text
     body = _RUST_HASH.sub("", text)
     return "::".join(_rust_part(part) for part in body.split("::"))
@@ -153,7 +153,7 @@ def _rust_escape(match: re.Match[str]) -> str:
 
 
 def _rust_v0(name: str) -> str | None:
-    import pycxxfilt  # as in _llvm
+    import pycxxfilt  # see _llvm
 
     try:
         return pycxxfilt.rust_demangle(_LLVM_COPY.sub("", name))

@@ -16,12 +16,12 @@ _JAVA_ARGUMENT = re.compile(rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)")
 _JAVA_METHOD = re.compile(rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT.pattern})*)\)[^)]*")
 _JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
 
-#: how V8 marks what it made of a function: bytecode ~, baseline code ^, Maglev's +, optimized *
+#: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *
 _TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval|RegExp):)[~^+*]")
 
 
 def without_tier(name: str) -> str:
-    """The name that all the code has which a runtime made of one function, now and later; alone or after a level as in `[.] name`.
+    """Return the common name of all code generated for one function, alone or after a level as in `[.] name`.
 
     >>> without_tier("JS:*slowGroup /srv/app.js:7:3"), without_tier("[.] LazyCompile:~slowGroup app.js:7"), without_tier("operator*")
     ('JS:slowGroup /srv/app.js:7:3', '[.] LazyCompile:slowGroup app.js:7', 'operator*')
@@ -30,7 +30,7 @@ def without_tier(name: str) -> str:
 
 
 def managed_name(name: str) -> str | None:
-    """The name to print, None where it is neither OCaml's nor Java's."""
+    """Return the printed name, None if it is neither OCaml's nor Java's."""
     if _OCAML.match(name):
         return _OCAML_PART.sub(_ocaml_part, name[4:])
     method = _JAVA_METHOD.fullmatch(name) if name.startswith("L") else None

@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 #: characters of a demangled name
 LONGEST: Final = 1 << 16
-# what may be summed up for it: sums are bounds, up to ten times of what a name becomes
+# Limit of the summed sizes, which are upper bounds up to ten times the actual length.
 _SUM_MOST: Final = 1 << 20
-# libstdc++ refuses more than 1,024, LLVM has no limit but the stack (it crashed with 200,000)
+# libstdc++ refuses more than 1,024. LLVM has no limit but the stack (it crashed with 200,000).
 _MANGLED_MOST: Final = 2048
 
-# Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the one before, a
+# Substitutions (S_, S0_) and template parameters (T_, T0_). With r of them, three in each type for the previous one, a
 # name can become 3^(r/3) times as long: 350 times with 16.
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _SOME: Final = 16
-# In functions in functions parameters stand for other arguments each time: with j of them in a type that r - j
-# arguments refer to in turn it can be j^(r-j) times: 256 times with 8.
+# In functions in functions, parameters refer to other arguments each time. With j of them in a type that r - j
+# arguments refer to in turn, the factor can be j^(r-j): 256 with 8.
 _NESTED = re.compile(r"Z|cv")
-# pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements
+# Pack expansions print their pattern for every element: 19 times with 8 references, for a hundred elements.
 _PACK = re.compile(r"Dp|sp")
 _FEW: Final = 8
 _PACKED_MOST: Final = 400
-# conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other
+# Conversion operators to templates of templates: libstdc++ tries both readings of each, one inside the other.
 _TRIED_TWICE = re.compile(r"T[0-9A-Z]*_I")
 _BACK_REFERENCE = re.compile(r"B[0-9a-zA-Z]*_")
 
 
 def is_short_cxx(name: str) -> bool:
-    """Whether a C++ name (_Z...) is quickly demangled, and becomes no longer than LONGEST."""
+    """Whether a C++ name (_Z...) is demangled quickly, to at most LONGEST characters."""
     if len(name) > _MANGLED_MOST:
         return False
     if "cv" in name and len(_TRIED_TWICE.findall(name)) > _FEW:
@@ -58,10 +58,10 @@ def _is_simple(name: str, references: int) -> bool:
 
 
 def is_short_rust(name: str) -> bool:
-    """Whether a Rust name (_R...) is quickly demangled, and becomes no longer than LONGEST."""
+    """Whether a Rust name (_R...) is demangled quickly, to at most LONGEST characters."""
     if len(name) > _MANGLED_MOST:
         return False
-    if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # 3 * 3 * 2 times as long at the most
+    if len(_BACK_REFERENCE.findall(name)) <= _FEW:  # at most 3 * 3 * 2 times as long
         return True
     from perfpy.symbols.demangling.rust_sizes import demangled_size
 

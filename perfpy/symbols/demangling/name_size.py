@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-#: what is written for a part beside its own parts: "unsigned long long", " const", ", ", "{lambda(", "operator"
+#: bound of the text around a part's own parts: "unsigned long long", " const", ", ", "{lambda(", "operator"
 WORDS: Final = 24
 
 
 class Size:
-    """fixed, and how often the arguments of each number are written besides.
+    """A fixed length plus multiples of the lengths of template arguments.
 
-    parameters: (number, whether in the pattern of a pack expansion) -> how often.
+    `parameters`: (number, whether in the pattern of a pack expansion) -> count.
     """
 
     __slots__ = ("fixed", "parameters")
@@ -21,7 +21,7 @@ class Size:
         self.parameters = parameters or {}
 
     def plus(self, other: Size, times: int = 1) -> Size:
-        """Both, one after the other."""
+        """Return the size of both, one after the other."""
         if not other.parameters:
             return Size(self.fixed + other.fixed * times, self.parameters)
         parameters = dict(self.parameters)
@@ -30,14 +30,14 @@ class Size:
         return Size(self.fixed + other.fixed * times, parameters)
 
     def expanded(self, count: int) -> Size:
-        """For each of so many elements of a pack."""
+        """Return the size for each of `count` elements of a pack."""
         result = Size(self.fixed * count)
         for (number, packed), often in self.parameters.items():
             result = result.plus(Size(0, {(number, True): often * (count if packed else 1)}))
         return result
 
     def resolved(self, arguments: list[tuple[Size, bool]], pack: int) -> Size:
-        """With arguments (size, whether it is a pack) for its parameters; those that it has not stay."""
+        """Replace parameters by arguments (size, whether it is a pack). Parameters without an argument stay."""
         result = Size(self.fixed)
         for (number, packed), often in self.parameters.items():
             if number < len(arguments):
@@ -48,11 +48,11 @@ class Size:
         return result
 
     def without_parameters(self) -> Size:
-        """What is fixed of it."""
+        """Return the fixed part."""
         return Size(self.fixed)
 
     def swollen(self, argument: Size, pack: int) -> Size:
-        """With an argument wherever a parameter stands, and the parameters still there."""
+        """Add an argument's size for each parameter, keeping the parameters."""
         often = sum(count * (pack if packed else 1) for (_, packed), count in self.parameters.items())
         return self.plus(argument, often)
 

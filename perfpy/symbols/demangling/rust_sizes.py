@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _BASIC_TYPES: Final = frozenset("abcdefhijlmnopstuvxyz")
 _PATHS: Final = frozenset("CMXYNI")
-# what is written beside the parts: "impl ", " as ", "{closure#12}", "extern \"C\" fn(", "&'a mut "
+# Bound of the text around parts: "impl ", " as ", "{closure#12}", "extern \"C\" fn(", "&'a mut ".
 _WORDS: Final = 24
-_DEEPEST: Final = 150  # parts in parts; real names have some thirty
-_ESCAPED: Final = 10  # a character of a string: \u{10ffff}
+_DEEPEST: Final = 150  # nested parts; real names have some thirty
+_ESCAPED: Final = 10  # characters of an escaped character: \u{10ffff}
 
 
 def demangled_size(name: str) -> int:
-    """The most characters that the demangled name can have."""
+    """Return an upper bound of the demangled name's length."""
     reader = _RustReader(name)
     size = reader.path()
     if reader.offset < len(name) and name[reader.offset] not in ".$":
-        size += reader.path()  # the crate that made an instance
+        size += reader.path()  # the crate of an instance
     return size + len(name) - reader.offset
 
 
 class _RustReader:
-    """Reads one name."""
+    """A reader of one name."""
 
     def __init__(self, name: str) -> None:
         if not name.startswith("_R"):
             raise ValueError("no Rust name")
         self._name = name
         self.offset = 2
-        self._sizes: dict[int, int] = {}  # of the parts, by where they begin
+        self._sizes: dict[int, int] = {}  # start of a part -> its size
         self._level = 0
 
     def path(self) -> int:
-        """A <path>."""
+        """Read a <path>."""
         return self._part(self._path)
 
     def _part(self, read: Callable[[str], int]) -> int:
@@ -193,14 +193,14 @@ class _RustReader:
         return 4
 
     def _binder(self) -> int:
-        """for<'a, 'b>: so many lifetimes; a number can say more than there is memory for."""
+        """Read for<'a, 'b>. The number of lifetimes may exceed all memory."""
         count = self._number() + 1 if self._take("G") else 0
         if count > len(self._name):
             raise ValueError(f"{count} lifetimes")
         return 8 * count
 
     def _number(self) -> int:
-        """<base 62> _ : 0 for _, 1 for 0_ ..."""
+        """Read <base 62> _: 0 for _, 1 for 0_ ..."""
         end = self._name.index("_", self.offset)
         text, self.offset = self._name[self.offset : end], end + 1
         value = 0
@@ -221,6 +221,6 @@ class _RustReader:
         return self._name[self.offset - 1]
 
     def _take(self, letter: str) -> bool:
-        found = self._peek() == letter
-        self.offset += found
-        return found
+        matches = self._peek() == letter
+        self.offset += matches
+        return matches

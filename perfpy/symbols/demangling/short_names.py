@@ -15,30 +15,30 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-#: what stands for a list that is left out
+#: replaces an omitted list
 CUT: Final = "…"
-_KEPT: Final = 16  # characters of a list that are read at a glance
+_KEPT: Final = 16  # characters of a list short enough to keep
 _STRINGS = re.compile(
     r"std::(?:__cxx11::|__1::)?basic_(string|string_view|ostream|istream|iostream|[io]?stringstream)"
     r"<char, std::char_traits<char>(?:, std::allocator<char> ?)? ?>"
 )
-# what structures a name; "operator" with its sign, which may be made of the others
+# Signs that structure a name; "operator" with its sign, which may consist of the others.
 _SIGN = re.compile(
     r"\boperator\b(?: ?(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?|&&|\|\||\+\+|--|,|[-+*/%^&|!=]=?|~)|\"\"[ \w]*| (?:new|delete)\b(?:\[\])?)?"
     r"|[<>()\[\]{} ]"
 )
 _CLOSERS: Final = {"<": ">", "(": ")", "[": "]", "{": "}"}
-# words in front of a name that are no type
+# Words before a name that are not a type.
 _ABOUT = re.compile(
     r"(?:(?:construction )?vtable|VTT|typeinfo(?: name| fn)?|guard variable|(?:non-)?virtual thunk|covariant return thunk|transaction clone"
     r"|non-transaction clone|TLS (?:init|wrapper) function|reference temporary #\d+|template parameter object|hidden alias) (?:for|to) "
 )
-#: operators of which a name with a path, as other languages have them, has no trace
+#: division operators, which are not a path as in other languages' names
 _SLASH: Final = "operator/"
 
 
 class _Open(NamedTuple):
-    """A bracket that is open: which, the piece that it is, the length in front of it, whether its contents may go."""
+    """An open bracket: its sign, its piece, the length before it, and whether its contents may be dropped."""
 
     sign: str
     piece: int
@@ -48,7 +48,7 @@ class _Open(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def shortened(name: str) -> str:
-    """The name for a narrow column; unchanged where nothing in it is long.
+    """Abbreviate a name for a narrow column; short names stay.
 
     >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
     'sort<std::vector<…>>(std::vector<…>&)'
@@ -58,7 +58,7 @@ def shortened(name: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def without_instance(name: str) -> str:
-    """The short name that all instances of a template have.
+    """Return the common short name of all instances of a template.
 
     >>> without_instance("long fill<int>(int*, long)"), without_instance("long fill<double>(double*, long)"), without_instance("f(int)")
     ('fill<…>(…)', 'fill<…>(…)', 'f(int)')
@@ -68,14 +68,14 @@ def without_instance(name: str) -> str:
 
 def _with_less(name: str, *, of_all: bool) -> str:
     if "/" in name and _SLASH not in name:
-        return name  # a path: of a script's function, say
+        return name  # a path, for example of a script's function
     about = _ABOUT.match(name)
     words = about[0] if about else ""
     return words + _Shortening(_STRINGS.sub(r"std::\1", name[len(words) :]), of_all=of_all).result()
 
 
 class _Shortening:
-    """One pass over a name. of_all: what its template's instances differ in is left out, however short."""
+    """One pass over a name. `of_all`: omit everything in which instances of a template differ, however short."""
 
     def __init__(self, name: str, *, of_all: bool) -> None:
         self._name = name
@@ -84,22 +84,22 @@ class _Shortening:
         self._length = 0
         self._open: list[_Open] = []
         self._depths = dict.fromkeys(_CLOSERS, 0)
-        self._joined: set[int] = set()  # the open brackets that have " as " or "impl " within
-        self._previous = ""  # the last sign or text, for what a bracket follows
-        self._start = 0  # the piece with which the function's name begins, after a return type
+        self._joined: set[int] = set()  # the open brackets with " as " or " impl " inside
+        self._previous = ""  # the last sign or text, which determines the meaning of a bracket
+        self._start = 0  # the piece at which the function's name begins, after a return type
         self._has_parameters = self._is_template = self._converts = False
         self._spaced = False  # after "operator " or an operator's sign
 
     def result(self) -> str:
-        """The short name."""
+        """Return the short name."""
         end = 0
-        for found in _SIGN.finditer(self._name):
-            if found.start() > end:
-                self._text(self._name[end : found.start()])
-            end = found.end()
-            self._take(found[0], found.start())
+        for match in _SIGN.finditer(self._name):
+            if match.start() > end:
+                self._text(self._name[end : match.start()])
+            end = match.end()
+            self._take(match[0], match.start())
         self._text(self._name[end:])
-        # templates' names are told with the type that they return
+        # Only names of templates include the return type.
         return "".join(self._pieces[self._start if self._is_template else 0 :])
 
     def _text(self, text: str) -> None:
@@ -125,7 +125,7 @@ class _Shortening:
     def _operator(self, sign: str) -> None:
         self._write(sign)
         self._spaced = True
-        self._converts |= sign == "operator" and not self._open  # to a type, of which spaces are part
+        self._converts |= sign == "operator" and not self._open  # a conversion to a type, which may contain spaces
 
     def _space(self, start: int) -> None:
         self._write(" ")
@@ -160,13 +160,13 @@ class _Shortening:
         if not self._depths[opener]:
             self._write(sign)
             return
-        while self._open[-1].sign != opener:  # brackets that never close: cut names, comparisons
+        while self._open[-1].sign != opener:  # brackets that never close: truncated names, comparisons
             self._drop()
         opened = self._open[-1]
         is_list = opened.is_list and len(self._open) not in self._joined
         self._drop()
-        kept = 0 if self._of_all and (sign == ">" or self._is_template) else _KEPT
-        if is_list and self._length - opened.before - 1 > kept:
+        limit = 0 if self._of_all and (sign == ">" or self._is_template) else _KEPT
+        if is_list and self._length - opened.before - 1 > limit:
             del self._pieces[opened.piece + 1 :]
             self._length = opened.before + 1
             self._write(CUT)

@@ -28,9 +28,9 @@ def symbols_of(symbol_file: ElfFile, runtime: ElfFile, cache: SymbolCache | None
         return elf_symbols.collect(symbol_file, runtime)
     cached = cache.load(key)
     if cached and "table" in cached[1]:
-        return cached[0].but(source=cached[1]["table"], sources=tuple(symbol_file.strings(section) for section in tables))
+        return cached[0].with_columns(source=cached[1]["table"], sources=tuple(symbol_file.strings(section) for section in tables))
     symbols = elf_symbols.collect(symbol_file, runtime)
-    cache.store(key, symbols.but(sources=(b"",) * len(tables)), table=symbols.source)
+    cache.store(key, symbols.with_columns(sources=(b"",) * len(tables)), table=symbols.source)
     return symbols
 
 

@@ -140,7 +140,7 @@ def _end_before_plt(symbols: Symbols, runtime: ElfFile) -> Symbols:
     if plt is None:
         return symbols
     over = (symbols.start < plt.offset) & (symbols.end > plt.offset)
-    return symbols.but(end=np.where(over, np.uint64(plt.offset), symbols.end)) if over.any() else symbols
+    return symbols.with_columns(end=np.where(over, np.uint64(plt.offset), symbols.end)) if over.any() else symbols
 
 
 def _columns(entries: NDArray[Any], start: NDArray[np.uint64], strings: bytes | memoryview) -> Symbols:

@@ -46,4 +46,4 @@ def _one_source(symbols: Symbols) -> Symbols:
     lengths = [len(source) for source in symbols.sources]
     base = np.cumsum([0, *lengths[:-1]])
     names = b"".join(bytes(source) for source in symbols.sources)
-    return symbols.but(name=symbols.name + base[symbols.source], source=np.zeros_like(symbols.source), sources=(names,))
+    return symbols.with_columns(name=symbols.name + base[symbols.source], source=np.zeros_like(symbols.source), sources=(names,))

@@ -56,17 +56,17 @@ def regions(dump: JitDump) -> list[JitRegion]:
             loads[event.code_index] = event
             layout.add(event)
         elif event.code_index in loads:
-            layout.add(_moved(loads[event.code_index], event))
-    found, room = [], _LARGEST_DUMP
+            layout.add(_moved_load(loads[event.code_index], event))
+    finished_regions, remaining = [], _LARGEST_DUMP
     for draft in layout.drafts:
-        room -= draft.extent
-        if room < 0:  # the dump reuses the same memory; later functions get no name
+        remaining -= draft.extent
+        if remaining < 0:  # the dump reuses the same memory; later functions get no name
             break
-        found.append(draft.finished(dump))
-    return found
+        finished_regions.append(draft.build(dump))
+    return finished_regions
 
 
-def _moved(load: CodeLoad, move: CodeMove) -> CodeLoad:
+def _moved_load(load: CodeLoad, move: CodeMove) -> CodeLoad:
     shift = move.address - load.address
     lines = tuple(line._replace(address=line.address + shift) for line in load.lines)
     return load._replace(time=move.time, tid=move.tid, address=move.address, lines=lines)
@@ -123,7 +123,7 @@ class _RegionDraft:
         """The distance from the first function to the end of the last, in bytes."""
         return self._ends[-1] - self._starts[0]
 
-    def finished(self, dump: JitDump) -> JitRegion:
+    def build(self, dump: JitDump) -> JitRegion:
         """Build the image and its mappings."""
         shift = _PAGE - (self._starts[0] & -_PAGE)  # the distance from addresses in memory to those in the image
         loads = sorted(self._loads, key=lambda load: load.address)

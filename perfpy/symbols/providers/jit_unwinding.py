@@ -27,7 +27,7 @@ def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str)
     begin = end + -end % 8
     frames, table = bytearray(), []
     for load in loads:
-        piece = _moved(load, load.address + shift, begin + len(frames), endian) if load.eh_frame else None
+        piece = _relocate(load, load.address + shift, begin + len(frames), endian) if load.eh_frame else None
         if piece:
             table += [(load.address + shift, begin + len(frames) + offset) for offset in piece[1]]
             frames += piece[0]
@@ -39,11 +39,11 @@ def frame_sections(loads: Sequence[CodeLoad], shift: int, end: int, endian: str)
     return [Section(b".eh_frame", 1, 2, bytes(frames) + bytes(4), align=8), Section(b".eh_frame_hdr", 1, 2, head, align=4)]
 
 
-def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, list[int]] | None:
+def _relocate(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, list[int]] | None:
     """Return a function's entries relocated to the address `new`, and the offsets of its FDEs. None if they cannot be parsed."""
     data = bytearray(load.eh_frame)
     distance = len(load.code) + -len(load.code) % 8  # the JIT compiler's distance from the function to its .eh_frame
-    code, found, position = "", [], 0
+    code, fde_offsets, position = "", [], 0
     while position + 8 <= len(data):
         length, pointer = struct.unpack_from(endian + "II", data, position)
         if not length or position + 4 + length > len(data):
@@ -58,21 +58,21 @@ def _moved(load: CodeLoad, address: int, new: int, endian: str) -> tuple[bytes, 
             if target != 0:  # of another function, or of a part
                 return None
             struct.pack_into(endian + code, data, field, address - (new + field))
-            found.append(position)
+            fde_offsets.append(position)
         position += 4 + length
-    return (bytes(data[:position]), found) if found and not position % 4 else None
+    return (bytes(data[:position]), fde_offsets) if fde_offsets and not position % 4 else None
 
 
 def _format_of(body: bytes) -> str:
     """Return the struct format of code addresses in FDEs of a CIE, "" if unknown. `body` starts at the CIE's version."""
-    version, _, rest = body[:1], *body[1:].partition(b"\0")[1:]
+    version, _, remaining = body[:1], *body[1:].partition(b"\0")[1:]
     augmentation = body[1:].partition(b"\0")[0]
     if version != b"\x01" or augmentation[:1] != b"z" or augmentation[1:] != b"R":
         return ""
     for _ in range(3):  # code and data alignment factors, return address register (a byte in version 1)
-        rest = _after_leb(rest)
-    rest = _after_leb(rest)  # the length of the augmentation data
-    return _FORMATS.get(rest[0], "") if rest else ""
+        remaining = _after_leb(remaining)
+    remaining = _after_leb(remaining)  # the length of the augmentation data
+    return _FORMATS.get(remaining[0], "") if remaining else ""
 
 
 def _after_leb(data: bytes) -> bytes:

@@ -113,8 +113,8 @@ def parse(data: bytes, path: str = "jitdump") -> JitDump:
 
 def _code_load(time: int, body: bytes, endian: str) -> CodeLoad:
     pid, tid, _, address, size, index = struct.unpack_from(endian + _LOAD, body)
-    name, _, rest = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # code that exceeds its record is truncated
-    return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), rest[:size])
+    name, _, remaining = body[struct.calcsize("=" + _LOAD) :].partition(b"\0")  # code that exceeds its record is truncated
+    return CodeLoad(time, pid, tid, address, index, name.decode("utf-8", "surrogateescape"), remaining[:size])
 
 
 def _with_lines_shifted(events: list[CodeLoad | CodeMove]) -> list[CodeLoad | CodeMove]:
@@ -138,17 +138,17 @@ def _unwinding(body: bytes, endian: str) -> tuple[bytes, bytes]:
 def _debug_info(body: bytes, endian: str) -> tuple[int, tuple[CodeLine, ...]]:
     """Parse the address of a function and its lines."""
     owner, count = struct.unpack_from(endian + _DEBUG, body)
-    found: list[CodeLine] = []
+    lines: list[CodeLine] = []
     offset, size = struct.calcsize("=" + _DEBUG), struct.calcsize("=" + _DEBUG_ENTRY)
     name = b""
-    while len(found) < count and offset + size <= len(body):
+    while len(lines) < count and offset + size <= len(body):
         address, line, _ = struct.unpack_from(endian + _DEBUG_ENTRY, body, offset)
         end = body.find(b"\0", offset + size)
         text = body[offset + size : end if end >= 0 else len(body)]
         offset += size + len(text) + 1
         name = name if text == _SAME_FILE else text
-        found.append(CodeLine(address, name.decode("utf-8", "surrogateescape"), line))
-    return owner, tuple(found)
+        lines.append(CodeLine(address, name.decode("utf-8", "surrogateescape"), line))
+    return owner, tuple(lines)
 
 
 class Section(NamedTuple):

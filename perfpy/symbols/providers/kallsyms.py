@@ -49,14 +49,14 @@ class Kallsyms:
     def address_of(self, name: str) -> int | None:
         """Return the address of the first function with a name in the kernel itself, None without one."""
         text = bytes(self.symbols.sources[0])
-        wanted = name.encode("utf-8", "surrogateescape") + b"\0"
+        encoded_name = name.encode("utf-8", "surrogateescape") + b"\0"
         offsets = []
-        offset = text.find(wanted) if name else -1
+        offset = text.find(encoded_name) if name else -1
         while offset >= 0:
             # Without a separator before it, the match is the end of a longer name.
             if text[max(offset - 1, 0) : offset] in (b"", b" ", b"\0"):
                 offsets.append(offset)
-            offset = text.find(wanted, offset + 1)
+            offset = text.find(encoded_name, offset + 1)
         rows = np.flatnonzero(np.isin(self.symbols.name, offsets) & (self.symbols.type == STT_FUNC))
         if not len(rows):
             return None
@@ -66,8 +66,8 @@ class Kallsyms:
         """Whether a function with a name starts at an address; much faster than address_of."""
         first, last = (int(np.searchsorted(self.symbols.start, np.uint64(address), side)) for side in ("left", "right"))
         table = SymbolTable(self.symbols)
-        wanted = name.encode("utf-8", "surrogateescape")
-        return any(self.symbols.type[row] == STT_FUNC and table.raw_name(row) == wanted for row in range(first, last))
+        encoded_name = name.encode("utf-8", "surrogateescape")
+        return any(self.symbols.type[row] == STT_FUNC and table.raw_name(row) == encoded_name for row in range(first, last))
 
     def of_module(self, number: int) -> Symbols:
         """Return the symbols of one module, or of the kernel itself (-1)."""
@@ -82,7 +82,7 @@ class Kallsyms:
         length = ends[np.searchsorted(ends, self.symbols.name)] + 1 - self.symbols.name
         start = np.cumsum(length) - length
         index = np.arange(int(length.sum())) + np.repeat(self.symbols.name - start, length)
-        return Kallsyms(self.symbols.but(name=start, sources=(text[index].tobytes(),)), self.module, self.module_names)
+        return Kallsyms(self.symbols.with_columns(name=start, sources=(text[index].tobytes(),)), self.module, self.module_names)
 
 
 def parse(text: bytes) -> Kallsyms:
@@ -95,9 +95,9 @@ def parse(text: bytes) -> Kallsyms:
     line, line_end = line[regular], line_end[regular]
     letter = data[line + digits + 1]
     name = line + digits + 3
-    wanted = np.isin(letter & ~np.uint8(_LOWER), _CODE_OR_DATA) & (data[name] != _DOLLAR)
-    wanted &= (data[line + digits] == ord(" ")) & (data[name - 1] == ord(" "))
-    line, line_end, letter, name = line[wanted], line_end[wanted], letter[wanted], name[wanted]
+    is_wanted = np.isin(letter & ~np.uint8(_LOWER), _CODE_OR_DATA) & (data[name] != _DOLLAR)
+    is_wanted &= (data[line + digits] == ord(" ")) & (data[name - 1] == ord(" "))
+    line, line_end, letter, name = line[is_wanted], line_end[is_wanted], letter[is_wanted], name[is_wanted]
     start, valid = _hexadecimal(data, line, digits)
     line_end, letter, name, start = line_end[valid], letter[valid], name[valid], start[valid]
     upper = letter & ~np.uint8(_LOWER)
@@ -122,14 +122,14 @@ def parse(text: bytes) -> Kallsyms:
 def _hexadecimal(data: NDArray[np.uint8], line: NDArray[np.int64], digits: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Parse the numbers at the start of lines; also return which of them are valid."""
     value, valid = np.zeros(len(line), np.uint64), np.ones(len(line), np.bool_)
-    whole = digits - digits % _WORD
-    if whole:
+    full_words = digits - digits % _WORD
+    if full_words:
         words: NDArray[np.uint64] = np.ndarray(len(data) - _WORD + 1, "<u8", data, strides=(1,))  # a word at every byte
-        for column in range(0, whole, _WORD):
+        for column in range(0, full_words, _WORD):
             number, good = _eight_digits(words[line + column].astype(np.uint64, copy=False))
             valid &= good
             value = value << np.uint64(4 * _WORD) | number
-    for column in range(whole, digits):
+    for column in range(full_words, digits):
         digit = _DIGITS[data[line + column]]
         valid &= digit < 16
         value = value << np.uint64(4) | digit.astype(np.uint64)
@@ -172,6 +172,8 @@ def _numbered(text: bytes | memoryview, module: NDArray[np.int64]) -> tuple[NDAr
     numbers: dict[bytes, int] = {}
     result = np.full(len(module), -1, np.int32)
     rows = np.flatnonzero(module >= 0)
-    whole = bytes(text)
-    result[rows] = [numbers.setdefault(whole[offset : whole.find(b"\0", offset)], len(numbers)) for offset in module[rows].tolist()]
+    text_bytes = bytes(text)
+    result[rows] = [
+        numbers.setdefault(text_bytes[offset : text_bytes.find(b"\0", offset)], len(numbers)) for offset in module[rows].tolist()
+    ]
     return result, [name.decode("utf-8", "surrogateescape") for name in numbers]

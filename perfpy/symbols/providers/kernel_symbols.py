@@ -80,7 +80,7 @@ class KernelSymbols:
     def _from_running_kernel(self, kernel: Dso) -> None:
         """Load kallsyms from the recording or the build-id cache, or the running kernel's."""
         if self._kept:
-            self._take(kallsyms.parse(self._kept))
+            self._use_table(kallsyms.parse(self._kept))
         elif not self._options.root and (path := self._kallsyms_path(kernel)):
             self._from_kallsyms(path)
 
@@ -98,26 +98,26 @@ class KernelSymbols:
         self.looked.append(path)
         table = self._read_kallsyms(path)
         if table is not None:
-            distance = self._take(table)
+            distance = self._use_table(table)
             self.running_below = distance if path in (_PROC_KALLSYMS, self._options.kernel_copy[0]) else None
 
-    def _take(self, table: Kallsyms) -> int | None:
+    def _use_table(self, table: Kallsyms) -> int | None:
         """Use a table; return the distance of the recorded kernel from the table's, None if unknown."""
         self.restricted = table.restricted
         distance = self._relocation_of(table)
         if distance is not None and not table.restricted:
             self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
-            self._share(table, distance)
+            self._assign(table, distance)
             return distance
         return None
 
     def _read_kallsyms(self, path: str) -> Kallsyms | None:
         """Parse a kallsyms file. The running kernel's is cached until a reboot or a change of its modules."""
         cache, key = self._cache, _boot_key() if path == _PROC_KALLSYMS and self._cache else ""
-        kept = cache.load(key) if cache and key else None
-        if kept:
-            names = kept[1]["module_names"].tobytes().decode("utf-8", "surrogateescape")
-            return Kallsyms(kept[0], kept[1]["module"], names.split("\0")[:-1])
+        cached = cache.load(key) if cache and key else None
+        if cached:
+            names = cached[1]["module_names"].tobytes().decode("utf-8", "surrogateescape")
+            return Kallsyms(cached[0], cached[1]["module"], names.split("\0")[:-1])
         try:
             table = kallsyms.parse(read_named(path, limit=_LARGEST_KALLSYMS))
         except OSError:
@@ -141,9 +141,9 @@ class KernelSymbols:
         address = address_of(name)
         return None if address is None else recorded - address
 
-    def _share(self, table: Kallsyms, distance: int) -> None:
+    def _assign(self, table: Kallsyms, distance: int) -> None:
         """Assign kallsyms' symbols to the kernel and each module."""
-        kernel = _moved(table.of_module(-1), distance)
+        kernel = _shift(table.of_module(-1), distance)
         if len(kernel):
             self.extent = int(kernel.start[0]), int(kernel.end[-1])
             self._keep(self._timeline.kernel_dso, kernel, "k")
@@ -153,7 +153,7 @@ class KernelSymbols:
             if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
                 mine = table.of_module(numbers[dso.short_name])
                 bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
-                self._keep(number, _moved(mine, bias), "k")
+                self._keep(number, _shift(mine, bias), "k")
 
     def _from_vmlinux(self, kernel: Dso) -> bool:
         for path in self._vmlinux_candidates(kernel):
@@ -172,7 +172,7 @@ class KernelSymbols:
             if len(table) and distance is not None:
                 kernel.long_name = path
                 self.image = file, distance
-                symbols, text = _moved(table.symbols, distance), file.section(".text")
+                symbols, text = _shift(table.symbols, distance), file.section(".text")
                 if text:
                     self.extent = text.addr + distance, int(symbols.end[-1])
                 self._keep(self._timeline.kernel_dso, symbols, "v")
@@ -215,7 +215,7 @@ class KernelSymbols:
         except DAMAGE as damage:
             self.unreadable[path] = reason_of(damage)
         else:
-            self._keep(number, _moved(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
+            self._keep(number, _shift(table.symbols, -text.offset), "K" if path.endswith(".ko") else "m")
 
     def _keep(self, number: int, symbols: Symbols, origin: str) -> None:
         self.tables[number], self.origins[number] = SymbolTable(symbols, self._demangle), origin
@@ -234,8 +234,8 @@ def _boot_key() -> str:
     return f"kallsyms {boot} {zlib.crc32(modules)}"
 
 
-def _moved(symbols: Symbols, distance: int) -> Symbols:
+def _shift(symbols: Symbols, distance: int) -> Symbols:
     if not distance:
         return symbols
     step = np.uint64(distance % (1 << 64))
-    return symbols.but(start=symbols.start + step, end=symbols.end + step)
+    return symbols.with_columns(start=symbols.start + step, end=symbols.end + step)

@@ -71,16 +71,16 @@ def note(missing: Sequence[MissingSymbols], total: int, *, everything: bool = Fa
 
     `everything`: list all files and all searched paths; otherwise use at most two lines in most terminals.
     """
-    lost = sum(item.samples for item in missing)
-    if not lost or (not everything and lost < _WORTH_A_NOTE * total):
+    sample_count = sum(item.samples for item in missing)
+    if not sample_count or (not everything and sample_count < _WORTH_A_NOTE * total):
         return []
-    head = f"{lost} of {total} samples ({lost / max(total, 1):.1%}) have no symbol:"
+    head = f"{sample_count} of {total} samples ({sample_count / max(total, 1):.1%}) have no symbol:"
     if everything:
         return [head, *(line for item in missing for line in _details(item))]
     names = ", ".join(f"{item.samples} in {item.dso.short_name}" for item in missing[:_SHOWN])
-    more = len(missing) - _SHOWN
-    rest = f" and {more} more file{'s' if more > 1 else ''}" if more > 0 else ""
-    return [f"{head} {names}{rest} (-v says more)", f"  {missing[0].dso.short_name}: {missing[0].advice}"]
+    other_count = len(missing) - _SHOWN
+    others = f" and {other_count} more file{'s' if other_count > 1 else ''}" if other_count > 0 else ""
+    return [f"{head} {names}{others} (-v says more)", f"  {missing[0].dso.short_name}: {missing[0].advice}"]
 
 
 def _details(item: MissingSymbols) -> list[str]:

@@ -1,14 +1,11 @@
-"""Tasks over time: the command of every thread and the address space of every process.
+"""Tasks over time: the comm of every thread and the address space of every process.
 
-What enters: a recording's side-band records in delivery order, each with its
-key (the delivery key of perfdata.reader). What leaves: `TaskTimeline`, which
-answers for whole columns of samples: which comm, and which view.
+`TaskTimeline` gets a recording's side-band records in delivery order, each with its key (the delivery key of perfdata.reader). It returns
+comms and views for whole columns of samples.
 
-A view is an address space during a span in which nothing that was mapped went
-away; so (view, address) names a mapping but for moments before the mapping
-came, which the symbolizer checks. A forked process has a copy of its parent's
-address space. After exec, the mappings of the new program cover the old ones:
-those that they leave are still asked for, by callchains out of execve itself.
+A view is an address space during a span without unmappings, so (view, address) identifies a mapping except before the mapping was created,
+which the symbolizer checks. A forked process has a copy of its parent's address space. After exec, the mappings of the new program cover
+the old ones; the uncovered old ones are still valid, because callchains out of execve itself use them.
 """
 
 from __future__ import annotations
@@ -35,11 +32,11 @@ if TYPE_CHECKING:
 
     Ranks = NDArray[np.int32]
 
-NO_SPACE: Final = 0  # a view without mappings: the process is not known
+NO_SPACE: Final = 0  # the view without mappings, of unknown processes
 
 
 def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
-    """What a recording's build-id table calls the kernel: (misc, file name) each; [kernel.kallsyms] unless it says otherwise."""
+    """Return the kernel's name in a recording's build-id table of (misc, file name) entries; [kernel.kallsyms] by default."""
     for misc, name in entries:
         if is_kernel_map(misc) and not is_module(name):
             return name
@@ -47,12 +44,13 @@ def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
 
 
 class TaskTimeline:
-    """Commands and address spaces of all tasks of a recording, over time.
+    """Comms and address spaces of all tasks of a recording, over time.
 
-    records: those of the side-band that say so, in delivery order. build_ids: file name -> hex, of the
-    recording's BUILD_ID feature; kernel_name: what the kernel is called there
-    (see `kernel_name`). keep_exited: whether threads that exited
-    keep their names (perf report has it so, perf script not).
+    Args:
+        records: the side-band records of tasks and mappings, in delivery order.
+        build_ids: file name -> hex, of the recording's BUILD_ID feature.
+        kernel_name: the kernel's name in that table (see `kernel_name`).
+        keep_exited: whether exited threads keep their names (perf report: yes, perf script: no).
     """
 
     def __init__(
@@ -75,59 +73,59 @@ class TaskTimeline:
         self._make_views(np.array(replay.space_pid, np.int64), np.array(replay.space_since, np.int32))
 
     def first_and_last_rank(self, key: NDArray[np.uint64]) -> tuple[int, int]:
-        """The lowest and the highest of the ranks of some keys, of which there is one at least."""
+        """Return the lowest and the highest rank of keys, at least one of which is required."""
         low, high = np.searchsorted(self._keys, np.array([key.min(), key.max()]), side="right").tolist()
         return low, high
 
     def ranks(self, key: NDArray[np.uint64]) -> Ranks:
-        """How many of the records that matter here had happened at each key."""
+        """Return the rank of each key: the number of records before it."""
         if not len(key):
             return np.zeros(0, np.int32)
-        # batches are short against the recording: few records, often none, fall into one
+        # Batches are short compared with the recording: few or no records fall into one.
         low, high = self.first_and_last_rank(key)
         if low == high:
             return np.full(len(key), low, np.int32)
-        found: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)
-        return found
+        ranks: Ranks = (np.searchsorted(self._keys[low:high], key, side="right") + low).astype(np.int32)
+        return ranks
 
     def comm_ids(self, tid: NDArray[Any], key: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The comm of each thread at each key, as numbers into `comms`; a thread that nothing named is ":TID"."""
-        found = self._comm_history.find(tid, self.ranks(key), NOBODY)
-        unknown = rows_where(found < 0)
+        """Return the comm of each thread at each key, as indices into `comms`. Unnamed threads have the comm ":TID"."""
+        comms = self._comm_history.find(tid, self.ranks(key), NOBODY)
+        unknown = rows_where(comms < 0)
         if len(unknown):
             strangers, which = np.unique(tid[unknown].astype(np.int32), return_inverse=True)
             numbers = [self.comm_number(unnamed(stranger)) for stranger in strangers.tolist()]
-            found[unknown] = np.array(numbers, np.int32)[which.ravel()]
-        return found
+            comms[unknown] = np.array(numbers, np.int32)[which.ravel()]
+        return comms
 
     def last_comm(self, tid: int) -> str:
-        """The comm that a thread had last."""
+        """Return the last comm of a thread."""
         number = self._last_comms.get(tid)
         return unnamed(tid) if number is None else self.comms[number]
 
     def views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
-        """The view of each process at each rank; NO_SPACE for processes without any mapping."""
+        """Return the view of each process at each rank; NO_SPACE for processes without mappings."""
         return self._view_history.find(pid, rank, NO_SPACE)
 
     def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
-        """The view of the kernel's own address space at each rank."""
+        """Return the view of the kernel's address space at each rank."""
         return self._view_history.find(np.full(len(rank), KERNEL_PID), rank, NO_SPACE)
 
     def comm_states(self, tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
-        """Numbers that are equal only for threads of the same comm."""
-        found = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
-        return np.where(found >= 0, found, -1 - tid.astype(np.uint32).astype(np.int64))
+        """Return numbers that are equal only for threads with the same comm."""
+        comms = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
+        return np.where(comms >= 0, comms, -1 - tid.astype(np.uint32).astype(np.int64))
 
     def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
-        """Numbers that are equal only where the same is mapped, by the same process."""
+        """Return numbers that are equal only for one process with the same mappings."""
         return self._changes.find(pid, rank, 0)
 
     def kernel_states(self, rank: Ranks) -> NDArray[np.int32]:
-        """As space_states, of the kernel's address space."""
+        """Return numbers that are equal only for the same mappings in the kernel's address space."""
         return self._changes.find(np.full(len(rank), KERNEL_PID), rank, 0)
 
     def comm_number(self, comm: str) -> int:
-        """The number of a comm; a new one the first time."""
+        """Return the number of a comm, adding it if it is new."""
         number = self._comm_numbers.get(comm)
         if number is None:
             number = self._comm_numbers[comm] = len(self.comms)
@@ -135,7 +133,7 @@ class TaskTimeline:
         return number
 
     def _make_views(self, pid: NDArray[np.int64], since: NDArray[np.int32]) -> None:
-        """Cut every space at its conflicts, and every process's time at its spaces and their cuts."""
+        """Divide every space at its conflicts, and every process's time at its spaces and their divisions."""
         conflicts = self.spaces.conflicts
         conflicting = np.repeat(np.array(list(conflicts), np.int64), [len(ranks) for ranks in conflicts.values()])
         ranks = np.array([rank for ranks in conflicts.values() for rank in ranks], np.int32)

@@ -1,12 +1,9 @@
-"""Long chains of forked address spaces, laid end to end.
+"""Joining of long chains of forked address spaces.
 
-A forked address space starts as a copy of its parent's: what it has not mapped
-itself is looked for in the parent, as that was at the fork. In a chain of n
-forks that takes n steps. So chains are joined: a space, its child with the most
-descendants, that one's child with the most, and so on, are one line, in which
-each space continues the one before at the fork. What a space maps after that
-fork is not in the line; it becomes a space of its own, its tail, whose parent
-is the line. A look-up then passes at most 2 log2(n) lines and tails.
+A forked address space starts as a copy of its parent's: an address that it has not mapped itself is looked up in the parent, as of the
+fork. In a chain of n forks that takes n steps. Chains are therefore joined into lines: a space, its child with the most descendants, that
+child's child with the most, and so on. Each space of a line continues the one before it at the fork. Later mappings of a space are not in
+the line, but in a space of their own, its tail, whose parent is the line. A lookup then visits at most 2 log2(n) lines and tails.
 """
 
 from __future__ import annotations
@@ -21,19 +18,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FOREVER: Final = (1 << 31) - 1  # the rank at which what is never removed ends: ranks are below it
-_DEPTH: Final = 32  # chains up to this length are looked through one by one
+FOREVER: Final = (1 << 31) - 1  # the end rank of what is never removed; all ranks are below it
+_DEPTH: Final = 32  # chains up to this length are searched one by one
 
 
 class ForkLines:
-    """The lines of a forest of address spaces; the tail of space i has the number `spaces + i`.
+    """The lines of a forest of address spaces. The tail of space i has the number `spaces + i`.
 
-    line: int32[spaces], the first space of each space's line. end: int32[spaces], the rank of the fork at which the line goes
-    on with a child, FOREVER for the last of a line.
+    Attributes:
+        line: int32[spaces], the first space of each space's line.
+        end: int32[spaces], the rank of the fork at which the line continues with a child, FOREVER for the last space of a line.
     """
 
     def __init__(self, parent: NDArray[np.int32], parent_rank: NDArray[np.int32], heir: list[int]) -> None:
-        """Heir: of each space the child that continues its line, -1 for none."""
+        """Build the lines. `heir`: the child that continues each space's line, -1 for none."""
         spaces = len(parent)
         heirs = np.array(heir, np.int64)
         self.end = np.where(heirs >= 0, parent_rank[heirs], FOREVER).astype(np.int32)
@@ -49,13 +47,18 @@ class ForkLines:
         self.parent_rank = np.concatenate([parent_rank, self.end]).astype(np.int32)
 
     def holder_of(self, space: NDArray[np.int32], rank: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The line or the tail that holds what each space maps at each rank."""
+        """Return the line or tail with the mappings of each space at each rank."""
         return np.where(rank > self.end[space], np.int32(len(self.line)) + space, self.line[space]).astype(np.int32)
 
     def conflicts_by_space(self, conflicts: dict[int, list[int]], used: NDArray[np.int32]) -> dict[int, list[int]]:
-        """The ranks at which each space loses a mapping. conflicts: the same of lines and tails; used: those with mappings."""
+        """Return the ranks at which each space loses a mapping.
+
+        Args:
+            conflicts: the ranks at which lines and tails lose a mapping.
+            used: the lines and tails with mappings.
+        """
         spaces, with_mappings = len(self.line), set(used.tolist())
-        found: dict[int, list[int]] = {}
+        conflicts_of: dict[int, list[int]] = {}
         rows = zip(self.line.tolist(), self._since.tolist(), self.end.tolist(), strict=True)
         for space, (line, since, end) in enumerate(rows):
             of_line = conflicts.get(line, [])
@@ -63,15 +66,17 @@ class ForkLines:
             if spaces + space in with_mappings:
                 ranks = [*ranks, end, *conflicts.get(spaces + space, [])]  # from `end` on the tail may cover the line
             if ranks:
-                found[space] = ranks
-        return found
+                conflicts_of[space] = ranks
+        return conflicts_of
 
 
 def find_lines(parent: NDArray[np.int32], parent_rank: NDArray[np.int32], apart: Iterable[int] = ()) -> ForkLines | None:
-    """Join chains of forks; None where all are short.
+    """Join chains of forks; return None if all are short.
 
-    parent: int32[n], the space that each is a copy of, which has a lower number, or -1. parent_rank: since when.
-    apart: spaces that stay as they are.
+    Args:
+        parent: int32[n], the space that each is a copy of, which has a lower number, or -1.
+        parent_rank: the rank of the copy.
+        apart: spaces that are not joined.
     """
     if not _is_deep(parent):
         return None

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 _LARGEST: Final = 1024  # pieces of a block
 _BEYOND: Final = 1 << 64  # above all ends of pieces
 
-#: a range that lives, of one file at one offset: start, end, and the rows of its parts in the columns (a region grows part by part)
+#: a mapped range of one file at one offset: start, end, and the rows of its parts in the columns (a region grows part by part)
 Piece: TypeAlias = "tuple[int, int, list[int]]"
 
 
@@ -19,7 +19,7 @@ class LivingPieces:
 
     def __init__(self) -> None:
         self._blocks: list[list[Piece]] = []
-        self._heads: list[int] = []  # where the first piece of each block starts
+        self._heads: list[int] = []  # the start of each block's first piece
 
     def find(self, address: int) -> Piece | None:
         """Return the piece that holds an address."""

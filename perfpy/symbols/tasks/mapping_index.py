@@ -1,9 +1,7 @@
-"""Which mapping held an address of an address space at a moment.
+"""An index of the mappings of address spaces over time.
 
-What enters: the pieces into which mappings were cut (mapping_intervals), each
-a range of addresses and of ranks; no two of a space overlap. What leaves:
-`AddressSpaces`, an index over columns that answers any number of (space,
-address, rank) questions with a few binary searches, without a loop per space.
+`AddressSpaces` is built from pieces of mappings (mapping_intervals), each a range of addresses and of ranks, without overlaps in a space.
+It answers any number of (space, address, rank) queries with a few binary searches, without a loop over spaces.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
     from perfpy.symbols.tasks.fork_lines import ForkLines
 
 _SHIFT: Final = np.uint64(32)
-_SHORT: Final = 8  # a piece of up to so many segments is entered at each of them
+_SHORT: Final = 8  # a piece of up to this many segments is entered at each of them
 
 
 class PieceColumns(NamedTuple):
-    """One row a piece: its space, range, mapping, and the ranks [born, died) between which it is there."""
+    """Columns of pieces: space, range, mapping, and the ranks [born, died) of their existence."""
 
     space: NDArray[np.int32]
     start: NDArray[np.uint64]
@@ -39,7 +37,7 @@ class PieceColumns(NamedTuple):
 
 
 class MappingColumns(NamedTuple):
-    """One row a mapping: the fields of Mapping."""
+    """Columns of mappings: the fields of Mapping."""
 
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
@@ -48,10 +46,12 @@ class MappingColumns(NamedTuple):
 
 
 class AddressSpaces:
-    """Answers (space, address, rank) -> mapping for whole columns.
+    """The mapping of (space, address, rank), for whole columns.
 
-    conflicts: by space, where there are any: the ranks at which a mapping goes away. owner: int32[mappings], the space that
-    each mapping was inserted into. lines: where chains of forks are joined; the pieces are then those of lines and tails.
+    Args:
+        conflicts: space -> ranks at which a mapping is removed.
+        owner: int32[mappings], the space that each mapping was inserted into.
+        lines: the joined chains of forks, whose lines and tails the pieces refer to.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class AddressSpaces:
         self.map_start, self.map_end, self.bias, self.dso = mappings
 
     def parent(self, space: int) -> int:
-        """The space that a space started as a copy of, -1 for none."""
+        """Return the space that a space started as a copy of, -1 for none."""
         return int(self._forked_from[space])
 
     def dsos(self, space: int) -> list[int]:
-        """Every dso that was ever mapped in a space itself."""
+        """Return every dso ever mapped in a space itself."""
         low, high = np.searchsorted(self._sorted_owners, [space, space + 1])
-        found: list[int] = distinct(self.dso[self._mappings_by_owner[low:high]]).tolist()
-        return found
+        dsos: list[int] = distinct(self.dso[self._mappings_by_owner[low:high]]).tolist()
+        return dsos
 
     @cached_property
     def _mappings_by_owner(self) -> NDArray[np.int64]:
@@ -95,38 +95,38 @@ class AddressSpaces:
     def find(
         self, space: NDArray[np.int32], address: NDArray[np.uint64], rank: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The mapping (-1: none) that holds each address after the record of that rank, and the rank since when (0: since the fork)."""
-        found = np.full(len(space), -1, np.int32)
+        """Return the mapping (-1: none) of each address after the record of a rank, and its first rank (0: since the fork)."""
+        mapping = np.full(len(space), -1, np.int32)
         born = np.zeros(len(space), np.int32)
         if not len(self._pieces.space):
-            return found, born
+            return mapping, born
         todo = rows_where(space >= 0)
         space, rank = space[todo], rank[todo]
         forked_at = self._forked_at[space]
         if self._lines is not None:
             space = self._lines.holder_of(space, rank)
         bound = self._index.bound(address[todo])
-        # a forked space holds what its parent held then, unless it mapped something else itself
+        # An address that a forked space has not mapped itself belongs to the parent's mapping at the fork.
         while len(todo):
             piece = self._index.find(space, bound, rank)
             hit = piece >= 0
-            found[todo[hit]] = self._pieces.mapping[piece[hit]]
+            mapping[todo[hit]] = self._pieces.mapping[piece[hit]]
             since = self._pieces.born[piece[hit]]
             born[todo[hit]] = np.where(since >= forked_at[hit], since, 0)
             orphan = ~hit & (self._parent[space] >= 0)
             todo, bound, space, forked_at = todo[orphan], bound[orphan], space[orphan], forked_at[orphan]
             rank = self._parent_rank[space]
             space = self._parent[space]
-        return found, born
+        return mapping, born
 
 
 class _PieceIndex:
-    """Finds the piece at a point.
+    """A search for the piece at a point.
 
-    The addresses at which any piece starts or ends are numbered: bounds. Each space is cut into segments at its own bounds. A
-    piece of few segments is entered at each of them, by the rank of its birth. A longer piece is entered once, into a tree over
-    the segments: at the smallest node that holds it all. The pieces of one node share a segment, the node's middle, so no two
-    of them live at the same time: of a node the last one born before a moment is the only candidate.
+    All start and end addresses of pieces are numbered: bounds. Each space is divided into segments at its own bounds. A piece of few
+    segments is entered at each of them, by the rank of its birth. A longer piece is entered once, into a tree over the segments: at the
+    smallest node that contains it. The pieces of one node share its middle segment, so no two of them exist at the same time, and the last
+    one born before a rank is the only candidate of the node.
     """
 
     def __init__(self, pieces: PieceColumns) -> None:
@@ -150,7 +150,7 @@ class _PieceIndex:
         self._entries, self._entry_piece = self._sorted(self._first[rows] + offset, rows)
 
     def _enter_long(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.int64]]]:
-        """The level of nodes, its entries and their pieces; a node of level n holds 2^n segments."""
+        """Yield the level of nodes, its entries and their pieces. A node of level n has 2^n segments."""
         first, last = self._first[rows], self._end[rows] - 1
         level = np.frexp((first ^ last).astype(np.float64))[1]
         for one in distinct(level).tolist():
@@ -163,11 +163,11 @@ class _PieceIndex:
         return entries[order], rows[order]
 
     def bound(self, address: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The number of the last bound up to each address, -1 for none."""
+        """Return the number of the last bound up to each address, -1 for none."""
         return np.searchsorted(self._bounds, address, side="right") - 1
 
     def find(self, space: NDArray[np.int32], bound: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The piece that each space itself has after a bound, -1 for none."""
+        """Return the piece of each space itself after a bound, -1 for none."""
         wide = space.astype(np.uint64)
         packed = wide << _SHIFT | np.maximum(bound, 0).astype(np.uint64)
         segment = np.searchsorted(self._segments, packed, side="right") - 1
@@ -184,13 +184,13 @@ class _PieceIndex:
     def _last_born(
         self, node: NDArray[np.int64], rank: NDArray[np.int32], entries: NDArray[np.uint64], pieces: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The piece that each node has at each rank, -1 for none."""
+        """Return the piece of each node at each rank, -1 for none."""
         if not len(entries):
             return np.full(len(node), -1, np.int64)
         wide = node.astype(np.uint64)
         entry = np.searchsorted(entries, wide << _SHIFT | rank.astype(np.uint64), side="right") - 1
-        found = entry >= 0
+        is_found = entry >= 0
         entry = np.maximum(entry, 0)
         piece = pieces[entry]
-        found &= (entries[entry] >> _SHIFT == wide) & (self._died[piece] > rank)
-        return np.where(found, piece, -1)
+        is_found &= (entries[entry] >> _SHIFT == wide) & (self._died[piece] > rank)
+        return np.where(is_found, piece, -1)

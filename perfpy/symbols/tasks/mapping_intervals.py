@@ -1,12 +1,10 @@
-"""Address ranges that come and go: which mapping held an address of an address space at a moment.
+"""Divide the mappings of address spaces into pieces of address and time.
 
-What enters: mappings, forks and removals in the order in which they happened,
-moments being the ranks of the side-band records. What leaves: `AddressSpaces`
-(mapping_index), which answers any number of (space, address, moment) questions.
+Mappings, forks and removals arrive in the order in which they happened; times are the ranks of side-band records. The result is
+`AddressSpaces` (mapping_index).
 
-A mapping that replaces others splits them as perf does. One that only repeats
-what is there (the same file at the same addresses, or the growth of an anonymous
-region) ends nothing.
+A mapping that replaces others splits them as perf does. A mapping that repeats an existing one (the same file at the same addresses, or the
+growth of an anonymous region) does not end it.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ if TYPE_CHECKING:
 
 _LAST_ADDRESS: Final = (1 << 64) - 1
 
-_ROW: Final = 5  # numbers kept of a piece: space, start, end, mapping, born
-_INSERTED: Final = 6  # numbers kept of a mapping that is inserted: those of Mapping, space, rank
+_ROW: Final = 5  # numbers per piece: space, start, end, mapping, born
+_INSERTED: Final = 6  # numbers per inserted mapping: those of Mapping, space, rank
 
 
 class Mapping(NamedTuple):
-    """[start, end) of an address space; `bias` added to an address (modulo 2^64) makes it an address within the Dso."""
+    """The range [start, end) of an address space. `bias` converts an address to one within the Dso, by addition modulo 2^64."""
 
     start: int
     end: int
@@ -44,7 +42,7 @@ class Mapping(NamedTuple):
 
 
 class _Space:
-    """The living pieces of one address space, and the ranks at which any went away."""
+    """The current pieces of one address space, and the ranks of removals."""
 
     __slots__ = ("conflicts", "pieces")
 
@@ -54,26 +52,25 @@ class _Space:
 
 
 class SpaceBuilder:
-    """Collects mappings; `build` makes the index.
+    """A collection of mappings; `build` returns the index.
 
-    Most spaces are those of short-lived processes, in which nothing is mapped
-    twice: their mappings are only noted, and all become pieces at once. The
-    mappings of the other spaces are replayed one by one.
+    Most spaces belong to short-lived processes without overlapping mappings. Their mappings become pieces all at once. The mappings of the
+    other spaces are replayed one by one.
     """
 
     def __init__(self) -> None:
         self._parents = array("i")
         self._parent_ranks = array("i")
-        self._inserted = array("Q")  # what _INSERTED says
+        self._inserted = array("Q")  # columns as for _INSERTED
         self._replayed: dict[int, _Space] = {}
-        # what _ROW says of each piece, and the rank at which something replaces it
+        # Columns as for _ROW, and the rank at which each piece is replaced.
         self._rows = array("Q")
         self._died = array("i")
 
     def new_space(self, parent: int = -1, rank: int = 0, *, live: bool = False) -> int:
-        """A new address space; a fork's starts as its parent is at that moment (nothing is copied).
+        """Create an address space; a fork's starts as a reference to its parent at `rank`.
 
-        live: whether holder() and remove() will be asked of it.
+        `live`: whether holder() and remove() will be called for it.
         """
         self._parents.append(parent)
         self._parent_ranks.append(rank)
@@ -83,21 +80,21 @@ class SpaceBuilder:
         return number
 
     def new_spaces(self, parents: list[int], ranks: list[int]) -> None:
-        """As new_space, for many."""
+        """Create many address spaces that are not live."""
         self._parents.extend(parents)
         self._parent_ranks.extend(ranks)
 
     def insert_all(self, mappings: MappingColumns, space: NDArray[np.int32], rank: NDArray[np.int32]) -> None:
-        """As insert, for many, each into its space from its rank on, none of which is live."""
-        kept = mappings.end > mappings.start
-        rows = np.empty((int(np.count_nonzero(kept)), _INSERTED), np.uint64)
+        """Insert many mappings, each into its space from its rank on. None of the spaces is live."""
+        is_nonempty = mappings.end > mappings.start
+        rows = np.empty((int(np.count_nonzero(is_nonempty)), _INSERTED), np.uint64)
         columns: tuple[NDArray[Any], ...] = (*mappings, space, rank)
         for index, column in enumerate(columns):
-            rows[:, index] = column[kept]
+            rows[:, index] = column[is_nonempty]
         self._inserted.frombytes(rows.tobytes())
 
     def insert(self, space: int, mapping: Mapping, rank: int) -> None:
-        """Map a range from `rank` on; what it overlaps is cut off or split. One beyond the last address holds none, as in perf."""
+        """Map a range from `rank` on; overlapped mappings are truncated or split. As in perf, a range beyond the last address is empty."""
         if not mapping.start < mapping.end <= _LAST_ADDRESS:
             return
         self._inserted.extend((*mapping, space, rank))
@@ -105,13 +102,13 @@ class SpaceBuilder:
             self._replay(len(self._inserted) // _INSERTED - 1, space)
 
     def remove(self, space: int, address: int, rank: int) -> None:
-        """Unmap the mapping that holds an address, from `rank` on."""
+        """Unmap the mapping that contains an address, from `rank` on."""
         living = self._replayed[space]
         for _, _, rows in living.pieces.take(address, address + 1):
             self._end_piece(living, rows, rank)
 
     def holder(self, space: int, address: int) -> Mapping | None:
-        """The mapping that now holds an address."""
+        """Return the current mapping that contains an address."""
         piece = self._replayed[space].pieces.find(address)
         if piece is None:
             return None
@@ -119,7 +116,7 @@ class SpaceBuilder:
         return Mapping(*self._inserted[first : first + len(Mapping._fields)])
 
     def build(self) -> AddressSpaces:
-        """The index over everything inserted so far."""
+        """Return the index over everything inserted so far."""
         inserted = np.array(self._inserted, np.uint64).reshape(-1, _INSERTED)
         start, end, bias, dso, owner, _ = inserted.T
         parent, parent_rank = np.array(self._parents, np.int32), np.array(self._parent_ranks, np.int32)
@@ -155,7 +152,7 @@ class SpaceBuilder:
         )
 
     def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> None:
-        """Replay the spaces in which mappings overlap."""
+        """Replay the spaces with overlapping mappings."""
         order = np.lexsort((start, space))
         neighbours = space[order[1:]] == space[order[:-1]]
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
@@ -166,7 +163,7 @@ class SpaceBuilder:
             self._replay(number, of_space)
 
     def _replay(self, number: int, space: int) -> None:
-        """Put a mapping into a space as it is by now."""
+        """Insert a mapping into the current state of a space."""
         offset = number * _INSERTED
         start, end, rank = self._inserted[offset], self._inserted[offset + 1], self._inserted[offset + 5]
         living = self._replayed[space]
@@ -189,7 +186,7 @@ class SpaceBuilder:
             conflicts.append(rank)
 
     def _overlay(self, space: int, living: _Space, overlapped: list[Piece], number: int, rank: int) -> list[Piece]:
-        """Put a mapping over living pieces: equal ones live on as parts of it, others end and keep only what sticks out."""
+        """Put a mapping over current pieces: equal ones become parts of it, others end, and their uncovered ends become new pieces."""
         result: list[Piece] = []
         rows: list[int] = []
         inserted = self._inserted
@@ -216,7 +213,7 @@ class SpaceBuilder:
 
 
 def _together(few: list[int], many: list[int]) -> list[int]:
-    """Both lists in one; the longer is used again: a region that grows a thousand times must not be copied each time."""
+    """Concatenate two lists by extending the longer one, so that a region that grows a thousand times is not copied each time."""
     if len(few) > len(many):
         few, many = many, few
     many += few

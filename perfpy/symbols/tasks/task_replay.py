@@ -1,10 +1,8 @@
-"""What happened to the tasks of a recording, one record after the other.
+"""Replay the side-band records of a recording's tasks.
 
-What enters: TaskRecords, which say it by columns. What leaves: TaskReplay:
-who was called what and had which address space from when on, and the mappings
-of each space. One by one go only the records that change what the next ones
-mean: of the mappings, of which there are most, the first of each process and
-of each file. The others are columns from beginning to end.
+TaskReplay gets TaskRecords as columns. It computes the comm and the address space of every thread and process over time, and the mappings
+of each space. Only records that affect the meaning of later ones are applied one by one: of mappings, the majority, these are the first of
+each process and of each file. The others are processed as columns.
 """
 
 from __future__ import annotations
@@ -34,17 +32,24 @@ if TYPE_CHECKING:
 
 _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1
-_USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, beside the types of records
+_USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, besides record types
 _PID_WIDTH: Final = np.uint64(32)
-NOBODY: Final = -1  # the comm of a thread that nothing named
+NOBODY: Final = -1  # the comm of an unnamed thread
 
 
 class TaskReplay:
-    """Goes once over the records.
+    """One pass over the records.
 
-    comms: the names of threads; comm_history: which of them a thread has, NOBODY after its end; last_comms: the last one of
-    each; changes: the rank at which the address space of a process became as it is; space_pid, space_since: whose each
-    space is, and from which rank on; spaces: what is mapped in them; kernel_dso, kernel_reference: as TaskTimeline has them.
+    Attributes:
+        comms: the names of threads.
+        comm_history: index into `comms` of each thread, NOBODY after its end.
+        last_comms: the last name of each thread.
+        changes: the ranks at which processes change their address space.
+        space_pid: the process of each space.
+        space_since: the rank from which that process has the space.
+        spaces: the mappings.
+        kernel_dso: see TaskTimeline.
+        kernel_reference: see TaskTimeline.
     """
 
     def __init__(self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool) -> None:
@@ -55,15 +60,15 @@ class TaskReplay:
         self._kernel_name = kernel_name
         self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
         self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
-        # user, or unknown in the oldest files
+        # user mode, or unknown in the oldest files
         self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
         self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
-        self._thread_comms = ThreadComms(0)  # by numbers of comms
+        self._thread_comms = ThreadComms(0)  # by index of comms
         self._processes = ProcessSpaces(with_exits=not keep_exited)
         self.space_pid, self.space_since = self._processes.pid, self._processes.since
         self._comm_numbers = {IDLE: 0}
         self._number_of_comm = [-1] * len(self._comms)
-        self._task_comms: list[int] = []  # that each record of a task leads to
+        self._task_comms: list[int] = []  # the comm after each task record
         self._kernel_changes: list[int] = []
         self._builder = SpaceBuilder()
         self._builder.new_space(live=True)  # the kernel's
@@ -77,7 +82,7 @@ class TaskReplay:
         self.spaces = self._map_all()
 
     def _replay(self) -> None:
-        """Apply in order what must be applied one by one."""
+        """Apply in order the records that must be applied one by one."""
         apply = {
             int(RecordType.FORK): self._fork,
             int(RecordType.COMM): self._comm,
@@ -100,7 +105,7 @@ class TaskReplay:
             apply[what](of_group, record_rank)
 
     def _map_all(self) -> AddressSpaces:
-        """Put the mappings of all processes into their spaces."""
+        """Insert the mappings of all processes into their spaces."""
         user, maps = self._user, self._user.maps
         self._builder.new_spaces(self._processes.parent[1:], self.space_since[1:])
         space = ValueHistory(self.space_pid[1:], self.space_since[1:], np.arange(1, len(self.space_pid))).find(maps.pid, maps.rank, -1)
@@ -111,7 +116,7 @@ class TaskReplay:
         return self._builder.build()
 
     def _tell_pids(self, dso: NDArray[np.int32]) -> None:
-        """Who mapped each Dso."""
+        """Set the pids that mapped each Dso."""
         pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
         dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
         first_rows = rows_where(np.diff(dsos, prepend=-1)).tolist()
@@ -150,7 +155,7 @@ class TaskReplay:
         self._processes.exit(self._tasks.pid[row], tid, rank)
 
     def _first_of_user(self, row: int, rank: int) -> None:
-        """A mapping that is the first of its process, or the first of its addresses."""
+        """Apply a mapping that is the first of its process, or the first of its addresses."""
         user = self._user
         pid, mapped = int(user.maps.pid[row]), int(user.mapped[row])
         self._processes.of(pid, rank)
@@ -201,9 +206,11 @@ class TaskReplay:
 class _UserMaps:
     """The mappings of processes.
 
-    is_memory: of each file whether it is none, but memory; mapped: of each mapping a number for what was mapped, a file or
-    the memory of one process, in order of appearance; first_rows: the mappings that are the first of their addresses or of their
-    process; dso_of_mapped: filled in by the replay.
+    Attributes:
+        is_memory: for each file, whether it is memory instead.
+        mapped: for each mapping, the number of the mapped file or of one process's memory, in order of appearance.
+        first_rows: mappings that are the first of their addresses or of their process.
+        dso_of_mapped: filled in by the replay.
     """
 
     def __init__(self, maps: MapColumns, files: list[MappedFile]) -> None:
@@ -220,25 +227,25 @@ class _UserMaps:
 
 
 class _TaskRecords:
-    """The records of tasks, as lists. with_exits: with those that tell their ends."""
+    """The task records as lists. `with_exits`: include exits."""
 
     def __init__(self, tasks: TaskColumns, *, with_exits: bool) -> None:
-        kept = slice(None) if with_exits else tasks.type != RecordType.EXIT
-        self.rank: list[int] = tasks.rank[kept].tolist()
-        self.type: list[int] = tasks.type[kept].tolist()
-        self.misc: list[int] = tasks.misc[kept].tolist()
-        self.pid: list[int] = tasks.pid[kept].tolist()
-        self.tid: list[int] = tasks.tid[kept].tolist()
-        self.ppid: list[int] = tasks.ppid[kept].tolist()
-        self.ptid: list[int] = tasks.ptid[kept].tolist()
-        self.comm: list[int] = tasks.comm[kept].tolist()
+        rows = slice(None) if with_exits else tasks.type != RecordType.EXIT
+        self.rank: list[int] = tasks.rank[rows].tolist()
+        self.type: list[int] = tasks.type[rows].tolist()
+        self.misc: list[int] = tasks.misc[rows].tolist()
+        self.pid: list[int] = tasks.pid[rows].tolist()
+        self.tid: list[int] = tasks.tid[rows].tolist()
+        self.ppid: list[int] = tasks.ppid[rows].tolist()
+        self.ptid: list[int] = tasks.ptid[rows].tolist()
+        self.comm: list[int] = tasks.comm[rows].tolist()
 
 
 def _last_of_two_found(count: int) -> bool:
-    """Whether perf, looking for an address among `count` kernel maps, finds the last of them, not the last but one.
+    """Whether perf's search finds the last of `count` kernel maps, instead of the last but one.
 
-    Where kptr_restrict hid addresses all maps are at 0, all empty but the kernel's and that of the module which was recorded
-    last: these two hold all addresses, and are sorted after the others. What a binary search comes across first counts.
+    If kptr_restrict hides addresses, all maps are at 0 and empty except the kernel's and that of the last recorded module. These two
+    contain all addresses and are sorted last. The one that a binary search reaches first wins.
     """
     middle = count // 2
     while middle < count - 2:

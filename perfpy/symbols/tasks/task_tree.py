@@ -25,7 +25,7 @@ _READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
 
 @dataclass(frozen=True, slots=True)
 class TaskMapping:
-    """One mapping of a process; end is just past its last byte; shared as perf has it: whether it has any flags."""
+    """One mapping of a process. `end` is exclusive; `shared` is perf's: whether it has any flags."""
 
     start: int
     end: int
@@ -37,14 +37,14 @@ class TaskMapping:
 
     @property
     def access(self) -> str:
-        """Like "r-xp"."""
+        """The permissions, for example "r-xp"."""
         letters = "".join(letter if self.prot & bit else "-" for bit, letter in ((_READ, "r"), (_WRITE, "w"), (_EXEC, "x")))
         return letters + ("s" if self.flags else "p")
 
 
 @dataclass(slots=True)
 class Task:
-    """One thread. parent: the tid it was forked from, NO_PARENT where that is not known; level: its depth in the tree."""
+    """One thread. `parent`: the tid that forked it, NO_PARENT if unknown; `level`: its depth in the tree."""
 
     pid: int
     tid: int
@@ -55,10 +55,9 @@ class Task:
 
 
 def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
-    """All threads, the idle one first, each followed by its children in order of their tids.
+    """Return all threads, the idle one first, each followed by its children by tid.
 
-    side_band: records of the types TREE, and of MAPPINGS to follow these too,
-    which also finds threads that nothing else speaks of.
+    `side_band`: records of the types TREE, and optionally MAPPINGS, which add mappings and threads without other records.
     """
     tree = _TaskTree()
     for side in side_band:
@@ -67,7 +66,7 @@ def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
 
 
 class _TaskTree:
-    """The threads so far, by tid; each keeps the mappings of the address space that its process had when it came."""
+    """The threads so far, by tid. Each has the mappings of its process's address space when it first appeared."""
 
     def __init__(self) -> None:
         self._comms = ThreadComms(IDLE)
@@ -78,7 +77,7 @@ class _TaskTree:
         self._find(0, 0)
 
     def apply(self, record: object) -> None:
-        """What a record changes."""
+        """Apply a record."""
         if isinstance(record, Comm):
             self._find(record.pid, record.tid)
             self._comms.living[record.tid] = record.comm
@@ -88,7 +87,7 @@ class _TaskTree:
             self._map(record)
 
     def _find(self, pid: int, tid: int) -> Task:
-        """The thread; a new one shares the mappings of its process."""
+        """Return a thread; a new one shares the mappings of its process."""
         if tid not in self._by_tid:
             if tid != pid:
                 self._find(pid, pid)
@@ -102,7 +101,7 @@ class _TaskTree:
         return self._mappings[space]
 
     def _fork(self, record: Fork) -> None:
-        """A thread by the parent's number that is another process's has ended unseen, as has one by the new thread's."""
+        """Apply a fork. A thread with the parent's or the new tid but another pid has ended without a record."""
         if self._find(record.ppid, record.ptid).pid != record.ppid:
             self._remove(record.ptid)
             self._comms.forget(record.ptid)
@@ -113,7 +112,7 @@ class _TaskTree:
         self._find(record.pid, record.tid).parent = record.ptid
 
     def _remove(self, tid: int) -> None:
-        """The number is another thread's from now on; the mappings of a process go with its first thread."""
+        """Remove a thread, because its tid now means another one. A process's mappings go with its first thread."""
         task = self._by_tid.pop(tid, None)
         if task is not None and task.pid == tid:
             self._spaces.forget(tid)
@@ -125,7 +124,7 @@ class _TaskTree:
         _insert(self._find(record.pid, record.tid).mappings, mapping)
 
     def tasks(self) -> Iterator[Task]:
-        """The threads in order of the tree, with their last names; what shares a file shares its inode, as in perf."""
+        """Yield the threads in tree order with their last names. Mappings of one file get one inode, as in perf."""
         for task in self._in_order():
             task.comm = self._comms.living.get(task.tid, unnamed(task.tid))
             task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
@@ -154,7 +153,7 @@ def _last_first(tasks: list[Task]) -> list[Task]:
 
 def _mapping(record: Mmap | Mmap2) -> TaskMapping:
     if isinstance(record, Mmap2):
-        # perf shows what stands in an inode's place: 8 bytes of the build-id where the record has one
+        # perf prints 8 bytes of the build-id as the inode if the record has one.
         ino = int.from_bytes(record.build_id[4:12], "little") if record.build_id else record.ino
         prot, flags = record.prot, record.flags
     else:
@@ -167,16 +166,16 @@ def _mapping(record: Mmap | Mmap2) -> TaskMapping:
 
 
 def _insert(mappings: list[TaskMapping], new: TaskMapping) -> None:
-    """Put a mapping among the others, cutting off what it covers of others."""
-    kept = []
+    """Insert a mapping, removing the covered parts of others."""
+    remaining = []
     for old in mappings:
         if old.end <= new.start or old.start >= new.end:
-            kept.append(old)
+            remaining.append(old)
             continue
         if old.start < new.start:
-            kept.append(replace(old, end=new.start))
+            remaining.append(replace(old, end=new.start))
         if old.end > new.end:
-            kept.append(replace(old, start=new.end, pgoff=old.pgoff + new.end - old.start))
-    kept.append(new)
-    kept.sort(key=lambda mapping: mapping.start)
-    mappings[:] = kept
+            remaining.append(replace(old, start=new.end, pgoff=old.pgoff + new.end - old.start))
+    remaining.append(new)
+    remaining.sort(key=lambda mapping: mapping.start)
+    mappings[:] = remaining

@@ -1,9 +1,7 @@
-"""Who has which value from which moment on.
+"""Values of owners (pids, tids) over time.
 
-What enters: columns of owners (pids, tids), moments and values. What leaves:
-ValueHistory, which answers for whole columns of (owner, rank), and
-DeliveredValues, which does so for delivery keys. Ranks are numbers of records
-(see perfpy.symbols.tasks.address_space); keys are those of perfdata.reader.
+ValueHistory looks up whole columns of (owner, rank), DeliveredValues columns of (owner, delivery key). Ranks are numbers of records (see
+perfpy.symbols.tasks.address_space), keys those of perfdata.reader.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _WIDTH: Final = np.uint64(32)
 
 
 class ValueHistory:
-    """From `rank` on, `owner` has `value`, a row each; of equal owners and ranks the last row counts."""
+    """Rows of (owner, rank, value): the owner has the value from the rank on. For equal owners and ranks the last row counts."""
 
     def __init__(self, owner: ArrayLike, rank: ArrayLike, value: ArrayLike) -> None:
         keys = _keys(np.asarray(owner, np.int64), np.asarray(rank, np.int64))
@@ -29,17 +27,17 @@ class ValueHistory:
         self._keys, self._values = keys[order], np.asarray(value, np.int32)[order]
 
     def find(self, owner: NDArray[Any], rank: NDArray[Any], default: int) -> NDArray[np.int32]:
-        """The value of each owner at each rank; `default` before its first."""
+        """Return the value of each owner at each rank, `default` before its first."""
         if not len(self._keys):
             return np.full(len(owner), default, np.int32)
-        wanted = _keys(owner, rank)
-        index = np.searchsorted(self._keys, wanted, side="right") - 1
-        known = (index >= 0) & (self._keys[index] >> _WIDTH == wanted >> _WIDTH)
-        return np.where(known, self._values[index], np.int32(default))
+        search_keys = _keys(owner, rank)
+        index = np.searchsorted(self._keys, search_keys, side="right") - 1
+        is_known = (index >= 0) & (self._keys[index] >> _WIDTH == search_keys >> _WIDTH)
+        return np.where(is_known, self._values[index], np.int32(default))
 
 
 class DeliveredValues:
-    """From the delivery key of its record on, `owner` has `value`, a row each; of equal owners and keys the last row counts."""
+    """Rows of (owner, key, value): the owner has the value from the delivery key on. For equal owners and keys the last row counts."""
 
     def __init__(self, owner: ArrayLike, key: ArrayLike, value: ArrayLike) -> None:
         keys = np.asarray(key, np.uint64)
@@ -47,7 +45,7 @@ class DeliveredValues:
         self._history = ValueHistory(owner, self._ranks(keys), value)
 
     def find(self, owner: NDArray[Any], key: NDArray[np.uint64], default: int) -> NDArray[np.int32]:
-        """The value of each owner at each key; `default` before its first."""
+        """Return the value of each owner at each key, `default` before its first."""
         return self._history.find(owner, self._ranks(key), default)
 
     def _ranks(self, key: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -95,13 +95,13 @@ class DividedListing:
 
         def make(batch: Batch) -> _Read:
             nonlocal sent
-            origins, sent = self._symbolizer.learnt(sent), len(self._symbolizer.frames)
+            origins, sent = self._symbolizer.origins_since(sent), len(self._symbolizer.frames)
             return _Read(batch, os.getpid(), origins)
 
         known: dict[int, NDArray[np.int32]] = {}
         for batch, process, origins in self.made(make, jobs):
             before = known.get(process, np.arange(begun, dtype=np.int32))
-            known[process] = np.concatenate([before, self._symbolizer.learn(origins)])
+            known[process] = np.concatenate([before, self._symbolizer.intern(origins)])
             yield _with_frames(batch, known[process])
 
     def _done(self, span: Span, make: Callable[[Batch], MadeT]) -> _Done[MadeT] | None:

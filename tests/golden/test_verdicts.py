@@ -49,8 +49,10 @@ class Samples:
         count = len(columns["event"])
         tid = columns["tid"] if "tid" in columns else np.ones(count, np.int64)
         of_event = columns["event"] == event
-        self.idle = int(np.count_nonzero(of_event & (tid == 0)))
-        rows = np.flatnonzero(of_event & (tid != 0))
+        is_kernel = np.isin(columns["cpumode"], _KERNEL_MODES)
+        is_idle = (tid == 0) & is_kernel & np.array([re.search("idle|halt|mwait", name) is not None for name in columns["symbol"]], bool)
+        self.idle = int(np.count_nonzero(of_event & is_idle))
+        self.rows = rows = np.flatnonzero(of_event & ~is_idle)
         has_period = "period" in columns
         fixed = np.full(count, attr.sample_period if not attr.freq else 1, np.uint64)
         self.period = np.asarray(columns["period"] if has_period else fixed)[rows].astype(np.float64)
@@ -140,7 +142,7 @@ def errors_of(sentence: Sentence, recording: Recording, samples: Samples) -> lis
         is_known = abs(numbers["seconds"] - samples.period.sum() / 1e9) < 1e-6
         return [] if is_known and numbers["seconds"] < (times.max() - times.min()) / 1e9 else ["seconds"]
     if sentence.rule == "busiest command":
-        comm = recording.samples["comm"][(recording.samples["event"] == first_event(recording)) & (recording.samples["tid"] != 0)]
+        comm = recording.samples["comm"][samples.rows]
         return [] if abs(samples.share(comm == sentence.names["command"]) - numbers["share"]) < 0.02 else ["share"]
     if sentence.rule == "started processes":
         forks = [side.record for side in recording.side_band([RecordType.FORK])]

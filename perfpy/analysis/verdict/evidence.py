@@ -10,7 +10,7 @@ import numpy as np
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.samples.wait_events import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import SampledFunctions
+from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.waits import Waits
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
 
-_LINES: Final = 200_000  # samples; the lines of larger recordings are not counted, because that takes a second pass
+_LINES: Final = 200_000  # samples; the Python lines of larger recordings are not counted, because that takes a second pass
+_ADDRESSES: Final = 50_000  # samples whose addresses are counted for lines, from the beginning of the recording
 IDLE_COMM: Final = "swapper"
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
@@ -80,7 +81,7 @@ class Evidence:
         self.histogram: Histogram | None = on_cpu[0] if on_cpu else None
         self.has_several = len(on_cpu) > 1
         has_joined = self.histogram is not None and self.histogram.leader.event.has_waits
-        self.functions = SampledFunctions(report, self.histogram, waits=False if has_joined else None) if self.histogram else None
+        self.functions = sampled_functions(report, self.histogram, waits=False if has_joined else None) if self.histogram else None
         first, last = recording.data.sample_times
         self.elapsed = max(last - first, 0) / NANOSECONDS_A_SECOND
         waiting = SampledFunctions(report, self.histogram, waits=True) if has_joined and self.histogram else None
@@ -201,7 +202,7 @@ class Evidence:
 
     def _sampled_line(self, function: int) -> tuple[str, int] | None:
         histogram, find_lines = self.histogram, self._report.find_lines
-        if histogram is None or find_lines is None or histogram.leader.samples > _LINES:
+        if histogram is None or find_lines is None:
             return None
         locations = histogram.locations
         frames = np.flatnonzero(locations.symbol == function)
@@ -219,9 +220,15 @@ class Evidence:
 
     @cached_property
     def _addresses(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The distinct addresses of the event's samples, and the number of samples at each."""
-        batches = self._recording.data.stored({"ip"})
-        parts = [batch.columns["ip"][batch.event == self.event.index] for batch in batches if len(batch.event)]
+        """The distinct addresses of the event's first samples, and the number of samples at each."""
+        parts: list[NDArray[np.uint64]] = []
+        count = 0
+        for batch in self._recording.data.stored({"ip"}):
+            if len(batch.event):
+                parts.append(batch.columns["ip"][batch.event == self.event.index])
+                count += len(parts[-1])
+            if count >= _ADDRESSES:
+                break
         return np.unique(np.concatenate(parts) if parts else np.zeros(0, np.uint64), return_counts=True)
 
     def _python_line(self, name: str) -> tuple[str, int] | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.exact_sums import sum_by
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, category
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _DEPTH: Final = 512  # frames of a callchain that are searched
 _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
+_IDLE_FUNCTION: Final = re.compile(
+    r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
+)
 
 _FAULT: Final = re.compile(
     r"(?:asm_)?exc_page_fault|do_user_addr_fault|(?:do_)?page_fault|do_anonymous_page|handle_mm_fault|el0_da|do_mem_abort"
@@ -92,7 +95,7 @@ class SampledFunctions:
         folded = _rows_of_event(report.folded, histogram)
         if waits is not None and "state" in folded.dimensions:
             folded = folded.take(np.flatnonzero((folded.dimensions["state"] != 0) == waits))
-        is_idle = (folded.tid == _IDLE) & bool(histogram.leader.event.attr.sample_type & SampleType.TID)
+        is_idle = self._is_idle(folded)
         self.idle, self.idle_samples = int(folded.period[is_idle].sum()), int(folded.count[is_idle].sum())
         self.rows = folded = folded.take(np.flatnonzero(~is_idle))
         self.samples, self.period = int(folded.count.sum()), int(folded.period.sum())
@@ -102,6 +105,18 @@ class SampledFunctions:
         graph = report.options.chains.call_graph
         self._step = -1 if graph is not None and graph.order == "caller" else 1
         self.leaf = self._functions(folded.dimensions["frame"])
+
+    def _is_idle(self, folded: Folded) -> NDArray[np.bool_]:
+        """Return which rows are idle CPUs: thread 0 in one of the kernel's idle functions.
+
+        Thread 0 alone is not idle: it also stands for threads of other pid namespaces, and for ended ones.
+        """
+        is_idle: NDArray[np.bool_] = folded.tid == _IDLE
+        rows = np.flatnonzero(is_idle)
+        functions = self._functions(folded.dimensions["frame"][rows])
+        idle = [number for number in distinct(functions).tolist() if _IDLE_FUNCTION.fullmatch(self.name(number))]
+        is_idle[rows] = np.isin(functions, idle) & (self._locations.level[folded.dimensions["frame"][rows]] == ord("k"))
+        return is_idle
 
     def _functions(self, frames: NDArray[np.int64] | NDArray[np.int32]) -> Int64:
         """Return the function of each frame."""
@@ -193,6 +208,25 @@ class SampledFunctions:
         number = int(np.argmax(periods))
         return Share(self.name(number), self.share(int(periods[number])))
 
+    def hottest_callers(self) -> dict[int, Share]:
+        """Return for each function with samples the function that calls it in most of them, and the share of the function's samples."""
+        size = len(self.category_of)
+        callers = np.full(len(self.leaf), _NONE, np.int64)
+        for reached, functions in self.outwards(np.arange(len(self.leaf))):
+            hits = (callers[reached] < 0) & (functions != self.leaf[reached])
+            callers[reached[hits]] = functions[hits]
+            if (callers >= 0).all():
+                break
+        known = np.flatnonzero(callers >= 0)
+        pairs, number = np.unique(self.leaf[known] * size + callers[known], return_inverse=True)
+        totals = sum_by(number.ravel(), self.rows.period[known], len(pairs))
+        of_leaf = self._periods(self.leaf)
+        found: dict[int, Share] = {}
+        for row in np.argsort(totals, kind="stable").tolist():  # the largest last
+            leaf, caller = divmod(int(pairs[row]), size)
+            found[leaf] = Share(self.name(caller), int(totals[row]) / int(of_leaf[leaf]) if of_leaf[leaf] else 0.0)
+        return found
+
     def _periods(self, functions: Int64) -> Int64:
         return sum_by(functions, self.rows.period, len(self.category_of))
 
@@ -259,6 +293,18 @@ class SampledFunctions:
         named = rows[outermost[rows] >= 0]
         totals = sum_by(outermost[named], self.rows.period[named], len(kinds))
         return [Share(kinds[kind], self.share(int(totals[kind]))) for kind in np.argsort(-totals, kind="stable").tolist() if totals[kind]]
+
+
+_sampled: WeakKeyDictionary[Histogram, SampledFunctions] = WeakKeyDictionary()
+
+
+def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | None = None) -> SampledFunctions:
+    """Return the functions of a histogram's samples; the verdict and the screen share them. waits: as for SampledFunctions."""
+    if waits is not None:
+        return SampledFunctions(report, histogram, waits=waits)
+    if histogram not in _sampled:
+        _sampled[histogram] = SampledFunctions(report, histogram)
+    return _sampled[histogram]
 
 
 def _rows_of_event(folded: Folded, histogram: Histogram) -> Folded:

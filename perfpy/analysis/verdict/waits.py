@@ -65,8 +65,7 @@ _FUNCTIONS: Final = {
     KERNEL_LOCK: r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*",
     FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
 }
-_PATTERNS: Final = {reason: re.compile(pattern) for reason, pattern in _FUNCTIONS.items()}
-_TIMED: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")
+_TIMED: Final = r"_*pthread_cond_(?:timed|clock)wait.*"
 _USER: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)  # reasons of waits in futex()
 
 
@@ -125,16 +124,17 @@ class Waits:
     def _masks(self) -> NDArray[np.int64]:
         """Return for each function the bits of the reasons that its name matches."""
         masks = np.zeros(len(self._functions.category_of), np.int64)
+        patterns = {reason: re.compile(pattern) for reason, pattern in _FUNCTIONS.items()}  # here, because few recordings have waits
         for number in self._functions.present.tolist():
             name = self._functions.name(number).partition("@")[0]
-            masks[number] = sum(1 << reason for reason, pattern in _PATTERNS.items() if name and pattern.fullmatch(name))
+            masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))
         return masks
 
     def _timed(self) -> NDArray[np.bool_]:
         """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
         timed = np.zeros(len(self._functions.category_of), np.bool_)
         for number in self._functions.present.tolist():
-            timed[number] = _TIMED.fullmatch(self._functions.name(number)) is not None
+            timed[number] = re.fullmatch(_TIMED, self._functions.name(number)) is not None
         return timed
 
     def by_reason(self) -> list[Wait]:

@@ -23,6 +23,7 @@ from perfpy.views.report.call_lines import call_lines
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
 from perfpy.views.report.hottest import HottestPath, NamedShare, hottest_by, hottest_made, hottest_of_program, hottest_path
+from perfpy.views.report.kinds_of_code import functions_of, hottest_categories, row_notes
 from perfpy.views.report.screen_table import ScreenColumns, rows_table, shares_table
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import event_title
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.histogram import Histogram
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.functions import SampledFunctions
     from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
 
@@ -116,7 +118,7 @@ def show_report(report: Report, recording: Recorded, console: Console, options: 
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
     limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
-    hidden = [_show_table(histogram, console, options, limits) for histogram in tables]
+    hidden = [_show_table(report, histogram, console, options, limits) for histogram in tables]
     _show_next(console, options, sum(hidden))
 
 
@@ -152,15 +154,20 @@ def _show_header(report: Report, recording: Recorded, console: Console, options:
     return 2 + len(notes)
 
 
-def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
+def _show_table(report: Report, histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
     """Print one event's table and parts, and return the number of hidden rows."""
     text = options.text
     inclusive = "children" in histogram.entries.measures
     measure = "children" if inclusive and not options.own_first else "period"
     rows = histogram.by_own(histogram.shown()) if inclusive and options.own_first else histogram.shown()
-    above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit].tolist()
-    parts = limits.fitting(_parts(histogram, above_limit[:1], console.width, options, limits))
-    shown = above_limit[: limits.rows_beside(parts)]
+    above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit]
+    if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
+        with_samples = above_limit[histogram.entries.measures["period"][above_limit, 0] > 0]
+    else:
+        with_samples = above_limit
+    functions = functions_of(report, histogram)
+    parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
+    shown = with_samples[: limits.rows_beside(parts)].tolist()
     columns = ScreenColumns(histogram, shown, measure, text, own_first=options.own_first)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
@@ -169,24 +176,30 @@ def _show_table(histogram: Histogram, console: Console, options: ScreenOptions, 
         title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
     console.print()
     console.print(Text.assemble((name, "bold"), fitted(title, console.width - cell_len(name), OF_OTHERS)))
-    console.print(rows_table(columns, shown, console.width))
+    notes = row_notes(histogram, functions, shown, at_a_glance if text.short_names else str)
+    console.print(rows_table(columns, shown, console.width, notes))
     for part in parts:
         console.print(Text(f"\n{part.title}", style="bold"))
         console.print(part.shown)
-    return len(above_limit) - len(shown)
+    return len(with_samples) - len(shown)
 
 
-def _parts(histogram: Histogram, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits) -> list[_Part]:
+def _parts(
+    histogram: Histogram, sampled: SampledFunctions | None, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits
+) -> list[_Part]:
     """Return the parts below the rows."""
     name = at_a_glance if options.text.short_names else str
     functions = _functions(histogram, name, width, limits)
     files, commands = (hottest_by(key, histogram) if len(histogram.layout.keys) > 1 else [] for key in ("dso", "comm"))
     of_one_command = sum(share >= _MATTERS for share, _ in commands) < 2
     half = width // 2 - 1
-    of_files = _shares("hottest files", files, width if of_one_command else half, limits)
-    of_commands = None if of_one_command else _shares("hottest commands", commands, half, limits)
+    categories = hottest_categories(sampled) if sampled is not None else []
+    has_categories = of_one_command and sum(share >= _MATTERS for share, _ in categories) > 1
+    of_files = _shares("hottest files", files, half if has_categories or not of_one_command else width, limits)
+    left, beside = ("kinds of code", categories) if has_categories else ("hottest commands", commands)
+    of_left = _shares(left, beside, half, limits) if has_categories or not of_one_command else None
     calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
-    return [part for part in (functions, _side_by_side(of_commands, of_files, half), calls) if part is not None]
+    return [part for part in (_side_by_side(of_left, of_files, half), functions, calls) if part is not None]
 
 
 def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:

@@ -21,11 +21,13 @@ from perfpy.views.report.fitting import OF_FUNCTIONS, OF_OTHERS, fitted
 from perfpy.views.report.share_colour import style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfpy.analysis.report.call_tree import Int64
     from perfpy.analysis.report.histogram import Histogram
 
+_CALLERS: Final = "Called from"
+_CALLERS_SHARE: Final = 4  # callers take at most a quarter of the window
 _BAR: Final = 12
 _NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
@@ -73,6 +75,12 @@ class Fit(NamedTuple):
     shown: list[int]
     numbers: list[int]
     keys: list[int]
+
+    @property
+    def width(self) -> int:
+        """The width of all columns with their gaps."""
+        widths = [*self.numbers, *([self.bar] if self.bar else []), *self.keys]
+        return sum(widths) + self.gap * max(len(widths) - 1, 0)
 
 
 class ScreenColumns:
@@ -165,10 +173,11 @@ class ScreenColumns:
         """Return the share shown as the row's bar."""
         return self._histogram.percent(self._measure, entry)
 
-    def fit(self, width: int) -> Fit:
-        """Return the widths of columns in a window of this width."""
+    def fit(self, width: int, reserved: int = 0) -> Fit:
+        """Return the widths of columns in a window of this width; reserved: for further columns."""
         bar, gap = (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
         every = [*range(len(self._numbers))]
+        width -= reserved
         fit = self._fit(width, gap, bar, every)
         if any(key.is_whole for key in self.keys):
             for narrower in (fit, self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())):
@@ -205,9 +214,24 @@ class ScreenColumns:
         return Text(f"{histogram.value(metric.value, entry, member):,}")
 
 
-def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Table:
-    """Return a table of some rows, of at most this width."""
-    fit = columns.fit(width)
+class RowNotes(NamedTuple):
+    """Remarks on rows, by entry: the style of the function's name, and its hottest caller."""
+
+    styles: Mapping[int, str]
+    callers: Mapping[int, str]
+
+
+NO_NOTES: Final = RowNotes({}, {})
+
+
+def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes: RowNotes = NO_NOTES) -> Table:
+    """Return a table of some rows, of at most this width; in wide windows with the callers of their functions."""
+    callers = {entry: notes.callers.get(entry, "") for entry in entries}
+    widest = max([len(_CALLERS), *map(cell_len, callers.values())]) if any(callers.values()) else 0
+    reserved = min(widest, width // _CALLERS_SHARE) if widest and width >= _NARROW else 0
+    fit = columns.fit(width, reserved and reserved + 2)
+    free = width - fit.width - fit.gap
+    of_callers = min(widest, free) if widest and free >= len(_CALLERS) else 0
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, fit.gap, 0, 0))
     for header, room in zip(columns.headers(fit), fit.numbers, strict=True):
         table.add_column(header, justify="right", no_wrap=True, min_width=room)
@@ -215,11 +239,15 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int) -> Ta
         table.add_column("", width=fit.bar, no_wrap=True)
     for key, room in zip(columns.keys, fit.keys, strict=True):
         table.add_column(key.header, no_wrap=True, width=room, overflow="ellipsis")
+    if of_callers:
+        table.add_column(_CALLERS, no_wrap=True, width=of_callers, overflow="ellipsis")
     shares = [columns.share(entry) for entry in entries]
     names = columns.key_cells(np.array(entries, np.int64), fit)
     for entry, share, cells in zip(entries, shares, names, strict=True):
         drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
-        table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells))
+        last = Text(cells[-1], notes.styles.get(entry, "")) if cells else Text()
+        caller = [Text(fitted(callers[entry], of_callers), "dim")] if of_callers else []
+        table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells[:-1]), *([last] if cells else []), *caller)
     return table
 
 

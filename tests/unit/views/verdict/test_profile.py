@@ -124,7 +124,7 @@ def test_started_processes_come_first(tmp_path: Path) -> None:
 
 
 def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
-    first, second = texts(tmp_path, Stack(("idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
+    first, second = texts(tmp_path, Stack(("default_idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
     assert first == "The CPUs were idle 90 % of the time."
     assert second == "100 % of the CPU time is in work(), called from main()."
 
@@ -174,3 +174,9 @@ def test_idle_threads_of_a_pool_are_no_cause(tmp_path: Path) -> None:
 def test_names_are_data(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, Stack(("evil\x1b[2J\nname", "main"), 500))
     assert first == "100 % of the CPU time is in evil^[[2J^Jname(), called from main()."
+
+
+def test_threads_of_another_namespace_are_not_idle(tmp_path: Path) -> None:
+    elsewhere = Stack(("vfs_read@kernel",), 500, tid=0, pid=0)
+    first, *_ = texts(tmp_path, elsewhere, Stack(("work", "main"), 500))
+    assert first.startswith("50 % of the CPU time is in ")

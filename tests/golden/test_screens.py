@@ -38,17 +38,17 @@ def screen(own: Path, name: str, width: int) -> str:
     made = ReportOptions(chains=ChainOptions(CallGraph(order="caller"), children=True), rows=RowOptions(by_thread=True))
     file = io.StringIO()
     console = Console(file=file, width=width, height=HEIGHT, no_color=True, highlight=False, markup=False)
-    with Recording(str(own / f"{name}.data")) as recording:
+    with Recording(f"{name}.data") as recording:
         report = recording.report(options=made, symbols=symbols)
         options = ScreenOptions(own_first=True, browser=True, verdict=profile_verdict(report, recording))
         show_report(report, recording, console, options)
-    text = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-    return text.replace(f"{own}/", "")
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, own: Path) -> None:
+def test_the_screen_is_the_one_that_was_looked_at(name: str, width: int, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own)  # the screen shows the path
     text, path = screen(own, name, width), SCREENS / f"{name}-{width}.txt"
     if os.environ.get("PERFPY_WRITE_SCREENS"):
         path.parent.mkdir(exist_ok=True)

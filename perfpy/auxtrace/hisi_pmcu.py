@@ -118,9 +118,9 @@ def _check(header: PmcuHeader) -> None:
     size = (header.counters + (1 if header.compatible else 2)) * 8 * header.cpus
     if header.subsample_size != size:
         raise AuxDataError(16, f"subsamples of {header.subsample_size} bytes, where {header.cpus} CPUs need {size}")
-    wanted = -(-len(header.events) // header.counters)
-    if header.subsamples != wanted:
-        raise AuxDataError(20, f"{header.subsamples} subsamples a sample, where {len(header.events)} events need {wanted}")
+    subsamples = -(-len(header.events) // header.counters)
+    if header.subsamples != subsamples:
+        raise AuxDataError(20, f"{header.subsamples} subsamples a sample, where {len(header.events)} events need {subsamples}")
     if header.buffer_size < header.sample_size:
         raise AuxDataError(0, f"a buffer of {header.buffer_size} bytes, too small for a sample of {header.sample_size}")
 
@@ -130,9 +130,9 @@ def find_samples(header: PmcuHeader, size: int) -> PmcuSamples:
     length, buffer = header.sample_size, header.buffer_size
     first = np.arange(header.size, min(size, buffer) - length + 1, length)
     starts = np.arange(buffer, size, buffer)  # starts of the later buffers
-    rest = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
-    others = (starts[:, None] + rest[None, : size // length + 1]).ravel()
-    offsets = np.concatenate([first, others[others + length <= size]]).astype(np.int64)
+    in_buffer = np.arange(0, buffer - length + 1, length) if len(starts) else np.zeros(0, np.int64)
+    later_samples = (starts[:, None] + in_buffer[None, : size // length + 1]).ravel()
+    offsets = np.concatenate([first, later_samples[later_samples + length <= size]]).astype(np.int64)
     return PmcuSamples(offsets, _cut(header, offsets, size))
 
 
@@ -173,7 +173,7 @@ def decode_samples(header: PmcuHeader, data: bytes | memoryview, offsets: NDArra
     order = np.argsort(cpu)
     raw = np.frombuffer(data, np.uint8)
     samples = len(offsets)
-    found: dict[str, list[NDArray[Any]]] = {"pid": [], "event": [], "count": [], "cycles": []}
+    parts_by_column: dict[str, list[NDArray[Any]]] = {"pid": [], "event": [], "count": [], "cycles": []}
     for subsample in range(header.subsamples):
         begins = offsets + subsample * header.subsample_size
         values = {}
@@ -182,19 +182,19 @@ def decode_samples(header: PmcuHeader, data: bytes | memoryview, offsets: NDArra
             numbers = raw[span].view(f"<u{field.width}")[:, order]
             if field.name == "event":
                 if field.event != PADDING_EVENT:
-                    found["event"].append(np.full((samples, header.cpus), field.event, np.uint32))
-                    found["count"].append(numbers)
+                    parts_by_column["event"].append(np.full((samples, header.cpus), field.event, np.uint32))
+                    parts_by_column["count"].append(numbers)
             else:
                 values[field.name] = numbers
-        for _ in range(len(found["event"]) - len(found["pid"])):
-            found["pid"].append(values["CID1SR"])
-            found["cycles"].append(values.get("cycles", np.zeros((samples, header.cpus), np.uint64)))
-    events = len(found["event"])
+        for _ in range(len(parts_by_column["event"]) - len(parts_by_column["pid"])):
+            parts_by_column["pid"].append(values["CID1SR"])
+            parts_by_column["cycles"].append(values.get("cycles", np.zeros((samples, header.cpus), np.uint64)))
+    events = len(parts_by_column["event"])
     columns: dict[str, NDArray[Any]] = {
         "sample": np.repeat(np.arange(samples), events * header.cpus),
         "cpu": np.tile(np.arange(header.cpus), samples * events),
     }
-    for name, parts in found.items():
-        joined = np.stack(parts, 1) if parts else np.zeros((samples, 0, header.cpus), np.uint64)
-        columns[name] = joined.ravel()
+    for name, parts in parts_by_column.items():
+        stacked = np.stack(parts, 1) if parts else np.zeros((samples, 0, header.cpus), np.uint64)
+        columns[name] = stacked.ravel()
     return columns

@@ -58,45 +58,45 @@ class PmcuTrace:
     ...         counts = recording.pmcu.to_dict()["count"]
     """
 
-    def __init__(self, data: PerfData, found: AuxPieces) -> None:
+    def __init__(self, data: PerfData, aux: AuxPieces) -> None:
         self._path = data.path
-        kind = found.infos[0].priv[0]
+        kind = aux.infos[0].priv[0]
         self.name = next((pmu.name for pmu in data.features.get("pmu_mappings", ()) if pmu.type == kind), PMCU_NAME)
         config = next((event.attr.config for event in data.events if event.attr.type == kind), 0)
         self.period_ms = config >> 32 or DEFAULT_PERIOD_MS
-        self.pieces = found.pieces
+        self.pieces = aux.pieces
         self.notes: list[str] = []
-        self.data = self._joined(found)
+        self.data = self._read_data(aux)
         self.header: PmcuHeader | None = None
         self.offsets: NDArray[np.int64] = np.zeros(0, np.int64)
         if self.data:
-            self._find(config & 0xFFFFFFFF or DEFAULT_SAMPLES)
-        if found.lost:
-            self.notes.append(f"the PMCU lost data {found.lost} times of {found.records}; a larger AUX area (-m ,N) holds more")
+            self._find_samples(config & 0xFFFFFFFF or DEFAULT_SAMPLES)
+        if aux.lost:
+            self.notes.append(f"the PMCU lost data {aux.lost} times of {aux.records}; a larger AUX area (-m ,N) holds more")
 
-    def _joined(self, found: AuxPieces) -> bytes:
+    def _read_data(self, aux: AuxPieces) -> bytes:
         """Concatenate the pieces of AUX data without padding. Raises BadPerfDataError at a hole."""
-        joined = bytearray()
+        data = bytearray()
         for piece in self.pieces:
-            if piece.record.offset > len(joined):
-                raise BadPerfDataError(self._path, self._hole(len(joined), piece), offset=piece.at_record)
-            del joined[piece.record.offset :]  # padding
-            joined += found.read(piece.offset, piece.size)
-        return bytes(joined)
+            if piece.record.offset > len(data):
+                raise BadPerfDataError(self._path, self._describe_hole(len(data), piece), offset=piece.at_record)
+            del data[piece.record.offset :]  # padding
+            data += aux.read(piece.offset, piece.size)
+        return bytes(data)
 
     @staticmethod
-    def _hole(end: int, piece: AuxPiece) -> str:
+    def _describe_hole(end: int, piece: AuxPiece) -> str:
         return f"the AUX data go on at {piece.record.offset:#x}, and what is before that is there up to {end:#x} only"
 
-    def _find(self, wanted: int) -> None:
+    def _find_samples(self, limit: int) -> None:
         try:
             self.header = header = decode_header(self.data)
         except AuxDataError as error:
             raise BadPerfDataError(self._path, str(error), offset=self.in_file(error.offset)) from None
-        found = find_samples(header, len(self.data))
-        self.offsets = found.offsets[:wanted]
-        if found.cut and len(found.offsets) < wanted:
-            begin = self.in_file(len(self.data) - found.cut)
+        samples = find_samples(header, len(self.data))
+        self.offsets = samples.offsets[:limit]
+        if samples.cut and len(samples.offsets) < limit:
+            begin = self.in_file(len(self.data) - samples.cut)
             self.notes.append(f"offset {begin:#x}: the AUX data end inside sample {len(self.offsets)}, which is left out")
 
     def in_file(self, offset: int) -> int:

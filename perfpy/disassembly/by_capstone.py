@@ -75,7 +75,7 @@ def instructions(code: FunctionCode, style: CodeStyle) -> list[AsmLine]:
     return [*(AsmLine(NOT_CODE, text) for text in heading), *lines]
 
 
-def _reader(code: FunctionCode, style: CodeStyle, more: str = "") -> Any:
+def _reader(code: FunctionCode, style: CodeStyle, extra_mode: str = "") -> Any:
     try:
         import capstone
     except ModuleNotFoundError:
@@ -84,7 +84,7 @@ def _reader(code: FunctionCode, style: CodeStyle, more: str = "") -> Any:
         raise NoCodeError(code.name, f"capstone does not know ELF machine {code.file.machine}")
     architecture, modes = _MACHINES[code.file.machine]
     mode = capstone.CS_MODE_BIG_ENDIAN if code.file.endian == ">" else 0
-    for name in (*modes, *([more] if more else ())):
+    for name in (*modes, *([extra_mode] if extra_mode else ())):
         mode |= getattr(capstone, f"CS_{name}")
     reader = capstone.Cs(getattr(capstone, f"CS_{architecture}"), mode)
     reader.skipdata = True

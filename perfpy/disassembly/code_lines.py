@@ -38,15 +38,15 @@ class AsmLine(NamedTuple):
 
 def of_objdump(lines: Iterable[bytes], start: int, end: int, path: str) -> list[AsmLine]:
     """Return the lines of a function from `start` to `end`, without the lines that name the file (`path`)."""
-    named = path.encode("utf-8", "surrogateescape") + b":"
-    return [_code_line(line, start, end) for line in lines if named not in line]
+    path_prefix = path.encode("utf-8", "surrogateescape") + b":"
+    return [_code_line(line, start, end) for line in lines if path_prefix not in line]
 
 
-def _code_line(whole: bytes, start: int, end: int) -> AsmLine:
-    line = whole.strip().expandtabs()
-    found = _INSTRUCTION.match(line)
-    address = int(found[1], 16) if found else -1
-    if found and start <= address < end:
-        return AsmLine(address - start, found[2].decode("utf-8", "surrogateescape"))
-    before = whole[: len(whole) - len(whole.lstrip())].expandtabs(_TABS)
+def _code_line(text: bytes, start: int, end: int) -> AsmLine:
+    line = text.strip().expandtabs()
+    match = _INSTRUCTION.match(line)
+    address = int(match[1], 16) if match else -1
+    if match and start <= address < end:
+        return AsmLine(address - start, match[2].decode("utf-8", "surrogateescape"))
+    before = text[: len(text) - len(text.lstrip())].expandtabs(_TABS)
     return AsmLine(NOT_CODE, line.decode("utf-8", "surrogateescape"), len(before) if line else 0)

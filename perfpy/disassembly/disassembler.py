@@ -38,19 +38,19 @@ class Disassembler:
         waiting: tuple[FunctionCode, Running | None] | NoCodeError | None = None
         try:
             for symbol in symbols:
-                ahead = self._begun(symbol)
+                ahead = self._begin(symbol)
                 if waiting is not None:
                     last, waiting = waiting, ahead
-                    yield self._finished(last)
+                    yield self._finish(last)
                 waiting = ahead
             if waiting is not None:
                 last, waiting = waiting, None
-                yield self._finished(last)
+                yield self._finish(last)
         finally:
             if isinstance(waiting, tuple) and waiting[1] is not None:
                 waiting[1].stop()
 
-    def _begun(self, symbol: int) -> tuple[FunctionCode, Running | None] | NoCodeError:
+    def _begin(self, symbol: int) -> tuple[FunctionCode, Running | None] | NoCodeError:
         try:
             code = function_code(self._symbolizer, symbol)
             path = objdump.program(code, self._style)
@@ -58,21 +58,21 @@ class Disassembler:
         except NoCodeError as reason:
             return reason
 
-    def _finished(self, begun: tuple[FunctionCode, Running | None] | NoCodeError) -> Disassembly | NoCodeError:
+    def _finish(self, begun: tuple[FunctionCode, Running | None] | NoCodeError) -> Disassembly | NoCodeError:
         if isinstance(begun, NoCodeError):
             return begun
         code, running = begun
         try:
-            return Disassembly(code, running.lines() if running else self._by_library(code))
+            return Disassembly(code, running.lines() if running else self._run_capstone(code))
         except NoCodeError as reason:
             if running is None or self._style.program:
                 return reason
         try:  # this machine's binutils may support fewer machines than capstone
-            return Disassembly(code, self._by_library(code))
+            return Disassembly(code, self._run_capstone(code))
         except NoCodeError as reason:
             return reason
 
-    def _by_library(self, code: FunctionCode) -> list[AsmLine]:
+    def _run_capstone(self, code: FunctionCode) -> list[AsmLine]:
         from perfpy.disassembly.by_capstone import instructions  # most machines have objdump
 
         return instructions(code, self._style)

@@ -35,9 +35,9 @@ def code_of(start: int, end: int, path: str = "") -> ElfFile:
             headers = memory.read(_EHDR_SIZE)
             (offset,) = struct.unpack_from("=Q", headers, 32)
             size, count = struct.unpack_from("=2H", headers, 54)
-            whole = headers + memory.read(min(offset + size * count, _HEADERS_MOST) - _EHDR_SIZE)
-            file = ElfFile(path, _without_sections(whole))
-            return ElfFile(NAME, _as_file(whole, start, _read(memory, file, start, end)))
+            headers_read = headers + memory.read(min(offset + size * count, _HEADERS_MOST) - _EHDR_SIZE)
+            file = ElfFile(path, _without_sections(headers_read))
+            return ElfFile(NAME, _as_file(headers_read, start, _read(memory, file, start, end)))
     except (*DAMAGE, OverflowError) as damage:
         raise ValueError(f"{path}: {damage}") from damage
 
@@ -52,10 +52,10 @@ def file_of(machine: int, start: int, code: bytes) -> ElfFile:
 
 def _without_sections(headers: bytes) -> bytes:
     """Remove the section headers from an ELF header: they are beyond the bytes read."""
-    made = bytearray(headers)
-    struct.pack_into("=Q", made, 40, 0)
-    struct.pack_into("=3H", made, 58, 0, 0, 0)
-    return bytes(made)
+    header = bytearray(headers)
+    struct.pack_into("=Q", header, 40, 0)
+    struct.pack_into("=3H", header, 58, 0, 0, 0)
+    return bytes(header)
 
 
 def _read(memory: BinaryIO, file: ElfFile, start: int, end: int) -> bytes:
@@ -71,8 +71,8 @@ def _read(memory: BinaryIO, file: ElfFile, start: int, end: int) -> bytes:
 
 def _as_file(headers: bytes, start: int, code: bytes) -> bytes:
     """Return an ELF file for the same machine with one segment."""
-    made = bytearray(_without_sections(headers)[:_EHDR_SIZE])
-    struct.pack_into("=Q", made, 32, _EHDR_SIZE)
-    struct.pack_into("=2H", made, 54, struct.calcsize("=" + _PHDR), 1)
-    made += struct.pack("=" + _PHDR, 1, _EXECUTABLE, _PAGE, start, 0, len(code), len(code), _PAGE)
-    return bytes(made).ljust(_PAGE, b"\0") + code
+    header = bytearray(_without_sections(headers)[:_EHDR_SIZE])
+    struct.pack_into("=Q", header, 32, _EHDR_SIZE)
+    struct.pack_into("=2H", header, 54, struct.calcsize("=" + _PHDR), 1)
+    header += struct.pack("=" + _PHDR, 1, _EXECUTABLE, _PAGE, start, 0, len(code), len(code), _PAGE)
+    return bytes(header).ljust(_PAGE, b"\0") + code

@@ -18,11 +18,11 @@ _NEAR: Final = 4  # bytes of a jump's displacement
 
 def _ranges(text: str) -> frozenset[int]:
     """Return the numbers of a list like "00-03,62" (hexadecimal)."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first, 16), int(last or first, 16) + 1))
-    return frozenset(found)
+        numbers.update(range(int(first, 16), int(last or first, 16) + 1))
+    return frozenset(numbers)
 
 
 _ALU: Final = frozenset(row * 8 + column for row in range(8) for column in range(4))
@@ -59,7 +59,7 @@ def length(code: bytes, *, bits: int = 64) -> int:
 def always_elsewhere(code: bytes, *, bits: int = 64) -> bool:
     """Whether execution never continues after the first instruction: calls, returns, unconditional jumps."""
     try:
-        start = _start(code, bits)
+        start = _decode_start(code, bits)
         if start.table == 0 and start.opcode == 0xFF:
             return 2 <= code[start.size] >> 3 & 7 <= 5
     except IndexError:
@@ -70,14 +70,14 @@ def always_elsewhere(code: bytes, *, bits: int = 64) -> bool:
 
 
 def _length(code: bytes, bits: int) -> int:
-    start = _start(code, bits)
+    start = _decode_start(code, bits)
     size = start.size
     if _has_modrm(start, bits):
         size += _modrm(code, size, bits, start.prefixes)
     return size + _immediate(start, code, bits)
 
 
-def _start(code: bytes, bits: int) -> _Start:
+def _decode_start(code: bytes, bits: int) -> _Start:
     offset = 0
     while code[offset] in _PREFIXES:
         offset += 1
@@ -88,7 +88,7 @@ def _start(code: bytes, bits: int) -> _Start:
         offset += 1
     first = code[offset]
     if first in (0xC4, 0xC5, 0x62) and (bits == 64 or code[offset + 1] >> 6 == 3):
-        return _encoded(code, offset, prefixes)
+        return _decode_vex(code, offset, prefixes)
     if first == 0x8F and code[offset + 1] & 0x1F >= 8:
         return _Start(offset + 4, code[offset + 1] & 0x1F, code[offset + 3], prefixes, False, True)
     if first != 0x0F:
@@ -98,7 +98,7 @@ def _start(code: bytes, bits: int) -> _Start:
     return _Start(offset + 2, 1, code[offset + 1], prefixes, wide, False)
 
 
-def _encoded(code: bytes, offset: int, prefixes: frozenset[int]) -> _Start:
+def _decode_vex(code: bytes, offset: int, prefixes: frozenset[int]) -> _Start:
     """Decode VEX prefixes of two and three bytes, and EVEX."""
     if code[offset] == 0xC5:
         return _Start(offset + 3, 1, code[offset + 2], prefixes, False, True)

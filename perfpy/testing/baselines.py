@@ -58,19 +58,19 @@ class Baselines:
 
 def _read(path: str) -> dict[str, Amounts]:
     try:
-        found = json.loads(read_named(path, limit=_LARGEST))
+        content = json.loads(read_named(path, limit=_LARGEST))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot read the baselines of tests: {error}") from None
-    if not _is_well_formed(found):
+    if not _is_well_formed(content):
         raise UsageError(f"{path}: no baselines of tests: machine, test and event with a list of numbers are expected")
-    machines: dict[str, Amounts] = found
+    machines: dict[str, Amounts] = content
     return machines
 
 
-def _is_well_formed(found: object) -> bool:
-    layer = [found]
+def _is_well_formed(content: object) -> bool:
+    layer = [content]
     for _ in range(3):
         if not all(isinstance(value, dict) for value in layer):
             return False

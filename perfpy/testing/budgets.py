@@ -69,43 +69,45 @@ def budget(event: str, *, at_most: float | None = None, repeat: int | None = Non
     return Budget(event, at_most, repeat, tolerance)
 
 
-def judge(wanted: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float] | None) -> Verdict:
+def judge(budget: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float] | None) -> Verdict:
     """Judge runs by a budget.
 
     `baseline`: the earlier runs, () without a baseline; None: these runs become the baseline.
     """
     amount = median(amounts)
-    if wanted.at_most is not None:
-        allowed = f"at most {shown(wanted.at_most, unit)}"
-        if amount <= wanted.at_most:
+    if budget.at_most is not None:
+        allowed = f"at most {format_amount(budget.at_most, unit)}"
+        if amount <= budget.at_most:
             return Verdict(amount, allowed)
-        return Verdict(amount, allowed, f"{wanted.event} is {shown(amount, unit)}{_of_runs(amounts, unit)}, {allowed} is allowed")
+        return Verdict(
+            amount, allowed, f"{budget.event} is {format_amount(amount, unit)}{_describe_runs(amounts, unit)}, {allowed} is allowed"
+        )
     if baseline is None:
         return Verdict(amount, NEW_BASELINE)
     if not baseline:
         return Verdict(amount, "no baseline yet")
-    return _beside_baseline(wanted, amounts, unit, baseline)
+    return _compare_with_baseline(budget, amounts, unit, baseline)
 
 
-def _beside_baseline(wanted: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float]) -> Verdict:
-    compared = compare_amounts(wanted.event, unit, baseline, amounts, least_change=wanted.tolerance)
-    before = shown(compared.a.median, unit)
-    if compared.verdict == LOWER:
-        return Verdict(compared.b.median, f"as {before}, now less")
-    if compared.verdict != HIGHER:
-        return Verdict(compared.b.median, f"as {before}")
-    much = "" if compared.change.estimate is None else f"{compared.change.estimate:.1%} "
-    now = f"{shown(compared.b.median, unit)}{_of_runs(amounts, unit)} against {before}{_of_runs(baseline, unit)}"
-    complaint = f"{wanted.event} is {much}higher than its baseline: {now}; --perf-update makes this the baseline"
-    return Verdict(compared.b.median, f"as {before}", complaint)
+def _compare_with_baseline(budget: Budget, amounts: Sequence[float], unit: str, baseline: Sequence[float]) -> Verdict:
+    comparison = compare_amounts(budget.event, unit, baseline, amounts, least_change=budget.tolerance)
+    before = format_amount(comparison.a.median, unit)
+    if comparison.verdict == LOWER:
+        return Verdict(comparison.b.median, f"as {before}, now less")
+    if comparison.verdict != HIGHER:
+        return Verdict(comparison.b.median, f"as {before}")
+    increase = "" if comparison.change.estimate is None else f"{comparison.change.estimate:.1%} "
+    now = f"{format_amount(comparison.b.median, unit)}{_describe_runs(amounts, unit)} against {before}{_describe_runs(baseline, unit)}"
+    complaint = f"{budget.event} is {increase}higher than its baseline: {now}; --perf-update makes this the baseline"
+    return Verdict(comparison.b.median, f"as {before}", complaint)
 
 
-def _of_runs(amounts: Sequence[float], unit: str) -> str:
+def _describe_runs(amounts: Sequence[float], unit: str) -> str:
     if len(amounts) < 2:
         return ""
-    return f" ({len(amounts)} runs, {shown(min(amounts), unit)} to {shown(max(amounts), unit)})"
+    return f" ({len(amounts)} runs, {format_amount(min(amounts), unit)} to {format_amount(max(amounts), unit)})"
 
 
-def shown(amount: float, unit: str) -> str:
+def format_amount(amount: float, unit: str) -> str:
     """Format an amount for the table."""
     return f"{amount:,.2f} {unit}" if unit else f"{amount:,.0f}"

@@ -64,9 +64,9 @@ class MeasuredTest:
 
     def costs(self) -> list[Cost]:
         """Return the cost of each event, in the order of the budgets."""
-        found = []
+        costs = []
         for event, counts in zip(self._events, zip(*self._runs, strict=True), strict=False):
             amounts = [count.amount for count in counts if count.amount is not None]
             why_not = next((count.why_not for count in counts if count.value is None), "")
-            found.append(Cost(event, counts[0].unit, [] if why_not else amounts, why_not))
-        return found
+            costs.append(Cost(event, counts[0].unit, [] if why_not else amounts, why_not))
+        return costs

@@ -75,7 +75,7 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
             region.__enter__()
         except (UnknownEventError, KernelRefusedError) as reason:
             pytest.skip(str(reason))
-        with _closing(region):
+        with _exit_after(region):
             if region.why_not:
                 pytest.skip(", ".join(region.why_not.values()))
             yield region
@@ -86,7 +86,7 @@ def perf_counters(request: pytest.FixtureRequest) -> Callable[..., AbstractConte
 
 
 @contextmanager
-def _closing(region: Region) -> Iterator[None]:
+def _exit_after(region: Region) -> Iterator[None]:
     try:
         yield
     finally:
@@ -108,8 +108,8 @@ class BudgetSession:
         if self._baselines is None:
             from perfpy.testing.baselines import Baselines
 
-            named = self._config.getoption("--perf-baselines") or self._config.getini("perf_baselines")
-            self._baselines = Baselines(str(self._config.rootpath / named))
+            file_name = self._config.getoption("--perf-baselines") or self._config.getini("perf_baselines")
+            self._baselines = Baselines(str(self._config.rootpath / file_name))
         return self._baselines
 
     @pytest.hookimpl(wrapper=True)
@@ -118,7 +118,7 @@ class BudgetSession:
         markers = list(item.iter_markers(MARKER))[::-1]  # in source order
         if not markers or not isinstance(item, pytest.Function):
             return (yield)
-        measured, budgets = self._measured(item, markers)
+        measured, budgets = self._prepare(item, markers)
         if measured.why_not:
             pytest.skip(measured.why_not)
         function, item.obj = item.obj, measured.as_function()
@@ -129,7 +129,7 @@ class BudgetSession:
         self._judge(item, budgets, measured.costs())
         return result
 
-    def _measured(self, item: pytest.Function, markers: list[pytest.Mark]) -> tuple[MeasuredTest, list[Budget]]:
+    def _prepare(self, item: pytest.Function, markers: list[pytest.Mark]) -> tuple[MeasuredTest, list[Budget]]:
         from perfpy.testing.budgets import budget
         from perfpy.testing.measured_test import MeasuredTest
 
@@ -139,10 +139,10 @@ class BudgetSession:
             budgets = [budget(*marker.args, **marker.kwargs) for marker in markers]
             return MeasuredTest(item.obj, budgets), budgets
         except (UnknownEventError, KernelRefusedError) as reason:
-            lacking = str(reason)
+            reason_to_skip = str(reason)
         except (TypeError, PerfError) as error:
             pytest.fail(f"{MARKER}: {error}".replace("budget()", MARKER), pytrace=False)
-        pytest.skip(lacking)
+        pytest.skip(reason_to_skip)
 
     def _judge(self, item: pytest.Item, budgets: list[Budget], costs: list[Cost]) -> None:
         from perfpy.testing.budgets import judge
@@ -153,8 +153,8 @@ class BudgetSession:
             cost = cost_of[budget.event]
             if cost.why_not:
                 continue
-            known = None if self._config.getoption("--perf-update") else self.baselines.of(item.nodeid, budget.event)
-            verdict = judge(budget, cost.amounts, cost.unit, known)
+            baseline = None if self._config.getoption("--perf-update") else self.baselines.of(item.nodeid, budget.event)
+            verdict = judge(budget, cost.amounts, cost.unit, baseline)
             item.user_properties.append((_ROW, [budget.event, cost.unit, cost.amounts, verdict.allowed, verdict.complaint]))
             complaints += [verdict.complaint] if verdict.complaint else []
         if complaints:
@@ -190,11 +190,13 @@ class BudgetSession:
 def table(rows: list[tuple[str, list[Any]]]) -> list[str]:
     """Return the lines of the table, one per test and event."""
     from perfpy.counts.spread import median
-    from perfpy.testing.budgets import shown
+    from perfpy.testing.budgets import format_amount
 
     cells = [("test", "event", "cost", "runs", "allowed")]
     for test, (event, unit, amounts, allowed, complaint) in rows:
-        cells.append((test, event, shown(median(amounts), unit), str(len(amounts)), f"{allowed}{': too much' if complaint else ''}"))
+        cells.append(
+            (test, event, format_amount(median(amounts), unit), str(len(amounts)), f"{allowed}{': too much' if complaint else ''}")
+        )
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         f"{test:<{wide[0]}}  {event:<{wide[1]}}  {cost:>{wide[2]}}  {runs:>{wide[3]}}  {allowed}".rstrip()

@@ -114,13 +114,13 @@ def _extended(data: memoryview, offset: int) -> Packet | None:
 
 def _cycles(data: memoryview, offset: int) -> Packet | None:
     value, shift, length = data[offset] >> 3, 5, 1
-    more = data[offset] & 4
-    while more:
+    is_continued = data[offset] & 4
+    while is_continued:
         if offset + length >= len(data) or length > _LONGEST_CYC:
             return None
         byte = data[offset + length]
         value |= byte >> 1 << shift
-        more, shift, length = byte & 1, shift + 7, length + 1
+        is_continued, shift, length = byte & 1, shift + 7, length + 1
     return Packet("CYC", length, value & (1 << 64) - 1)
 
 

@@ -373,13 +373,13 @@ class _CxxReader:
         return self._operation(word)
 
     def _function_parameter(self) -> Size:
-        """fp_, fp0_, fL0p_, fpT (this)."""
+        """Read fp_, fp0_, fL0p_ or fpT (this)."""
         if self._take("fpT"):
             return WORD
         return self._skip_to("_")
 
     def _operation(self, word: str) -> Size:
-        """An operator and what it is applied to."""
+        """Read an operator and its operands."""
         if word == "sr":
             return self._unresolved()
         if word in _CALLS:
@@ -429,21 +429,21 @@ class _CxxReader:
         return size
 
     def _member(self) -> Size:
-        """What follows a dot."""
+        """Read a member name after a dot."""
         if self._peek(2) == "sr" or self._peek() in {"L", "T", "f"}:
             return self._expression()
         self._take("on")
         return self._with_arguments(self._unqualified())
 
     def _unresolved(self) -> Size:
-        """A name in a type that is not known yet."""
+        """Read a name in a dependent type."""
         if self._peek().isdigit():
             first, size = len(self._known), self._source()
             name, size = size, self._with_arguments(size)
             while self._peek().isdigit():
                 size = size.plus(self._with_arguments(self._source()))
             if self._peek() != "E" or not (self._peek(2)[1:].isdigit() or self._peek(3)[1:] in {"on", "dn"}):
-                # as older compilers wrote it: a type, which can be substituted, and the last was the name already
+                # Older compilers wrote a type, which can be substituted, and the last one was the name already.
                 self._known[first:first] = [name]
                 self._keep(size)
                 return size
@@ -496,7 +496,7 @@ class _CxxReader:
         return size
 
     def _argument(self) -> Size:
-        if self._take("Tn"):  # the type of the argument, where it is not plain
+        if self._take("Tn"):  # the type of the argument, unless it is a plain one
             return self._type().plus(self._argument())
         first = self._peek()
         if first in {"J", "I"}:
@@ -518,7 +518,7 @@ class _CxxReader:
 
     def _parameter(self) -> Size:
         self._expect("T")
-        if self._take("L"):  # of a function type's own
+        if self._take("L"):  # of a function type
             self._sequence()
             self._sequence()
             return Size(12)
@@ -556,14 +556,14 @@ class _CxxReader:
         return int(self._name[start : self._offset])
 
     def _skip_to(self, end: str) -> Size:
-        """Over everything up to a character, and that."""
+        """Skip everything through a character."""
         found = self._name.index(end, self._offset)
         size = Size(found - self._offset + WORDS)
         self._offset = found + 1
         return size
 
     def _sequence(self) -> int:
-        """The number of [<base 36>] _ : 0 for _, 1 for 0_ ..."""
+        """Read the number of [<base 36>] _: 0 for _, 1 for 0_ ..."""
         start = self._offset
         self._skip_to("_")
         text = self._name[start : self._offset - 1]

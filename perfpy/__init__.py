@@ -223,6 +223,7 @@ def profile(
     frequency: int | None = None,
     call_graph: str | bool = True,
     unwind: bool = False,
+    python: bool = False,
 ) -> Profiler:
     """Record this process while a block runs, or between start() and stop(); a context manager.
 
@@ -230,6 +231,7 @@ def profile(
         output: the file (default: a temporary one that lives as long as the profile)
         pid: another process to record
         events, frequency, call_graph, unwind: as for record()
+        python: read Python functions and lines from the interpreter's memory, as record --python does; reports show Python functions
 
     A separate process records and is not part of the profile. CPython 3.12 and newer names its functions meanwhile. Read the recording
     while this process lives, or use record(jit=True). `report()` is ready after the block, `open()` returns the Recording. Raises
@@ -244,7 +246,7 @@ def profile(
     from perfpy.profiling import make_profile
 
     target: Any = {"pid": pid, "events": events, "frequency": frequency}
-    return make_profile(output, **target, call_graph=call_graph, unwind=unwind)
+    return make_profile(output, **target, call_graph=call_graph, unwind=unwind, python=python)
 
 
 def watch(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,7 +124,25 @@ def test_a_notebooks_cell_is_profiled() -> None:
     report = shell.magics["cell perfpy"]("comm", "busy(0.2)")
     assert report.samples > 0
     assert "<table>" in (report._repr_html_() or "")
-    assert profile_cell(shell, "", "busy(0.1)").to_columns()["symbol"]
+    assert profile_cell(shell, "symbol", "busy(0.1)").to_columns()["symbol"]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_a_cells_rows_are_its_python_functions() -> None:
+    columns = profile_cell(Shell(), "", "busy(0.3)").to_columns()
+    names = [name.partition(" ")[0] for name in columns["pyfunc"]]
+    assert "busy" in names or "busy.<locals>.<genexpr>" in names
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_python_functions_and_lines() -> None:
+    with perfpy.profile(python=True, events="cpu-clock:u") as profile:
+        busy(0.3)
+        with suppress(ZeroDivisionError):
+            fail()
+    shares = {row.texts["pyfunc"].partition(" ")[0]: row.percent for row in profile.report().top(9)}
+    assert sum(share for name, share in shares.items() if name.startswith("busy")) > 80
+    assert any(":" in row.texts["pyline"] for row in profile.report(by="pyline").top(9))
 
 
 def test_python_names_its_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

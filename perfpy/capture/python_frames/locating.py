@@ -16,7 +16,7 @@ from perfpy.capture.python_frames.cold_code import cold_parts
 from perfpy.symbols.files import elf, live_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ _INTERPRETER: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)
 _RUNTIME: Final = b"_PyRuntime"
 _LOOPS: Final = (b"_PyEval_EvalFrameDefault", b"_TAIL_CALL_")  # the second: builds with a function for each instruction (3.14)
 _SECTION: Final = ".PyRuntime"
+_EXECUTABLE: Final = 4  # PROT_EXEC
 _MOST_LOOPS: Final = 1024
 _PAGE: Final = 4096
 
@@ -62,7 +63,7 @@ class RuntimeLocator:
     def find(self, pid: int) -> LocatedRuntime | None:
         """Return the interpreter of a process; None if it does not run CPython."""
         try:
-            mappings = [mapping for mapping in self._procfs.maps(pid, data=True) if mapping.inode and not mapping.offset]
+            mappings = loaded_files(self._procfs.maps(pid, data=True))
             program = os.readlink(f"{self._procfs.root}/{pid}/exe")
         except OSError:
             return None
@@ -78,6 +79,22 @@ class RuntimeLocator:
         if key not in self._files:
             self._files[key] = _find_in_file(live_process.seen_by(pid, mapping.path))
         return self._files[key]
+
+
+def loaded_files(mappings: Iterable[ProcMapping]) -> list[ProcMapping]:
+    """Return the first mapping of each file that was loaded as code: the last one of the file's beginning before its code.
+
+    Programs that read symbols, as profilers do, map the files of their own interpreter as data, too.
+    """
+    beginnings: dict[tuple[int, int, int], ProcMapping] = {}
+    loaded: dict[int, ProcMapping] = {}
+    for mapping in mappings:
+        key = (mapping.major, mapping.minor, mapping.inode)
+        if mapping.inode and not mapping.offset:
+            beginnings[key] = mapping
+        if mapping.prot & _EXECUTABLE and key in beginnings:
+            loaded[beginnings[key].start] = beginnings[key]
+    return list(loaded.values())
 
 
 def _candidates(mappings: list[ProcMapping], program: str) -> Iterator[tuple[ProcMapping, tuple[int, int]]]:

@@ -1,7 +1,6 @@
-"""What the stepper must know of an architecture, as data.
+"""The properties of each architecture that the stepper needs, as data.
 
-What enters: the machine that uname names, and the ABI of a sample's registers. What leaves: an Architecture. DWARF
-numbers of registers: the psABI supplements of each architecture; perf's: arch/*/include/uapi/asm/perf_regs.h.
+DWARF numbers of registers: the psABI supplements of each architecture; perf's numbers: arch/*/include/uapi/asm/perf_regs.h.
 """
 
 from __future__ import annotations
@@ -15,13 +14,17 @@ NO_REGISTER: Final = -1
 
 
 class FrameRecord(NamedTuple):
-    """Where code that keeps a frame pointer has its caller's: from the frame pointer on.
+    """The layout of frame records, relative to the frame pointer.
 
-    register: DWARF number; saved, returns: where the caller's frame pointer and the return address are; size: from
-    the frame pointer to the caller's stack pointer. chained: the register is the stack pointer, which points to the
-    caller's; returns is from that on. is_near: whether code that says nothing is believed to have a frame pointer if that is
-    near the stack pointer, as libunwind believes it of x86; otherwise its callers must be code. is_exact: whether size is
-    always that; otherwise it is the least, and the caller's stack pointer comes of its own frame record.
+    Attributes:
+        register: DWARF number of the frame pointer.
+        saved: offset of the caller's frame pointer.
+        returns: offset of the return address.
+        size: bytes from the frame pointer to the caller's stack pointer.
+        chained: the register is the stack pointer and points to the caller's; `returns` counts from the latter.
+        is_near: whether code without call frame information has a frame pointer if that is near the stack pointer (as libunwind assumes for
+            x86); otherwise its callers must be code.
+        is_exact: whether `size` is constant; otherwise it is the least, and the caller's frame record gives the caller's stack pointer.
     """
 
     register: int
@@ -34,11 +37,14 @@ class FrameRecord(NamedTuple):
 
 
 class SignalFrame(NamedTuple):
-    """Where the kernel keeps the registers of what a signal interrupts: slots of a word each, from the stack pointer on.
+    """The slots, one word each from the stack pointer on, in which the kernel saves registers before a signal handler runs.
 
-    first: where slot 0 is; slots: registers with a slot, DWARF number -> slot; pc: its slot; column: a DWARF number
-    that no register has, for the interrupted pc, as the return address of the interrupted code is a register of its own.
-    small: of machines with two kinds of frames: (where a pointer is, what it points to, how much lower the slots then are).
+    Attributes:
+        first: offset of slot 0.
+        slots: DWARF number -> slot.
+        pc: slot of the program counter.
+        column: an unused DWARF number for the interrupted pc, because the return address has a register of its own.
+        small: for machines with two kinds of frames: (offset of a pointer, its target, by how much the slots are lower then).
     """
 
     first: int
@@ -49,16 +55,21 @@ class SignalFrame(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """An architecture as unwinding sees it.
+    """An architecture, as far as unwinding needs it.
 
-    word: bytes of an address. registers: DWARF number -> perf's number, NO_REGISTER where samples lack it. pc: perf's
-    number of the program counter. stack_pointer, return_column: DWARF numbers; the latter is where rules keep the
-    caller's pc. frame: how functions without call frame information are left. stub: what a linkage stub has pushed (bytes),
-    0 where the return address is still in its register. code: the bits of a return address that are an address; the
-    others say how to return (a signature of arm64, Arm's Thumb). links: whether calls leave the return address in a
-    register. entry: from a caller's stack pointer to the CFA. often: DWARF numbers of registers that frames are found by in most
-    programs, beside the stack and the frame pointer. signal: the frames under signal handlers, where the kernel's own
-    description of them (in its vdso) says less, or the vdso is not at hand.
+    Attributes:
+        word: bytes of an address.
+        registers: DWARF number -> perf's number; NO_REGISTER if samples lack it.
+        pc: perf's number of the program counter.
+        stack_pointer: DWARF number.
+        return_column: DWARF number whose rule gives the caller's pc.
+        frame: how to leave functions without call frame information.
+        stub: bytes that a linkage stub has pushed; 0 while the return address is in its register.
+        code: the address bits of a return address; the others say how to return (arm64 signatures, Arm's Thumb).
+        links: whether calls leave the return address in a register.
+        entry: offset from a caller's stack pointer to the CFA.
+        often: DWARF numbers of further registers that locate frames in most programs.
+        signal: the frames under signal handlers, for kernels whose vdso describes less, or without the vdso.
     """
 
     word: int
@@ -81,16 +92,16 @@ class Architecture(NamedTuple):
 
     @property
     def code_mask(self) -> int:
-        """The bits of the address of code."""
+        """The mask of the bits of a code address."""
         return self.mask & self.code
 
     @property
     def mask(self) -> int:
-        """The bits of an address."""
+        """The mask of the bits of an address."""
         return (1 << 8 * self.word) - 1
 
 
-# perf's: AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS R8 ... R15
+# perf's register order: AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS R8 ... R15
 _X86_64: Final = Architecture(
     word=8,
     registers=(0, 3, 2, 1, 4, 5, 6, 7, *range(16, 24), 8),
@@ -99,7 +110,7 @@ _X86_64: Final = Architecture(
     return_column=16,
     frame=FrameRecord(register=6, saved=0, returns=8, size=16),
     stub=8,
-    often=(3,),  # ld.so finds functions with it
+    often=(3,),  # ld.so locates frames with it
 )
 _I386: Final = Architecture(
     word=4,
@@ -110,7 +121,7 @@ _I386: Final = Architecture(
     frame=FrameRecord(register=5, saved=0, returns=4, size=8),
     stub=4,
 )
-# perf's: X0 ... X29 LR SP PC. Addresses of programs have 48 bits, unless they ask for more; signatures are above
+# perf's register order: X0 ... X29 LR SP PC. Program addresses have 48 bits by default; signatures are above.
 _ARM64: Final = Architecture(
     word=8,
     registers=tuple(range(33)),
@@ -122,7 +133,7 @@ _ARM64: Final = Architecture(
     links=True,
     signal=SignalFrame(312, tuple((number, number) for number in range(32)), pc=32, column=32),
 )
-# perf's: R0 ... R10 FP IP SP LR PC, also of 32-bit tasks of an arm64 kernel
+# perf's register order: R0 ... R10 FP IP SP LR PC, also for 32-bit tasks of an arm64 kernel.
 _ARM: Final = Architecture(
     word=4,
     registers=tuple(range(16)),
@@ -132,7 +143,7 @@ _ARM: Final = Architecture(
     code=~1,
     links=True,
 )
-# perf's: R0 ... R31 NIP MSR ORIG_R3 CTR LINK; of DWARF's, floating point and vectors are not recorded
+# perf's register order: R0 ... R31 NIP MSR ORIG_R3 CTR LINK; floating point and vectors are not recorded.
 _PPC64: Final = Architecture(
     word=8,
     registers=(*range(32), *[NO_REGISTER] * 33, 36, 35),
@@ -143,7 +154,7 @@ _PPC64: Final = Architecture(
     links=True,
     signal=SignalFrame(360, (*((number, number) for number in range(32)), (65, 36)), pc=32, column=64),
 )
-# perf's: R0 ... R15 FP0 ... FP15 MASK PC; leaf functions save registers in floating point's
+# perf's register order: R0 ... R15 FP0 ... FP15 MASK PC; leaf functions save registers in floating point registers.
 _S390X: Final = Architecture(
     word=8,
     registers=(*range(16), *(16 + number for number in (0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15)), NO_REGISTER),
@@ -154,7 +165,7 @@ _S390X: Final = Architecture(
     entry=160,
     signal=SignalFrame(344, tuple((number, number + 1) for number in range(16)), pc=0, column=32, small=(168, 176, 160)),
 )
-# perf's: PC RA SP GP TP T0 ... in the order of x1, x2 ...
+# perf's register order: PC RA SP GP TP T0 ... in the order of x1, x2 ...
 _RISCV64: Final = Architecture(
     word=8,
     registers=(NO_REGISTER, *range(1, 32)),
@@ -166,7 +177,7 @@ _RISCV64: Final = Architecture(
     signal=SignalFrame(304, tuple((number, number) for number in range(1, 32)), pc=0, column=0),
 )
 
-#: first letters of the machine's name -> architecture of 64-bit and of 32-bit tasks
+#: prefix of the machine's name -> architecture of 64-bit and of 32-bit tasks
 _FAMILIES: Final[tuple[tuple[str, Architecture | None, Architecture | None], ...]] = (
     ("x86", _X86_64, _I386),
     ("amd64", _X86_64, _I386),
@@ -181,9 +192,11 @@ _FAMILIES: Final[tuple[tuple[str, Architecture | None, Architecture | None], ...
 
 
 def architecture(machine: str, abi: int) -> Architecture | None:
-    """What runs a task; None where it is not known how to unwind it.
+    """Return the architecture of a task; None if it is unsupported.
 
-    machine: as uname names it; abi: PERF_SAMPLE_REGS_ABI_32 (1) or _64 (2), of the sample.
+    Args:
+        machine: as in uname.
+        abi: PERF_SAMPLE_REGS_ABI_32 (1) or _64 (2), from the sample.
 
     >>> architecture("x86_64", 2).word, architecture("x86_64", 1).word
     (8, 4)

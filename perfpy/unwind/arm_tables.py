@@ -1,11 +1,10 @@
-"""The unwinding tables of 32-bit Arm programs: addresses -> rules.
+"""The unwinding tables of 32-bit Arm programs: addresses to rules.
 
-What enters: an ELF file with .ARM.exidx, which programs have in place of .eh_frame. What leaves: FrameRules, as from call frame
-information, that hold at calls; within a function's first and last instructions they may be wrong, which is how the tables are.
-Layout and instructions: "Exception Handling ABI for the Arm Architecture", sections 6, 7 and 10.3.
+Arm programs have .ARM.exidx instead of .eh_frame. Its rules hold at calls; within a function's first and last instructions they may be
+wrong. Layout and instructions: "Exception Handling ABI for the Arm Architecture", sections 6, 7 and 10.3.
 
-    .ARM.exidx: { u31 start of the code, from here; u32 1: cannot be unwound | instructions (bit 31 set) | u31 entry, from here }
-    entry: u32 with bit 31 set: instructions; otherwise u31 a function of C++, then a count and instructions
+.ARM.exidx: { u31 start of the code, from here; u32 1: cannot be unwound | instructions (bit 31 set) | u31 entry, from here }
+entry: u32 with bit 31 set: instructions; otherwise u31 a function of C++, then a count and instructions
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _FINISH: Final = 0xB0
 
 
 class ArmTables:
-    """The tables of one file. Damaged ones give no rules."""
+    """The tables of one file. Damaged tables have no rules."""
 
     def __init__(self, file: ElfFile) -> None:
         section = file.section(".ARM.exidx")
@@ -44,11 +43,11 @@ class ArmTables:
         self._found: dict[int, FrameRules | None] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether the file has tables."""
         return len(self._rows) > 0
 
     def find(self, address: int) -> FrameRules | None:
-        """The rules at an address; None where the tables say nothing of it, or that it cannot be unwound."""
+        """Return the rules at an address; None if the tables do not cover it or mark it as not unwindable."""
         row = int(np.searchsorted(self._starts, address, side="right")) - 1
         if row < 0:
             return None
@@ -70,7 +69,7 @@ class ArmTables:
         return self._entry(address & 0xFFFFFFFF)
 
     def _entry(self, address: int) -> bytes:
-        """The instructions of an entry at an address."""
+        """Return the instructions of the entry at an address."""
         words = self._words(address, _WORDS_MOST + 2)
         if not words:
             raise ValueError("an entry that is nowhere")
@@ -92,14 +91,14 @@ class ArmTables:
 
 
 def _distance(words: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """31-bit signed numbers."""
+    """Decode 31-bit signed numbers."""
     low = words.astype(np.int64) & 0x7FFFFFFF
     distance: NDArray[np.int64] = low - ((low & 0x40000000) << 1)
     return distance
 
 
 def _compact(words: list[int]) -> bytes:
-    """The instructions of an entry that names one of three common functions."""
+    """Return the instructions of an entry that uses one of three common functions."""
     kind = words[0] >> 24 & 0xF
     if kind == 0:
         return _bytes(words, 1, 0)
@@ -109,14 +108,14 @@ def _compact(words: list[int]) -> bytes:
 
 
 def _bytes(words: list[int], skipped: int, more: int) -> bytes:
-    """The bytes of a word without its first ones, and of so many words more."""
+    """Return the bytes of a word without the first ones, followed by `more` words."""
     return b"".join(word.to_bytes(4, "big") for word in words[: 1 + more])[skipped:]
 
 
 def rules_of(instructions: bytes) -> FrameRules | None:
-    """What instructions of the table do, as rules; None for none, or for those that no rule says.
+    """Interpret the table's instructions as unwinding rules; None without instructions, or if rules cannot express them.
 
-    Raises ValueError for what is not in the ABI, StopIteration where the last instruction is truncated.
+    Raises ValueError for instructions outside the ABI, StopIteration for a truncated one.
     """
     if not instructions:
         return None
@@ -131,7 +130,7 @@ def rules_of(instructions: bytes) -> FrameRules | None:
 
 
 class _Frame:
-    """The virtual stack pointer, and where registers were saved, both from the value of one register on."""
+    """The virtual stack pointer and the places of saved registers, both relative to one register's value."""
 
     def __init__(self) -> None:
         self._base = _SP
@@ -139,7 +138,7 @@ class _Frame:
         self._saved: dict[int, int] = {}
 
     def rules(self) -> FrameRules | None:
-        """What the instructions amount to."""
+        """Return the rules of the instructions so far."""
         returns = self._saved.pop(_PC, None)
         if returns is not None:
             self._saved[_LR] = returns
@@ -148,7 +147,7 @@ class _Frame:
         return FrameRules((self._base, self._offset), rules, _LR)
 
     def run(self, first: int, code: Iterator[int]) -> bool:
-        """One instruction; False where no rule can say what it does."""
+        """Run one instruction; return False if rules cannot express it."""
         if first < 0x40:
             self._offset += (first << 2) + 4
         elif first < 0x80:
@@ -160,10 +159,10 @@ class _Frame:
         elif first < 0xB0:
             self._pop((1 << (first & 7) + 1) - 1 << 4 | (1 << _LR if first & 8 else 0))
         else:
-            return self._rarely(first, code)
+            return self._run_rare(first, code)
         return True
 
-    def _rarely(self, first: int, code: Iterator[int]) -> bool:
+    def _run_rare(self, first: int, code: Iterator[int]) -> bool:
         if first == 0xB1:
             return self._pop(next(code) & 0xF)
         if first == 0xB2:
@@ -184,7 +183,7 @@ class _Frame:
         return True
 
     def _pop(self, mask: int) -> bool:
-        """Take registers from the stack; nothing at all stands for: cannot be unwound."""
+        """Pop registers from the stack; an empty mask means that the code cannot be unwound."""
         for register in range(16):
             if mask >> register & 1:
                 self._saved[register] = self._offset
@@ -192,7 +191,7 @@ class _Frame:
         return mask != 0 and _SP not in self._saved
 
     def _move(self, register: int) -> bool:
-        """The stack pointer is what a register has, from which all else is counted then."""
+        """Set the stack pointer to a register's value, the new reference of all offsets."""
         if register in (_SP, _PC):
             raise ValueError(f"the stack pointer cannot be register {register}")
         if self._saved:

@@ -1,7 +1,6 @@
-"""The call frame information of one file: addresses -> rules.
+"""The call frame information of one file: addresses to rules.
 
-What enters: the ELF file that ran, and the one with its symbols, which may have more. What leaves: FrameRules for
-addresses within the file; only the entries that are asked for are read.
+The ELF file that ran and the one with its symbols may both have entries. Only entries of requested addresses are read.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from perfpy.unwind.frame_program import FrameRows, InitialState
     from perfpy.unwind.rules import FrameRules
 
-# instructions that are run for one file: a few seconds' worth
+# instructions to run for one file: some seconds
 _COST_MOST: Final = 1 << 24
 _COST_OF_DAMAGE: Final = 1 << 8
-_ROWS_MOST: Final = 1 << 18  # kept of one file
+_ROWS_MOST: Final = 1 << 18  # of one file
 _STUBS: Final = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 
@@ -53,14 +52,14 @@ class CallFrames:
         self._kept: KeptRules | None = None
 
     def keep(self) -> None:
-        """Begin with what other runs found out of these files, and keep for the next ones what this one does."""
+        """Load cached rules of these files, and cache new ones for later runs."""
         if self._kept is None and (key := key_of("", self._runtime, self._symbols or self._runtime)):
             self._kept = KeptRules(key)
             self._kept.load(self._known)
             weakref.finalize(self, self._kept.store, self._known)
 
     def addresses(self, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Offsets in the file -> addresses, by which call frame information goes."""
+        """Convert offsets in the file to the addresses that call frame information uses."""
         found = offsets.copy()
         for segment in self._runtime.segments[::-1]:
             start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
@@ -70,23 +69,23 @@ class CallFrames:
 
     @property
     def rules(self) -> list[FrameRules]:
-        """All rules that were found, by row."""
+        """All rules found so far, by row."""
         return self._known.rules
 
     def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The rows of the rules at offsets in the file; less than 0 where it says nothing of the code."""
+        """Return the rows of the rules at offsets in the file; negative for code without rules."""
         addresses = self.addresses(offsets)
         found = self._known.find(addresses)
         unasked = found == UNASKED
         if not unasked.any():
             return found
         fresh = distinct(addresses[unasked]).tolist()
-        said = self._said(fresh)
+        said = self._look_up(fresh)
         self._known.add(fresh, [said.get(address) for address in fresh])
         return self._known.find(addresses)
 
-    def _said(self, addresses: list[int]) -> dict[int, FrameRules | None]:
-        """What is said of addresses, ascending."""
+    def _look_up(self, addresses: list[int]) -> dict[int, FrameRules | None]:
+        """Look up the rules at addresses, which are ascending."""
         known: dict[int, FrameRules | None] = {}
         for name in _SOURCES:
             index: FrameIndex | None = getattr(self, name) if addresses else None
@@ -109,14 +108,14 @@ class CallFrames:
         return known
 
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which offsets are in the procedure linkage table."""
+        """Return which offsets are in the procedure linkage table."""
         found = np.zeros(len(offsets), bool)
         for section in filter(None, map(self._runtime.section, _STUBS)):
             found |= offsets - np.uint64(section.offset) < np.uint64(section.size)
         return found
 
     def words(self, offsets: NDArray[np.uint64], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """The words at offsets in the file, and whether it has them."""
+        """Read the words at offsets in the file; also return which of them the file contains."""
         content = self._runtime.content
         order: Literal["little", "big"] = "little" if self._runtime.endian == "<" else "big"
         known = offsets <= np.uint64(max(len(content) - word, 0))
@@ -144,7 +143,7 @@ class CallFrames:
     def _arm(self) -> ArmTables | None:
         if self._runtime.machine != EM_ARM:
             return None
-        from perfpy.unwind.arm_tables import ArmTables  # of few recordings
+        from perfpy.unwind.arm_tables import ArmTables  # few recordings need it
 
         try:
             return ArmTables(self._runtime)
@@ -153,7 +152,7 @@ class CallFrames:
             return None
 
     def _run(self, index: FrameIndex, offset: int, addresses: list[int]) -> Sequence[FrameRules | None]:
-        """What an entry says of addresses; nothing if it is damaged."""
+        """Return an entry's rules at addresses; none if the entry is damaged."""
         try:
             return (self._rows.get((index, offset)) or self._read(index, offset)).rules_at(addresses)
         except DAMAGE as damage:
@@ -162,7 +161,7 @@ class CallFrames:
             return [None] * len(addresses)
 
     def _read(self, index: FrameIndex, offset: int) -> FrameRows:
-        """The rows of an entry, which are kept: most code is met again."""
+        """Return the rows of an entry. They are cached, because most code is looked up again."""
         if self._cost > _COST_MOST:
             raise ValueError("more instructions than code can need; callchains end here")
         endian, word = self._runtime.endian, self._runtime.bits // 8
@@ -182,12 +181,12 @@ class CallFrames:
         return found
 
 
-#: where an address is looked for, one after the other
+#: The sections to search for an address, in order.
 _SOURCES: Final = ("_of_runtime", "_for_debuggers", "_of_symbols", "_mini")
 
 
 def _index_of(file: ElfFile | None, name: str) -> FrameIndex | None:
-    """The entries of a file's section; None where it has none."""
+    """Return the entries of a file's section; None without the section."""
     if file is None:
         return None
     try:

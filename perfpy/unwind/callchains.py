@@ -1,9 +1,8 @@
-"""Batches of samples with whole callchains: the kernel's part as it was recorded, and after it the unwound user's.
+"""Batches of samples with complete callchains: the recorded kernel part, then the unwound user part.
 
-What enters: columns of samples with a copy of their stack (record --call-graph dwarf). What leaves: the same columns, whose
-callchains have after the kernel's part a marker (PERF_CONTEXT_USER) and the addresses of the user's frames; as many of
-each part as perf looks at. Or, for whoever wants frames and not addresses, the kernel's part alone, and beside it the frames.
-Also what the copies were too short for.
+Samples have a copy of their stack (record --call-graph dwarf). In the result, a marker (PERF_CONTEXT_USER) and the addresses of the user's
+frames follow the kernel part; each part has at most as many frames as perf shows. Callers that need frames instead of addresses get them in
+a column beside the kernel part. The module also counts stack copies that were too short.
 """
 
 from __future__ import annotations
@@ -38,15 +37,20 @@ def has_user_stacks(attr: EventAttr) -> bool:
 
 
 class UserCallchains:
-    """Extends the callchains of samples by what their stacks tell.
+    """Extends callchains by the frames on the copied stacks.
 
-    attrs: of the events; machine: that recorded, as uname names it; endian: of the recording; max_stack: frames of the user's
-    part, and of the kernel's. symbolizer: knows what is mapped where; runtime_code: knows how code is unwound that runs now.
-    callers_first: chains are read from their outermost frame, so the kernel's part keeps its outermost frames.
-    apart: whether the user's part is a column of its own, "user_frames": ids of the symbolizer's frames, LOST for what is not known.
+    Args:
+        attrs: of the events.
+        machine: the recording machine, as in uname.
+        symbolizer: has the mappings.
+        endian: of the recording.
+        max_stack: the most frames of the user part, and of the kernel part.
+        runtime_code: rules of code that a running process has generated.
+        callers_first: chains are read from their outermost frame, so the kernel part keeps its outermost frames.
+        apart: put the user part into its own column "user_frames": ids of the symbolizer's frames, LOST for unknown ones.
     """
 
-    #: the sample columns that it is made of
+    #: The sample columns that unwinding needs.
     fields = frozenset({"callchain", "user_regs", "user_regs_abi", "user_stack", "pid"})
 
     def __init__(
@@ -80,12 +84,12 @@ class UserCallchains:
 
     @property
     def truncated(self) -> list[TruncatedStacks]:
-        """What was truncated so far, by the size of the copies, smallest first; and what was not unwound."""
+        """Return the truncated and unwound stacks so far by size of the copies, smallest first, and the stacks that were not unwound."""
         truncated = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in sorted(self._counts.items()) if truncated]
         return [*truncated, TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else truncated
 
     def taken(self) -> list[TruncatedStacks]:
-        """What is counted so far, to be added to what another process counts; this one begins anew."""
+        """Return the counts so far for another process to add, and reset them."""
         counted = [TruncatedStacks(truncated, stacks, size) for size, (truncated, stacks) in self._counts.items()]
         counted += [TruncatedStacks(0, self._left_out, 0, self._machine)] if self._left_out else []
         self._counts.clear()
@@ -93,7 +97,7 @@ class UserCallchains:
         return counted
 
     def add(self, counted: Iterable[TruncatedStacks]) -> None:
-        """Count what another process took."""
+        """Add the counts of another process."""
         for truncated, stacks, size, machine in counted:
             if machine:
                 self._left_out += stacks
@@ -103,7 +107,7 @@ class UserCallchains:
                 counts[1] += stacks
 
     def extended(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
-        """The same samples, each with its whole callchain. key: the delivery keys."""
+        """Return the samples with complete callchains. key: the delivery keys."""
         if not all(name in columns for name in self.fields) or not columns.rows:
             return columns
         chains = limited(columns["callchain"].gathered(), self._max_stack, callers_first=self._callers_first)
@@ -125,12 +129,12 @@ class UserCallchains:
     def frame_rules(
         self, abi: int, pid: NDArray[np.int32], key: NDArray[np.uint64], addresses: NDArray[np.uint64]
     ) -> tuple[list[FrameRules], NDArray[np.bool_]] | None:
-        """The rules of frames, as Stepper.frame_rules has them; None for an ABI that is not known."""
+        """Return the rules of frames, as Stepper.frame_rules does; None for an unknown ABI."""
         stepper = self._stepper(abi)
         return None if stepper is None else stepper.frame_rules(pid, key, addresses)
 
     def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
-        """Samples with a stack, those together whose registers are the same ones."""
+        """Yield the samples with a stack, in groups with the same registers."""
         wanted = self._has[event] & (columns["user_stack"].lengths > 0) & (columns["user_regs"].lengths > 0)
         abis = columns["user_regs_abi"]
         for number in distinct(event[wanted]).tolist():
@@ -162,14 +166,14 @@ class UserCallchains:
         return UserStacks(by_number, data, starts, sizes, columns["pid"], key)
 
     def _count(self, lengths: NDArray[np.int64], is_truncated: NDArray[np.bool_], size: int) -> None:
-        """A copy that is shorter than was asked for ends where the stack does."""
+        """Count truncated stacks. A copy that is shorter than requested ends where the stack ends."""
         counts = self._counts.setdefault(size, [0, 0])
         counts[0] += int(np.count_nonzero(is_truncated & (lengths >= size & ~7)))
         counts[1] += len(is_truncated)
 
 
 def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The bytes of the copies, where each begins, and how long it is; each begins at a multiple of 8."""
+    """Return the bytes of the copies, and the start and length of each; starts are multiples of 8."""
     if isinstance(stacks, Slices) and not (stacks.starts & 7).any():
         return stacks.words, stacks.starts, stacks.lengths
     rows = stacks.gathered()
@@ -183,7 +187,7 @@ def _copies(stacks: Ragged | Slices) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 
 def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged) -> Ragged:
-    """Append the user's frames to some of the callchains (rows)."""
+    """Append the user's frames to the callchains of some rows."""
     kept = chains.lengths
     more = np.zeros(len(chains), np.int64)
     more[rows] = users.lengths + 1
@@ -198,7 +202,7 @@ def joined(chains: Ragged, rows: NDArray[np.int64], users: Ragged) -> Ragged:
 
 
 def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
-    """Callchains, of which some rows, which were empty, are others."""
+    """Fill empty rows of callchains with other callchains."""
     if len(rows) == len(chains):
         return others
     lengths = chains.lengths.copy()
@@ -212,9 +216,9 @@ def placed(chains: Ragged, rows: NDArray[np.int64], others: Ragged) -> Ragged:
 
 
 def limited(chains: Ragged, most: int, *, callers_first: bool = False) -> Ragged:
-    """Keep at most `most` frames of each recorded callchain: the innermost ones, or the outermost where callers come first.
+    """Truncate recorded callchains to `most` frames: the innermost ones, or with callers_first the outermost ones.
 
-    Markers are no frames. Those before a frame that is kept stay, so that the frame's level is known.
+    Markers are not counted. The markers before a remaining frame stay, because they give its level.
     """
     lengths = chains.lengths
     if not len(lengths) or int(lengths.max()) <= most:

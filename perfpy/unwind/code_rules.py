@@ -1,10 +1,8 @@
-"""Frames -> the numbers of their rules.
+"""Map frames to the numbers of their rules, and read mapped files as a substitute for memory that was not copied.
 
-What enters: ids of frames of a Symbolizer. What leaves: for each the number of its rules in a RuleTable; and words of
-the files that are mapped at addresses, which stand for memory that was not copied. What perf's unwinder (libunwind)
-does where code says nothing of itself is kept where it loses nothing: in a file with call frame information for other
-code a near frame pointer is believed. In code that no file has, as compilers make it while a program runs, libunwind
-gives up; here a frame pointer is believed if its return address is code.
+Code without call frame information is handled as by perf's unwinder (libunwind), if that loses nothing: in a file that has such information
+for other code, a near frame pointer is accepted. For code without a file, which compilers generate at run time, libunwind gives up; here a
+frame pointer is accepted if its return address is code.
 """
 
 from __future__ import annotations
@@ -36,14 +34,14 @@ _UNNUMBERED: Final = -1
 
 
 class RuntimeCode(Protocol):
-    """What knows how to unwind code that processes made (perfpy.capture.runtimes.hotspot)."""
+    """Rules of code that processes generated (perfpy.capture.runtimes.hotspot)."""
 
     def rules(self, pid: int, addresses: Sequence[int]) -> list[FrameRules | None]:
-        """The rules at addresses of a process's code; None where it does not know them."""
+        """Return the rules at addresses of a process's code; None for unknown code."""
 
 
 class CodeRules:
-    """The rules of all code that frames of a symbolizer lie in. runtime_code: asked for code that has no file."""
+    """The rules of all code that a symbolizer's frames are in. runtime_code: has rules of code without a file."""
 
     def __init__(self, architecture: Architecture, symbolizer: Symbolizer, runtime_code: RuntimeCode | None = None) -> None:
         self._runtime_code = runtime_code
@@ -51,7 +49,7 @@ class CodeRules:
         self.table = RuleTable(architecture)
         self._symbolizer = symbolizer
         self._files: dict[int, CallFrames | None] = {}
-        self._numbers: dict[int, NDArray[np.int32]] = {}  # of each file's rules, by their rows in it
+        self._numbers: dict[int, NDArray[np.int32]] = {}  # dso -> the numbers of its rules, by their rows in the file
         self._of_frame = np.zeros(0, np.int32)
         self._far = self._number(by_frame_pointer(architecture, _UNLIMITED))
         is_near = architecture.frame is not None and architecture.frame.is_near
@@ -66,15 +64,15 @@ class CodeRules:
         return END if rules is None else self.table.number(rules)
 
     def of_frames(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The number of each frame's rules."""
+        """Return the number of each frame's rules."""
         done, count = len(self._of_frame), len(self._symbolizer.frames)
         if done < count:
-            self._of_frame = np.concatenate([self._of_frame, self._found(done)])
+            self._of_frame = np.concatenate([self._of_frame, self._find_new(done)])
             self.table.update()
         return self._of_frame[ids]
 
     def of_callers(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The same for frames that are not innermost: what a vdso returns from is a signal handler."""
+        """Return the numbers for frames that are not innermost: a caller in the vdso is a signal handler's return."""
         rules = self.of_frames(ids)
         dso = self._symbolizer.frames.dso[ids]
         if self._signal != END:
@@ -84,9 +82,9 @@ class CodeRules:
         return rules
 
     def of_leaves(self, ids: NDArray[np.int32], rules: NDArray[np.int32], callers: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Rules of innermost frames, where code says nothing: a link register that leads into another function is believed.
+        """Return the rules of innermost frames. In code without information, a link register that leads into another function is accepted.
 
-        After a function has called another, it leads into the function itself.
+        After a call by the function itself, the link register leads back into the function.
         """
         self._symbolizer.resolve()
         dso, symbol = self._symbolizer.frames.dso, self._symbolizer.frames.symbol
@@ -96,7 +94,7 @@ class CodeRules:
         return found
 
     def of_records(self, rules: NDArray[np.int32]) -> NDArray[np.int32]:
-        """What goes in place of rules where the frame pointer is known, and the stack pointer is not."""
+        """Return the rules to use if the frame pointer is known but the stack pointer is not."""
         for one in distinct(rules).tolist():
             if one not in self._by_record:
                 found = by_record(self.table.rules[one], self._architecture) if one != END else None
@@ -105,12 +103,12 @@ class CodeRules:
         return np.array([self._by_record[one] for one in rules.tolist()], np.int32)
 
     def is_code(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether anything is mapped where the frames are."""
+        """Return which frames are in mapped ranges."""
         mapped: NDArray[np.bool_] = self._symbolizer.frames.dso[ids] >= 0
         return mapped
 
-    def _found(self, done: int) -> NDArray[np.int32]:
-        """The numbers of the frames from one on."""
+    def _find_new(self, done: int) -> NDArray[np.int32]:
+        """Return the numbers for the frames from `done` on."""
         dso, address = self._symbolizer.frames.dso[done:], self._symbolizer.frames.address[done:]
         numbers = np.full(len(dso), END, np.int32)
         for one in distinct(dso[dso >= 0]).tolist():
@@ -133,7 +131,7 @@ class CodeRules:
         return np.where(said, numbers[found], np.where(frames.is_stub(offsets), self._stub, self._near)).astype(np.int32)
 
     def _without_file(self, dso: int, offsets: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The rules of code for which there is no file; of a file that is not here nothing is known."""
+        """Return the rules of code without a file; nothing is known if the file exists but is missing here."""
         kind = self._symbolizer.dsos[dso].kind
         silent = self._stub if kind is DsoKind.VSYSCALL else END if kind in (DsoKind.FILE, DsoKind.VDSO) else self._far
         numbers = np.full(len(offsets), silent, np.int32)
@@ -149,13 +147,13 @@ class CodeRules:
         return numbers
 
     def _call_frames(self, dso: int) -> CallFrames | None:
-        """The call frame information of a dso; None where it has no file."""
+        """Return the call frame information of a dso; None without a file."""
         if dso not in self._files:
-            self._files[dso] = self._opened(dso)
+            self._files[dso] = self._open(dso)
             self._numbers[dso] = np.full(1, _UNNUMBERED, np.int32)
         return self._files[dso]
 
-    def _opened(self, dso: int) -> CallFrames | None:
+    def _open(self, dso: int) -> CallFrames | None:
         if self._symbolizer.dsos[dso].kind not in _WITH_FILES:
             return None
         found = self._symbolizer.files(dso)
@@ -165,7 +163,7 @@ class CodeRules:
         return frames
 
     def words(self, ids: NDArray[np.int32], word: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """The words that files have where the frames are, and whether they have any."""
+        """Read the words at the frames' addresses in their files; also return which exist."""
         dso, offset = self._symbolizer.frames.dso[ids], self._symbolizer.frames.address[ids]
         values, known = np.zeros(len(ids), np.uint64), np.zeros(len(ids), bool)
         for one in distinct(dso[dso >= 0]).tolist():

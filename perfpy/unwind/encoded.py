@@ -1,8 +1,7 @@
-"""Numbers as call frame information and DWARF expressions write them.
+"""Numbers in the encodings of call frame information and DWARF expressions.
 
-What enters: bytes and a position. What leaves: numbers, and the position after them. Layouts: DWARF 5, section 7.6
-(LEB128); the Linux Standard Base's "DWARF Extensions" for encoded pointers (DW_EH_PE_*). ValueError where the
-bytes end too early, or a number has no end.
+Raises ValueError if the bytes end early or a number does not end. Layouts: DWARF 5, section 7.6 (LEB128); the Linux Standard Base's "DWARF
+Extensions" for encoded pointers (DW_EH_PE_*).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SIGNED: Final = 0x8
 
 
 class ByteReader:
-    """Reads one number after the other from `position` on; word: bytes of an address."""
+    """Reads consecutive numbers from `position` on. word: bytes of an address."""
 
     __slots__ = ("_order", "data", "end", "position", "word")
 
@@ -33,29 +32,29 @@ class ByteReader:
         self._order: Literal["little", "big"] = "little" if endian == "<" else "big"
 
     def __bool__(self) -> bool:
-        """Whether something is left."""
+        """Whether bytes remain."""
         return self.position < self.end
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read bytes."""
         start, self.position = self.position, self.position + size
         if size < 0 or self.position > self.end:
             raise ValueError(f"{size} bytes at {start:#x} reach beyond the end")
         return self.data[start : self.position]
 
     def number(self, size: int, *, signed: bool = False) -> int:
-        """A number of fixed size."""
+        """Read a number of fixed size."""
         return int.from_bytes(self.take(size), self._order, signed=signed)
 
     def byte(self) -> int:
-        """The next byte."""
+        """Read a byte."""
         if self.position >= self.end:
             raise ValueError(f"a byte at {self.position:#x} lies beyond the end")
         self.position += 1
         return self.data[self.position - 1]
 
     def uleb(self) -> int:
-        """An unsigned LEB128 number; of one longer than 64 bits the low ones."""
+        """Read an unsigned LEB128 number; only the low 64 bits are used."""
         value = 0
         for shift in range(0, 7 * _LONGEST, 7):
             byte = self.byte()
@@ -65,7 +64,7 @@ class ByteReader:
         raise ValueError(f"a LEB128 number before {self.position:#x} has no end")
 
     def sleb(self) -> int:
-        """A signed LEB128 number."""
+        """Read a signed LEB128 number."""
         value = 0
         for shift in range(7, 7 * _LONGEST + 1, 7):
             byte = self.byte()
@@ -76,7 +75,7 @@ class ByteReader:
         raise ValueError(f"a LEB128 number before {self.position:#x} has no end")
 
     def text(self) -> bytes:
-        """A string up to its NUL."""
+        """Read a string up to its NUL."""
         end = self.data.find(b"\0", self.position, self.end)
         if end < 0:
             raise ValueError(f"a string at {self.position:#x} has no end")
@@ -84,9 +83,12 @@ class ByteReader:
         return self.data[start:end]
 
     def pointer(self, encoding: int, address: int, data_start: int = 0) -> int:
-        """An encoded pointer; address: of the bytes' beginning in memory; data_start: what data-relative ones count from.
+        """Read an encoded pointer. Indirect pointers, as to the personality routine, are not followed.
 
-        One that says where the pointer is, as the personality routine's does, is not followed.
+        Args:
+            encoding: DW_EH_PE_*.
+            address: of the first byte in memory.
+            data_start: the origin of data-relative pointers.
         """
         here = address + self.position
         value = self.raw_pointer(encoding)
@@ -94,7 +96,7 @@ class ByteReader:
         return (value + base) & ((1 << 8 * self.word) - 1) if not encoding & _INDIRECT else 0
 
     def raw_pointer(self, encoding: int) -> int:
-        """The number of an encoded pointer, whatever it counts from."""
+        """Read the number of an encoded pointer without its origin."""
         form = encoding & 0xF
         if form == _ULEB128:
             return self.uleb()

@@ -1,8 +1,7 @@
-"""DWARF expressions, run for many samples together.
+"""Evaluate DWARF expressions for many samples together.
 
-What enters: an expression and what it can ask for: registers, memory, the CFA. What leaves: a number a sample. Operations
-(DW_OP_*): DWARF 5, section 2.5. Where samples branch differently, each side goes on with its own. The number of operations
-is bounded, as loops are allowed; ValueError for what is damaged.
+Operations (DW_OP_*): DWARF 5, section 2.5. After a branch that samples take differently, each side continues separately. Expressions may
+contain loops, so the number of operations is bounded. Raises ValueError for damaged expressions.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ _AFTER_BASES: Final = 0x90
 
 
 class ExpressionContext(Protocol):
-    """What an expression can ask for; rows: of the samples that ask; operations_left: how many it and others may have in all."""
+    """The inputs of an expression for some samples (rows). operations_left: the budget that all expressions share."""
 
     word: int
     endian: str
     operations_left: int
 
     def register(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """A register, by its DWARF number."""
+        """Return a register's values, by its DWARF number."""
 
     def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Words of memory, and whether they are known."""
+        """Read words of memory; also return which are known."""
 
 
 def evaluate(
     expression: bytes, context: ExpressionContext, rows: NDArray[np.int64], cfa: NDArray[np.uint64] | None = None
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """What an expression gives for each row, and whether all that it read is known. cfa: of each row; on the stack first."""
+    """Return an expression's value for each row, and whether all its inputs are known. cfa: of each row; pushed first."""
     run = _ExpressionRun(expression, context, rows, cfa)
     start = [] if cfa is None else [cfa]
     run.go(0, start, np.arange(len(rows)))
@@ -54,7 +53,7 @@ def evaluate(
 
 
 class _ExpressionRun:
-    """One run. result, known: by row."""
+    """One evaluation. result, known: by row."""
 
     def __init__(self, expression: bytes, context: ExpressionContext, rows: NDArray[np.int64], cfa: NDArray[np.uint64] | None) -> None:
         self._expression = expression
@@ -67,7 +66,7 @@ class _ExpressionRun:
         self.known = np.ones(len(rows), bool)
 
     def go(self, position: int, stack: list[Values], which: NDArray[np.int64]) -> None:
-        """Run from a position on, for some of the rows, whose values are on the stack."""
+        """Run from a position for some rows, whose values are on the stack."""
         reader = ByteReader(self._expression, self._context.endian, self._context.word, position)
         while reader and len(which):
             self._left -= 1
@@ -83,7 +82,7 @@ class _ExpressionRun:
             else:
                 self._operation(code, reader, stack, which)
         if len(which):
-            self.result[which] = _popped(stack) & self._mask
+            self.result[which] = _pop(stack) & self._mask
 
     def _move(self, reader: ByteReader, distance: int) -> None:
         reader.position += distance
@@ -91,9 +90,9 @@ class _ExpressionRun:
             raise ValueError("an expression jumps out of itself")
 
     def _branch(self, reader: ByteReader, stack: list[Values], which: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Values]]:
-        """Go on with those that do not jump, when those that do are done."""
+        """Run the rows that jump, then return the rows that do not."""
         distance = reader.number(2, signed=True)
-        jumps = _popped(stack) & self._mask != 0
+        jumps = _pop(stack) & self._mask != 0
         if jumps.all():
             self._move(reader, distance)
             return which, stack
@@ -114,10 +113,10 @@ class _ExpressionRun:
         elif code in _CONSTANTS:
             stack.append(self._constant(_CONSTANTS[code](reader), which))
         elif code in _BINARY:
-            top, below = _popped(stack), _popped(stack)
+            top, below = _pop(stack), _pop(stack)
             stack.append(_BINARY[code](below & self._mask, top & self._mask) & self._mask)
         elif code in _OF_SIGNED:
-            top, below = _popped(stack), _popped(stack)
+            top, below = _pop(stack), _pop(stack)
             stack.append(_OF_SIGNED[code](self._signed(below), self._signed(top)) & self._mask)
         elif code in _SHUFFLES:
             _SHUFFLES[code](stack)
@@ -126,17 +125,17 @@ class _ExpressionRun:
 
     def _other(self, code: int, reader: ByteReader, stack: list[Values], which: NDArray[np.int64]) -> None:
         if code == 0x06:  # deref
-            stack.append(self._load(_popped(stack), which))
+            stack.append(self._load(_pop(stack), which))
         elif code == 0x94:  # deref_size
-            stack.append(self._shortened(self._load(_popped(stack), which), reader.byte()))
+            stack.append(self._truncate(self._load(_pop(stack), which), reader.byte()))
         elif code == 0x15:
-            _picked(stack, reader.byte())
+            _pick(stack, reader.byte())
         elif code == 0x19:  # abs
-            stack.append(np.abs(self._signed(_popped(stack))).view(np.uint64) & self._mask)
+            stack.append(np.abs(self._signed(_pop(stack))).view(np.uint64) & self._mask)
         elif code in (0x1F, 0x20):  # neg, not
-            stack.append(~_popped(stack) + np.uint64(code == 0x1F) & self._mask)
+            stack.append(~_pop(stack) + np.uint64(code == 0x1F) & self._mask)
         elif code == 0x23:  # plus_uconst
-            stack.append(_popped(stack) + np.uint64(reader.uleb()) & self._mask)
+            stack.append(_pop(stack) + np.uint64(reader.uleb()) & self._mask)
         elif code in (0x90, 0x92):  # regx, bregx
             number = reader.uleb()
             stack.append(self._based(number, reader.sleb() if code == 0x92 else 0, which))
@@ -156,46 +155,46 @@ class _ExpressionRun:
         self.known[which] &= known
         return values
 
-    def _shortened(self, values: Values, size: int) -> Values:
-        """The first bytes in memory of words."""
+    def _truncate(self, values: Values, size: int) -> Values:
+        """Truncate words to their first bytes in memory."""
         size = min(size, self._context.word)
         if self._context.endian == ">":
             return values >> np.uint64(8 * (self._context.word - size)) if size else values & np.uint64(0)
         return values & np.uint64((1 << 8 * size) - 1)
 
     def _signed(self, values: Values) -> Signed:
-        """Numbers of a word's width with their sign."""
+        """Sign-extend numbers of a word's width."""
         unused = np.int64(64 - 8 * self._context.word)
         return values.view(np.int64) << unused >> unused
 
 
-def _popped(stack: list[Values]) -> Values:
+def _pop(stack: list[Values]) -> Values:
     if not stack:
         raise ValueError("an expression takes more from the stack than is there")
     return stack.pop()
 
 
-def _picked(stack: list[Values], depth: int) -> None:
+def _pick(stack: list[Values], depth: int) -> None:
     if depth >= len(stack):
         raise ValueError("an expression looks below the stack")
     stack.append(stack[-1 - depth])
 
 
-def _swapped(stack: list[Values], count: int) -> None:
+def _swap(stack: list[Values], count: int) -> None:
     if count > len(stack):
         raise ValueError("an expression looks below the stack")
     stack.insert(1 - count, stack.pop())
 
 
-def _dropped(stack: list[Values]) -> None:
-    _popped(stack)
+def _drop(stack: list[Values]) -> None:
+    _pop(stack)
 
 
 def _sized(width: int, *, signed: bool) -> Callable[[ByteReader], int]:
     return lambda reader: reader.number(width, signed=signed)
 
 
-def _divided(below: Signed, top: Signed) -> Values:
+def _divide(below: Signed, top: Signed) -> Values:
     quotient = np.abs(below) // np.where(top == 0, 1, np.abs(top))
     signed: Values = (np.sign(below) * np.sign(top) * quotient).view(np.uint64)
     return signed
@@ -224,7 +223,7 @@ _CONSTANTS: Final[dict[int, Callable[[ByteReader], int]]] = {
     0x10: ByteReader.uleb,
     0x11: ByteReader.sleb,
 }
-#: the value below the top and the top
+#: (value below the top, top) -> result
 _BINARY: Final[dict[int, Callable[[Values, Values], Values]]] = {
     0x1A: lambda below, top: below & top,
     0x1C: lambda below, top: below - top,
@@ -239,7 +238,7 @@ _BINARY: Final[dict[int, Callable[[Values, Values], Values]]] = {
     0x2E: lambda below, top: _number(below != top),
 }
 _OF_SIGNED: Final[dict[int, Callable[[Signed, Signed], Values]]] = {
-    0x1B: _divided,
+    0x1B: _divide,
     0x26: _shifted_right,
     0x2A: lambda below, top: _number(below >= top),
     0x2B: lambda below, top: _number(below > top),
@@ -247,9 +246,9 @@ _OF_SIGNED: Final[dict[int, Callable[[Signed, Signed], Values]]] = {
     0x2D: lambda below, top: _number(below < top),
 }
 _SHUFFLES: Final[dict[int, Callable[[list[Values]], None]]] = {
-    0x12: lambda stack: _picked(stack, 0),
-    0x13: _dropped,
-    0x14: lambda stack: _picked(stack, 1),
-    0x16: lambda stack: _swapped(stack, 2),
-    0x17: lambda stack: _swapped(stack, 3),
+    0x12: lambda stack: _pick(stack, 0),
+    0x13: _drop,
+    0x14: lambda stack: _pick(stack, 1),
+    0x16: lambda stack: _swap(stack, 2),
+    0x17: lambda stack: _swap(stack, 3),
 }

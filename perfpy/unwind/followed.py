@@ -1,8 +1,8 @@
-"""The chains of a batch that go on as others did before them.
+"""Callchains of a batch that continue as earlier ones did.
 
-What enters: samples, and the states (see known_callers) that their chains have come to. What leaves, step by step: the frames
-of those whose stacks have the words that the others' had, and the samples that must find their own way from where theirs
-have others. All chains take a step together: where the words stand was found out before.
+A sample whose chain reaches a state that an earlier chain was in (see known_callers) is compared with that chain: it continues the same way
+while its stack has the same words. All chains step together, because the places of the words are known in advance. Samples with other words
+continue in the stepper.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class Waiting(NamedTuple):
-    """Chains: of which samples; the states they have come to; how many frames they have; locations: where each register that is kept is.
+    """Chains in states that earlier chains were in.
 
-    (SAMPLED: not on the stack.)
+    Attributes:
+        locations: the address of each saved register (SAMPLED: not on the stack).
     """
 
     samples: Rows
@@ -37,11 +38,11 @@ class Waiting(NamedTuple):
     locations: list[Values]
 
     def take(self, rows: Rows) -> Waiting:
-        """Some of them."""
+        """Select rows."""
         return Waiting(self.samples[rows], self.states[rows], self.depth[rows], [values[rows] for values in self.locations])
 
     def and_others(self, others: Waiting) -> Waiting:
-        """These and others."""
+        """Return these chains and others."""
         if not len(self.samples):
             return others
         samples, states = np.concatenate([self.samples, others.samples]), np.concatenate([self.states, others.states])
@@ -50,7 +51,7 @@ class Waiting(NamedTuple):
 
 
 class Went(NamedTuple):
-    """The frames of some samples' chains, one each, and the chains that do not go on as others did."""
+    """One frame for each sample that continues, and the chains that do not."""
 
     samples: Rows
     frames: NDArray[np.int32]
@@ -58,9 +59,14 @@ class Went(NamedTuple):
 
 
 class Followed:
-    """Compares stacks with those before. sampled: the values of the registers that are kept at the samples; rank: of the samples.
+    """Compares stacks with earlier ones.
 
-    most: frames of a chain.
+    Args:
+        known: earlier chains.
+        memory: the stacks.
+        sampled: values of the saved registers at the samples.
+        rank: of the samples.
+        most: the most frames of a chain.
     """
 
     def __init__(self, known: KnownCallers, memory: StackMemory, sampled: list[Values], rank: NDArray[np.int32], most: int) -> None:
@@ -77,32 +83,32 @@ class Followed:
         return len(self._chains.samples)
 
     def add(self, chains: Waiting) -> None:
-        """More chains, which have come to states that others have been in."""
+        """Add chains that have reached known states."""
         self._chains = self._chains.and_others(chains)
 
     def step(self, last_born: int) -> Went:
-        """Let all chains go to where others went from the same states; last_born: of what all addresses mean."""
+        """Move all chains to the states that followed earlier. last_born: the newest record that any address depends on."""
         known, chains = self._known, self._chains
         following, frames = known.following.take(chains.states), known.frame.take(chains.states)
-        right = self._is_right(chains, following, last_born)
+        right = self._have_same_words(chains, following, last_born)
         going = right & (chains.depth < self._most - 1)
-        self._chains = self._moved(chains, following, going)
+        self._chains = self._advance(chains, following, going)
         right |= following == NOTHING
         if right.all():
             return Went(chains.samples, frames, chains.take(rows_where(~right)))
         return Went(chains.samples[right], frames[right], chains.take(rows_where(~right)))
 
-    def _moved(self, chains: Waiting, following: States, going: NDArray[np.bool_]) -> Waiting:
-        """The chains that go on, where they are then."""
+    def _advance(self, chains: Waiting, following: States, going: NDArray[np.bool_]) -> Waiting:
+        """Return the chains that continue, in their new states."""
         saved, states = self._known.saved, chains.states
         if not going.all():
             rows = rows_where(going)
             chains, following = chains.take(rows), following[rows]
             states = chains.states
-        return Waiting(chains.samples, following, chains.depth + 1, _from([values.take(states) for values in saved], chains.locations))
+        return Waiting(chains.samples, following, chains.depth + 1, _relocate([values.take(states) for values in saved], chains.locations))
 
-    def _is_right(self, chains: Waiting, following: States, last_born: int) -> NDArray[np.bool_]:
-        """Whose stacks have the words by which others went on."""
+    def _have_same_words(self, chains: Waiting, following: States, last_born: int) -> NDArray[np.bool_]:
+        """Return which stacks have the words that lead to the next state."""
         known, (samples, states, _, locations) = self._known, chains
         values, right = self._memory.load(samples, known.word_address.take(states))
         right &= values == known.word.take(states)
@@ -112,14 +118,14 @@ class Followed:
             for number, sampled in enumerate(self._sampled, 1):
                 rows = rows_where(register == number)
                 if len(rows):
-                    values, there = self._held(sampled, locations[number - 1][rows], samples[rows])
+                    values, there = self._register_values(sampled, locations[number - 1][rows], samples[rows])
                     right[rows] &= there & (values == known.base[states[rows]])
         if last_born > self._lowest:
             right &= self._rank[samples] >= known.born[following]
         return right
 
-    def _held(self, sampled: Values, locations: Values, samples: Rows) -> tuple[Values, NDArray[np.bool_]]:
-        """The values of a register that is kept at some locations, and whether they are known."""
+    def _register_values(self, sampled: Values, locations: Values, samples: Rows) -> tuple[Values, NDArray[np.bool_]]:
+        """Return the values of a saved register at some locations, and which are known."""
         values, there = self._memory.load(samples, locations)
         still = locations == SAMPLED
         if still.any():
@@ -127,6 +133,6 @@ class Followed:
         return values, there
 
 
-def _from(moved: list[Values], before: list[Values]) -> list[Values]:
-    """Where registers are after a step, by where it moved them to."""
+def _relocate(moved: list[Values], before: list[Values]) -> list[Values]:
+    """Return the places of registers after a step."""
     return [np.where(after == KEPT, values, after) for after, values in zip(moved, before, strict=True)]

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _LONG: Final = 0xFFFFFFFF
 _ABSOLUTE: Final = 0
-_USUAL: Final = 0x1B  # relative to where it stands, 4 bytes
+_USUAL: Final = 0x1B  # relative to its own address, 4 bytes
 _ENTRIES_MOST: Final = 1 << 18
 _ALIGN_MOST: Final = 1 << 16
 _CIES_KEPT: Final = 1 << 12
 
 
 class CommonEntry(NamedTuple):
-    """A CIE: what the FDEs that name it share. encoding: of their addresses; augmented: whether they have augmentation data."""
+    """A CIE: the common part of FDEs. encoding: of their addresses; augmented: whether they have augmentation data."""
 
     code_align: int
     data_align: int
@@ -41,7 +41,7 @@ class CommonEntry(NamedTuple):
 
 
 class FrameEntry(NamedTuple):
-    """An FDE: the code in [start, end), and the instructions for it, after those of the CIE."""
+    """An FDE: the code in [start, end), and the instructions for it, which follow those of the CIE."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class FrameEntry(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """An entry's beginning. body: after the id; end: after the entry; common: where its CIE is, -1 for a CIE."""
+    """The header of an entry. body: offset after the id; end: offset after the entry; common: offset of its CIE, -1 for a CIE."""
 
     body: int
     end: int
@@ -58,7 +58,7 @@ class _Header(NamedTuple):
 
 
 class FrameSection:
-    """The entries of one section; address: where it is in memory; is_eh: .eh_frame, not .debug_frame."""
+    """The entries of one section. address: of the section in memory; is_eh: .eh_frame instead of .debug_frame."""
 
     def __init__(self, data: bytes, address: int, *, is_eh: bool, endian: str, word: int) -> None:
         self.data = data
@@ -71,7 +71,7 @@ class FrameSection:
         self._cies: dict[int, CommonEntry] = {}
 
     def entry(self, offset: int) -> FrameEntry:
-        """The FDE at an offset. Raises ValueError where there is none."""
+        """Return the FDE at an offset. Raises ValueError if there is none."""
         header = self._header(offset)
         if header is None or header.common < 0:
             raise ValueError(f"no FDE at {offset:#x}")
@@ -87,7 +87,7 @@ class FrameSection:
         return FrameEntry(start, end, common, self.data[reader.position : header.end])
 
     def starts(self) -> Iterator[tuple[int, int]]:
-        """(start of the code, offset) of every FDE, as they stand; those that make no sense are left out."""
+        """Yield (start of the code, offset) of every valid FDE in file order."""
         offset = 0
         for _ in range(_ENTRIES_MOST):
             try:
@@ -109,7 +109,7 @@ class FrameSection:
         return ByteReader(self.data, self._endian, self._word, position, end)
 
     def _header(self, offset: int) -> _Header | None:
-        """The beginning of the entry at an offset; None after the last."""
+        """Read the header at an offset; None after the last entry."""
         if not 0 <= offset <= len(self.data) - 4:
             return None
         reader = self._reader(offset)
@@ -147,7 +147,7 @@ class FrameSection:
         reader = self._reader(header.body, header.end)
         version = reader.byte()
         augmentation = reader.text()
-        if augmentation.startswith(b"eh"):  # of g++ 2: a pointer that nobody needs
+        if augmentation.startswith(b"eh"):  # of g++ 2: an unused pointer
             reader.take(self._word)
         if version >= 4:
             reader.take(2)
@@ -164,7 +164,7 @@ class FrameSection:
         return CommonEntry(code_align, data_align, return_column, encoding, augmented, b"S" in augmentation, program)
 
     def _encoding(self, augmentation: bytes, position: int, end: int) -> int:
-        """The encoding of addresses, which augmentation data tell; others of them are stepped over."""
+        """Return the encoding of addresses from the augmentation data."""
         reader = self._reader(position, end)
         for letter in augmentation[1:]:
             if letter == ord("R"):

@@ -1,11 +1,10 @@
-"""Which FDE an address belongs to.
+"""Find the FDE of an address.
 
-What enters: an ELF file's sections .eh_frame_hdr, .eh_frame and .debug_frame. What leaves: FrameIndex: the starts of
-all FDEs, sorted. The linker's table is used where there is one, as it takes no reading of the entries; otherwise
-they are read one after the other. Layout of .eh_frame_hdr (Linux Standard Base):
+FrameIndex has the starts of all FDEs, sorted. They come from the linker's table in .eh_frame_hdr, or without it from reading all entries of
+.eh_frame or .debug_frame. Layout of .eh_frame_hdr (Linux Standard Base):
 
-    u8 version (1), encoding of eh_frame_ptr, of fde_count, of the table; eh_frame_ptr; fde_count
-    { start of the code; address of the FDE } [fde_count], sorted
+u8 version (1), encoding of eh_frame_ptr, of fde_count, of the table; eh_frame_ptr; fde_count
+{ start of the code; address of the FDE } [fde_count], sorted
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class FrameIndex:
         return len(self._starts)
 
     def offsets_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Where the last FDE that begins at or before each address is, NONE where there is none; it may end before it."""
+        """Return the offset of the last FDE that begins at or before each address (it may end before the address), or NONE."""
         if not len(self._starts):
             return np.full(len(addresses), NONE, np.int64)
         row = np.searchsorted(self._starts, addresses, side="right") - 1
@@ -51,7 +50,7 @@ class FrameIndex:
 
 
 def section_of(file: ElfFile, name: str) -> FrameSection | None:
-    """A file's .eh_frame or .debug_frame; None where it has none, or an empty one."""
+    """Return a file's .eh_frame or .debug_frame; None if it is missing or empty."""
     found = file.section(name)
     data = bytes(file.data(found)) if found else b""
     if found is None or not data:
@@ -60,7 +59,7 @@ def section_of(file: ElfFile, name: str) -> FrameSection | None:
 
 
 def index_of(file: ElfFile, section: FrameSection) -> FrameIndex:
-    """The FDEs of a file's section."""
+    """Return the FDEs of a file's section."""
     header = file.section(".eh_frame_hdr") if file.section(".eh_frame") else None
     if header is not None and section.address == _address(file, ".eh_frame"):
         found = _from_header(bytes(file.data(header)), header.addr, file, section)
@@ -70,7 +69,7 @@ def index_of(file: ElfFile, section: FrameSection) -> FrameIndex:
 
 
 def read_through(section: FrameSection) -> FrameIndex:
-    """The FDEs as the section itself has them."""
+    """Read all FDEs of a section."""
     rows = np.array(list(section.starts()), np.uint64).reshape(-1, 2)
     return FrameIndex(section, rows[:, 0].copy(), rows[:, 1].astype(np.int64))
 
@@ -81,7 +80,7 @@ def _address(file: ElfFile, name: str) -> int:
 
 
 def _from_header(data: bytes, address: int, file: ElfFile, section: FrameSection) -> FrameIndex | None:
-    """The linker's table; None where it is none that can be used."""
+    """Read the linker's table; None if it is unusable."""
     try:
         reader = ByteReader(data, file.endian, file.bits // 8)
         version, pointer, count_encoding, table = reader.take(4)

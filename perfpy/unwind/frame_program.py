@@ -1,8 +1,7 @@
-"""The instructions of an FDE -> the rules at addresses.
+"""Run the instructions of an FDE to rules at addresses.
 
-What enters: a FrameEntry. What leaves: its rows, FrameRules with the addresses that they begin at. Instructions (DW_CFA_*):
-DWARF 5, section 6.4.2; those of GNU and of the architectures as binutils' dwarf2.h has them. ValueError for what is
-damaged. What instructions ask for is bounded: their number, and the depth of remembered states.
+Instructions (DW_CFA_*): DWARF 5, section 6.4.2; those of GNU and of the architectures as in binutils' dwarf2.h. The number of instructions
+and the depth of remembered states are bounded. Raises ValueError for damaged instructions.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ if TYPE_CHECKING:
     from perfpy.unwind.rules import CfaRule, Rule
 
 _REMEMBERED_MOST: Final = 1 << 8
-_REGISTERS_MOST: Final = 1 << 10  # numbers beyond mean no register that samples have
+_REGISTERS_MOST: Final = 1 << 10  # samples have no registers with larger numbers
 _INSTRUCTIONS_MOST: Final = 1 << 16  # of one entry
 _SIGNED_64: Final = 1 << 63
 
 
 class InitialState(NamedTuple):
-    """What the instructions of a CIE have set up."""
+    """The state after the instructions of a CIE."""
 
     cfa: CfaRule
     rules: dict[int, Rule]
 
 
 def initial_state(common: CommonEntry, *, endian: str, word: int) -> InitialState:
-    """The state in which the instructions of the FDEs of a CIE begin."""
+    """Run the instructions of a CIE, which set the initial state of its FDEs."""
     state = _State(common, InitialState((0, 0), {}), 0, 1)
     state.run(ByteReader(common.program, endian, word))
     return InitialState(state.cfa, state.rules)
 
 
 def rows_of(entry: FrameEntry, initial: InitialState, *, endian: str, word: int) -> FrameRows:
-    """All rows of an entry; where its instructions are damaged, those before that."""
+    """Return all rows of an entry; for damaged instructions, the rows before the damage."""
     state = _State(entry.common, initial, entry.start, entry.end)
     damage = None
     try:
@@ -54,10 +53,12 @@ def rows_of(entry: FrameEntry, initial: InitialState, *, endian: str, word: int)
 
 
 class FrameRows(NamedTuple):
-    """The rows of an entry: where each begins, ascending, and what it says; as FrameRules once somebody asked for it.
+    """The rows of an entry: ascending start addresses and rules, which become FrameRules when they are used.
 
-    end: where the last one ends; of_code: where the entry's code does, which is later where the instructions are damaged.
-    cost: how many of these were run.
+    Attributes:
+        end: where the last row ends.
+        of_code: the end of the entry's code, which is later if the instructions are damaged.
+        cost: the number of instructions.
     """
 
     common: CommonEntry
@@ -69,7 +70,7 @@ class FrameRows(NamedTuple):
     damage: Exception | None = None
 
     def rules_at(self, addresses: Sequence[int]) -> list[FrameRules | None]:
-        """The rules at each of some addresses, None outside of the entry. Raises the damage if one lies after it."""
+        """Return the rules at addresses, None outside the entry. Raises the damage's error for addresses after it."""
         if self.damage is not None and any(self.end <= address < self.of_code for address in addresses):
             raise self.damage
         rows = [bisect_right(self.starts, address) - 1 if address < self.end else -1 for address in addresses]
@@ -85,7 +86,7 @@ class FrameRows(NamedTuple):
 
 
 class _State:
-    """The row that the instructions make; starts, found: the rows that are complete."""
+    """The current row. starts, found: the complete rows."""
 
     def __init__(self, common: CommonEntry, initial: InitialState, start: int, end: int) -> None:
         self._common = common
@@ -94,26 +95,26 @@ class _State:
         self.cfa = initial.cfa
         self.rules = dict(initial.rules)
         self._initial = initial.rules
-        self._is_shared = False  # whether a row that is complete, or a remembered state, has the same rules
+        self._is_shared = False  # whether a complete row or a remembered state shares these rules
         self._remembered: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.starts: list[int] = []
         self.found: list[tuple[CfaRule, dict[int, Rule]]] = []
         self.count = 1
 
     def run(self, reader: ByteReader) -> None:
-        """Run the instructions that the reader has."""
+        """Run the reader's instructions."""
         while reader.position < reader.end and self.location < self._end and self.count <= _INSTRUCTIONS_MOST:
             code = self._run_short_forms(reader)
             if code is not None:
                 self._instruction(code & 0xC0, code & 0x3F, reader)
         if self.count > _INSTRUCTIONS_MOST:
             raise ValueError("an entry of very many instructions")
-        self._note()
+        self._complete_row()
 
     def _run_short_forms(self, reader: ByteReader) -> int | None:
-        """Run the most frequent instructions, in their short forms; returns the first byte of another one, which has been read.
+        """Run the most frequent instructions, in their short forms; return the first byte of another one.
 
-        Nearly all instructions are run here, so what they change is kept in names of this function.
+        Nearly all instructions run here, so the state is kept in local variables.
         """
         data, position, end, unit, scale = reader.data, reader.position, reader.end, self._common.code_align, self._common.data_align
         location, last, cfa, rules, is_shared = self.location, self._end, self.cfa, self.rules, self._is_shared
@@ -151,9 +152,9 @@ class _State:
             self.cfa, self.rules, self._is_shared = cfa, rules, is_shared
 
     def _instruction(self, kind: int, low: int, reader: ByteReader) -> None:
-        """An instruction whose first byte has been read."""
+        """Run an instruction whose first byte has been read."""
         if self._is_shared:
-            self._part()
+            self._unshare()
         if kind == 0x80:
             self.rules[low] = (OFFSET, _clipped(reader.uleb() * self._common.data_align))
         elif kind:
@@ -164,20 +165,20 @@ class _State:
                 raise ValueError(f"unknown instruction {low:#x} of call frame information")
             instruction(self, reader)
 
-    def _note(self) -> None:
-        """The row of now is complete."""
+    def _complete_row(self) -> None:
+        """Complete the current row."""
         self.starts.append(self.location)
         self.found.append((self.cfa, self.rules))
         self._is_shared = True
 
-    def _part(self) -> None:
-        """Rules that others have must not change any more."""
+    def _unshare(self) -> None:
+        """Copy shared rules before they change."""
         self.rules = dict(self.rules)
         self._is_shared = False
 
     def _advance(self, distance: int) -> None:
         if distance:
-            self._note()
+            self._complete_row()
             self.location += distance
 
     def _restore(self, register: int) -> None:
@@ -228,7 +229,7 @@ class _State:
         self.cfa = reader.take(reader.uleb())
 
     def rule(self, reader: ByteReader, kind: int) -> None:
-        """A rule without a number."""
+        """Set a rule without a number."""
         self.rules[reader.uleb()] = (kind, 0)
 
     def offset(self, reader: ByteReader, kind: int, *, signed: bool = False, sign: int = 1) -> None:
@@ -249,7 +250,7 @@ class _State:
 
 
 def _clipped(value: int) -> int:
-    """A number that fits 64 bits; no true offset does not."""
+    """Return the number, or 0 beyond 64 bits, which no valid offset exceeds."""
     return value if -_SIGNED_64 <= value < _SIGNED_64 else 0
 
 
@@ -280,10 +281,10 @@ _INSTRUCTIONS: Final[dict[int, Callable[[_State, ByteReader], None]]] = {
     0x1D: lambda state, reader: state.advance(reader, 8),  # MIPS_advance_loc8
     0x2C: lambda _state, _reader: None,  # AARCH64_negate_ra_state_with_pc: addresses are masked anyway
     0x2D: lambda _state, _reader: None,  # AARCH64_negate_ra_state (SPARC's GNU_window_save)
-    0x2E: lambda _state, reader: _ignored(reader.uleb()),  # GNU_args_size: callers' CFAs do not depend on it
+    0x2E: lambda _state, reader: _ignore(reader.uleb()),  # GNU_args_size: callers' CFAs do not depend on it
     0x2F: lambda state, reader: state.offset(reader, OFFSET, sign=-1),  # GNU_negative_offset_extended
 }
 
 
-def _ignored(_value: int) -> None:
-    """Nothing is made of a number."""
+def _ignore(_value: int) -> None:
+    """Ignore a number."""

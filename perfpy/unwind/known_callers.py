@@ -1,10 +1,9 @@
-"""Callers that were found before, so that the next sample with the same stack need not find the way again.
+"""Cache callers, so that the next sample with the same stack follows the same way.
 
-What enters: states, which say where a chain has come to: an address, and the stack pointer. What leaves: for each state the
-one that followed last time, and the words by which that was found: the return address, and the register that the CFA came
-from where that was not the stack pointer. Where a sample has the same words, its chain goes on to the same state,
-whatever else is on its stack: one word or two are looked at instead of all that rules ask for. Most samples of a
-program stand in the outer frames that others stand in.
+A state is an address and a stack pointer that a chain has reached. Each state has the state that followed last time, and the words that led
+there: the return address, and the register that gave the CFA unless that was the stack pointer. A sample with the same words continues to
+the same state, whatever else is on its stack: it compares one or two words instead of all that the rules read. Most samples of a program
+share their outer frames.
 """
 
 from __future__ import annotations
@@ -22,25 +21,29 @@ if TYPE_CHECKING:
     Values = NDArray[np.uint64]
     States = NDArray[np.int32]
 
-#: instead of a state: it is not known what follows; nothing follows
+#: Instead of a state: the next one is unknown; none follows.
 UNKNOWN: Final = -1
 NOTHING: Final = -2
-#: instead of an address at which a register is kept: it is where it was; it is what was sampled; it was found in another way
+#: Instead of the address of a saved register: unchanged; the sampled value; found in another way.
 KEPT: Final = np.uint64((1 << 64) - 3)
 SAMPLED: Final = np.uint64((1 << 64) - 1)
 ELSEWHERE: Final = np.uint64((1 << 64) - 2)
 
-_MOST: Final = 1 << 18  # states: some 30 MB
+_MOST: Final = 1 << 18  # states: about 30 MB
 _ROOM: Final = 1 << 10
 _FACTORS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95))
 _HALF: Final = np.uint64(32)
 
 
 class ChainState(NamedTuple):
-    """Where chains have come to, one row each.
+    """The states of chains, one in each row.
 
-    scene: what addresses mean (see Symbolizer.user_scenes); address: of the frame; back: how far its pc is after that;
-    born: since which record the address means that; frame: its frame, by the id that a Symbolizer gives it.
+    Attributes:
+        scene: the meaning of addresses (see Symbolizer.user_scenes).
+        address: of the frame.
+        back: from the address to the frame's pc.
+        born: rank of the record since which the address has this meaning.
+        frame: id of the frame in the Symbolizer.
     """
 
     scene: Values
@@ -52,10 +55,11 @@ class ChainState(NamedTuple):
 
 
 class CallerWords(NamedTuple):
-    """How a step was found, one row each: by the return address `word` at `word_address`, and by `base`, the value of a register.
+    """The words that led to a caller, one step in each row: the return address `word` at `word_address`, and the register value `base`.
 
-    base_register: which of the registers that are kept it is, counted from 1; 0 where the CFA comes from the stack pointer.
-    saved: where the caller's value of each of these registers is (KEPT: where the callee's is).
+    Attributes:
+        base_register: number of the saved register, from 1; 0: the CFA comes from the stack pointer.
+        saved: the address of the caller's value of each register (KEPT: the callee's).
     """
 
     word_address: Values
@@ -65,16 +69,19 @@ class CallerWords(NamedTuple):
     saved: list[Values]
 
     def take(self, rows: NDArray[np.int64]) -> CallerWords:
-        """Some rows."""
+        """Select rows."""
         saved = [values[rows] for values in self.saved]
         return CallerWords(self.word_address[rows], self.word[rows], self.base_register[rows], self.base[rows], saved)
 
 
 class KnownCallers:
-    """All states that were met, by number. registers: how many are kept beside the stack pointer and the return address.
+    """All states so far, by number.
 
-    The columns are those of ChainState and CallerWords, without the scene, and `following`: the state that came next. They are
-    longer than there are states.
+    The columns are those of ChainState and CallerWords, without the scene, and `following`: the next state. They are longer than the number
+    of states.
+
+    Args:
+        registers: the number of saved registers, besides the stack pointer and the return address.
     """
 
     def __init__(self, registers: int) -> None:
@@ -83,7 +90,7 @@ class KnownCallers:
         self._make_room(_ROOM)
 
     def _make_room(self, room: int) -> None:
-        """Columns that are so long; what is beyond the last state says nothing yet."""
+        """Grow the columns; rows beyond the last state are unused."""
         kinds = (np.uint64, np.uint64, np.uint64, np.int32, np.int32, np.int32, np.uint64, np.uint64, np.int8, np.uint64)
         old = self._columns if len(self._ids) else []
         self._columns: list[NDArray[Any]] = [np.zeros(room, kind) for kind in (*kinds, *[np.uint64] * self._registers)]
@@ -99,14 +106,14 @@ class KnownCallers:
 
     @property
     def is_full(self) -> bool:
-        """Whether they should be begun anew."""
+        """Whether the cache should be cleared."""
         return len(self) > _MOST
 
     def states(self, state: ChainState) -> States:
-        """The numbers of the states, of new ones new numbers."""
-        # 64 bits stand for all: two states are alike once in 2^64 pairs. A scene's lowest bit is free
+        """Return the numbers of states; new states get new numbers."""
+        # 64 bits identify a state: two states collide once in 2^64 pairs. A scene's lowest bit is free.
         done = len(self)
-        states, new = self._ids.ids_and_new(_mixed(_mixed(state.scene | state.back, state.address), state.stack_pointer))
+        states, new = self._ids.ids_and_new(_mix(_mix(state.scene | state.back, state.address), state.stack_pointer))
         if len(new):
             if len(self) > len(self.address):
                 self._make_room(2 * len(self))
@@ -116,7 +123,7 @@ class KnownCallers:
         return states
 
     def note(self, states: States, following: States, found: CallerWords) -> None:
-        """What followed some states, and by which words that was found."""
+        """Store the states that followed, and the words that led there."""
         self.following[states] = following
         self.word_address[states], self.word[states] = found.word_address, found.word
         self.base_register[states], self.base[states] = found.base_register, found.base
@@ -124,11 +131,11 @@ class KnownCallers:
             column[states] = values
 
     def note_end(self, states: States) -> None:
-        """Nothing follows some states, whatever is on the stack."""
+        """Mark states as outermost, whatever is on the stack."""
         self.following[states] = NOTHING
 
 
-def _mixed(key: Values, values: Values) -> Values:
+def _mix(key: Values, values: Values) -> Values:
     mixed = (key * _FACTORS[0]) ^ values
     found: Values = (mixed ^ mixed >> _HALF) * _FACTORS[1]
     return found

@@ -1,8 +1,4 @@
-"""What is known of a process's memory: the copy of its stack that a sample carries.
-
-What enters: a buffer with the copies, and for each sample where its copy begins, how long it is, and the address that it
-is of. What leaves: the words at addresses, for many samples together, and whether they are known.
-"""
+"""The known memory of a process: the copies of its stack in samples."""
 
 from __future__ import annotations
 
@@ -19,10 +15,17 @@ _BITS: Final = np.uint64(64)
 
 
 class StackMemory:
-    """The stacks of some samples, one row each.
+    """The stacks of some samples, one in each row.
 
-    data: bytes with all copies, each at a multiple of 8; starts, sizes: of each copy, in bytes; base: the address of its
-    first byte. A copy's last word is taken, as perf does with libdw; with libunwind it does not, and loses the callers behind it.
+    A copy's last word is used, as perf does with libdw; with libunwind perf ignores it, and loses its callers.
+
+    Args:
+        data: bytes of all copies, each at a multiple of 8.
+        starts: of each copy in `data`.
+        sizes: of each copy, in bytes.
+        base: the address of each copy's first byte.
+        word: bytes of an address.
+        endian: of the copies.
     """
 
     def __init__(
@@ -39,21 +42,21 @@ class StackMemory:
         self._starts = starts.astype(np.uint64)
         fits = sizes >= word
         self._base = base
-        # the last offset at which a word is taken
+        # The last offset of a word.
         self._last = np.where(fits, sizes - word, 0).astype(np.uint64)
         self._none = None if bool(fits.all()) else ~fits
         self._word = word
         self._is_big = endian == ">"
 
     def load(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """The word at each row's address, and whether it is known (otherwise 0)."""
+        """Return the word at each row's address (0 if it is unknown), and whether it is known."""
         offset = addresses - self._base[rows]
         known = offset <= self._last[rows]
         if self._none is not None:
             known &= ~self._none[rows]
         if known.all():
             return self._copied(self._starts[rows] + offset), known
-        if self._none is None:  # the first word in place of those that are not there: there is one
+        if self._none is None:  # stands in for words outside the copies
             offset *= known
             return self._copied(self._starts[rows] + offset) * known, known
         values = np.zeros(len(rows), np.uint64)
@@ -61,12 +64,12 @@ class StackMemory:
         return values, known
 
     def is_above(self, rows: NDArray[np.int64], addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether a word at each address would lie beyond the end of the row's copy, not before its beginning."""
+        """Whether a word at each address would be beyond the end of the row's copy, not before its beginning."""
         above: NDArray[np.bool_] = (addresses >= self._base[rows]) & (addresses - self._base[rows] > self._last[rows])
         return above
 
     def _copied(self, position: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words at positions of the buffer."""
+        """Return the words at positions of the buffer."""
         index = (position >> _LOG_OF_WORD).view(np.int64)
         shift = position & _SEVEN
         if self._word == 8 and not shift.any():
@@ -77,7 +80,7 @@ class StackMemory:
         return self._shifted(first, after, shift * np.uint64(8))
 
     def _shifted(self, first: NDArray[np.uint64], after: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words that begin in the first of two and may end in the next."""
+        """Return the words that begin in one word and may end in the next."""
         rest = np.where(bits == 0, np.uint64(0), _BITS - bits)
         if self._is_big:
             joined = np.where(bits == 0, first, first << bits | after >> rest)

@@ -1,8 +1,7 @@
-"""How to find the caller's registers: rules, and all rules that were met as columns.
+"""The rules that locate a caller's registers, and all distinct rules as columns.
 
-What enters: FrameRules, a value for each row of call frame information. What leaves: a number for each distinct one,
-and RuleTable's arrays by that number, which the stepper indexes for all samples together. Meaning of the rules:
-DWARF 5, section 6.4.1.
+Each distinct FrameRules has a number, which indexes the arrays of RuleTable, so that the stepper handles all samples together. Meaning of
+the rules: DWARF 5, section 6.4.1.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ UNDEFINED: Final = 1
 OFFSET: Final = 2  # saved at CFA + value
 VAL_OFFSET: Final = 3  # is CFA + value
 REGISTER: Final = 4  # is in register number value
-EXPRESSION: Final = 5  # saved at the address that the expression gives
-VAL_EXPRESSION: Final = 6  # is what the expression gives
+EXPRESSION: Final = 5  # saved at the address that the expression computes
+VAL_EXPRESSION: Final = 6  # is the expression's value
 
-#: what of some rules is not as usual (RuleTable.flags)
+#: Properties of unusual rules (RuleTable.flags).
 ENDS: Final = 1
 SIGNAL: Final = 2
-NEAR_GUESS: Final = 4  # a frame pointer that is believed when it is near
-FAR_GUESS: Final = 8  # and one that is when its callers are code
+NEAR_GUESS: Final = 4  # a guessed frame pointer, accepted if it is near the stack pointer
+FAR_GUESS: Final = 8  # a guessed frame pointer, accepted if its callers are code
 CFA_EXPRESSION: Final = 16
 MOVES_STACK_POINTER: Final = 32  # it is not the CFA
 RETURNS_ELSEWHERE: Final = 64  # the return address is in another column than the architecture's
@@ -43,7 +42,7 @@ Rule: TypeAlias = "tuple[int, int | bytes]"
 #: (register, offset) or an expression
 CfaRule: TypeAlias = "tuple[int, int] | bytes"
 
-#: nothing is known of the code: the chain ends
+#: The code is unknown: the chain ends.
 END: Final = 0
 
 # operations of DWARF expressions
@@ -54,11 +53,15 @@ _CONSTANT, _MINUS, _TIMES, _EQUAL = 0x08, 0x1C, 0x1E, 0x29
 
 
 class FrameRules(NamedTuple):
-    """One row: how the CFA (the caller's stack pointer, in nearly all code) and the caller's registers are found.
+    """One row: how to compute the CFA (in nearly all code the caller's stack pointer) and the caller's registers.
 
-    registers: (DWARF number, Rule), ascending, without those that are the same; return_column: where the caller's pc
-    is kept; is_signal: whether the kernel made the frame; reach: of code without information, where a frame pointer is
-    believed: how far above the stack pointer it may be (0: anywhere; but its callers must be code), None for others.
+    Attributes:
+        registers: (DWARF number, Rule), ascending, without unchanged registers.
+        return_column: the register that has the caller's pc.
+        is_signal: whether the kernel made the frame.
+        reach: for code without information, how far above the stack pointer an accepted frame pointer may be (0: anywhere, but its callers
+            must
+            be code); None for other code.
     """
 
     cfa: CfaRule
@@ -69,7 +72,7 @@ class FrameRules(NamedTuple):
 
 
 def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | None:
-    """The rules of code without call frame information; None where an architecture keeps no frame pointers."""
+    """Return the rules of code without call frame information; None for architectures without frame pointers."""
     frame, column = architecture.frame, architecture.return_column
     if frame is None:
         return None
@@ -80,21 +83,21 @@ def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | Non
 
 
 def of_stub(architecture: Architecture) -> FrameRules:
-    """The rules of a linkage stub, which has pushed nothing yet but its return address, if that."""
+    """Return the rules of a linkage stub, which has pushed at most its return address."""
     column = architecture.return_column
     pushed = ((column, (OFFSET, -architecture.stub)),) if architecture.stub else ()
     return FrameRules((architecture.stack_pointer, architecture.stub), pushed, column)
 
 
 def of_leaf(architecture: Architecture) -> FrameRules:
-    """The rules of code without information that has pushed nothing and called nobody; its caller must be code."""
+    """Return the rules of code without information that has pushed nothing and called nothing; its caller must be code."""
     return FrameRules((architecture.stack_pointer, architecture.entry), (), architecture.return_column, reach=0)
 
 
 def by_record(rules: FrameRules, architecture: Architecture) -> FrameRules | None:
-    """The same rules where the stack pointer is not known, but the frame pointer; None where they do not say enough.
+    """Return the rules with an unknown stack pointer and a known frame pointer; None if they do not suffice.
 
-    The frame pointer points to where the caller's is saved, and the rules say where that is.
+    The frame pointer points to the saved one of the caller, whose place the rules contain.
     """
     frame = architecture.frame
     if frame is None or isinstance(rules.cfa, bytes) or rules.cfa[0] != architecture.stack_pointer:
@@ -106,7 +109,7 @@ def by_record(rules: FrameRules, architecture: Architecture) -> FrameRules | Non
 
 
 def of_signal(architecture: Architecture) -> FrameRules | None:
-    """The rules of a signal frame, as the kernel lays it out."""
+    """Return the rules of a signal frame in the kernel's layout."""
     frame = architecture.signal
     if frame is None:
         return None
@@ -119,12 +122,12 @@ def of_signal(architecture: Architecture) -> FrameRules | None:
 
 
 def _above(architecture: Architecture, offset: int) -> bytes:
-    """The address that is so far above the stack pointer, as an expression."""
+    """Return the address at an offset above the stack pointer, as an expression."""
     return bytes((_BREG0 + architecture.stack_pointer, 0, _PLUS_CONSTANT)) + _uleb(offset)
 
 
 def _lower(architecture: Architecture, pointer: int, target: int, size: int) -> bytes:
-    """Take so much off if there is a pointer to an address, both counted from the stack pointer."""
+    """Return an expression that subtracts `size` if there is a pointer to an address, both relative to the stack pointer."""
     is_pointed = _above(architecture, pointer) + bytes((_DEREF,)) + _above(architecture, target) + bytes((_EQUAL,))
     return is_pointed + bytes((_CONSTANT, size, _TIMES, _MINUS))
 
@@ -134,9 +137,13 @@ def _uleb(value: int) -> bytes:
 
 
 class RuleColumns:
-    """The rules of one register, one row a FrameRules: kind; value: the offset or the row of the register; -1 otherwise.
+    """The rules of one register, one row for each FrameRules.
 
-    is_rare: neither the same nor saved at an offset; has_rare: whether any is.
+    Attributes:
+        kind: OFFSET and so on.
+        value: the offset, or the row of the register; otherwise -1.
+        is_rare: neither unchanged nor saved at an offset.
+        has_rare: whether any rule is rare.
     """
 
     def __init__(self) -> None:
@@ -144,7 +151,7 @@ class RuleColumns:
         self.has_rare = False
 
     def extend(self, rules: Iterable[Rule], row: dict[int, int]) -> None:
-        """Add some; row: where each register is among those that are followed."""
+        """Append rules. row: DWARF number of a tracked register -> its row."""
         kinds, values = zip(*rules, strict=True)
         kind = np.array(kinds, np.int8)
         numbers = [
@@ -161,8 +168,10 @@ class RuleColumns:
 class RuleTable:
     """All rules of one architecture, by number; number END ends a chain.
 
-    tracked: the DWARF numbers of the registers that are followed: those that any CFA was ever found by, or a rule
-    among these needed. It grows when a rule needs more.
+    Attributes:
+        tracked: the DWARF numbers of tracked registers: those from which any CFA, or a rule of a tracked register, is computed. It grows
+            when a
+            rule needs more.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -173,13 +182,13 @@ class RuleTable:
         self.tracked: list[int] = [architecture.stack_pointer, architecture.return_column, *frame, *architecture.often]
         self._made = 0
         self._made_tracked = 0
-        self._moves: set[tuple[int, int]] = set()  # registers that are found in another one
+        self._moves: set[tuple[int, int]] = set()  # registers that are saved in another one
 
     def __len__(self) -> int:
         return len(self.rules)
 
     def number(self, rules: FrameRules) -> int:
-        """The number of some rules."""
+        """Return the number of rules."""
         number = self._numbers.get(rules)
         if number is None:
             number = self._numbers[rules] = len(self.rules)
@@ -187,12 +196,12 @@ class RuleTable:
         return number
 
     def track(self, register: int) -> None:
-        """Follow a register, too, from now on."""
+        """Track another register."""
         if register not in self.tracked and 0 <= register < len(self._architecture.registers):
             self.tracked.append(register)
 
     def update(self) -> None:
-        """Make the arrays of what came since the last call."""
+        """Extend the arrays by the rules added since the last call."""
         for rules in self.rules[self._made :]:
             self._track_what_is_needed(rules)
         self._track_moved()
@@ -209,7 +218,7 @@ class RuleTable:
         self._moves.update((register, int(value)) for register, (kind, value) in rules.registers if kind == REGISTER)
 
     def _begin(self) -> None:
-        """Forget the arrays: their rows are registers, of which there are more now."""
+        """Clear the arrays: their rows are registers, whose number has grown."""
         self._made, self._made_tracked = 0, len(self.tracked)
         self._columns = [Growing(kind) for kind in (np.uint8, np.int64, np.uint64, np.int64, bool, bool, np.uint64)]
         self.registers = [RuleColumns() for _ in self.tracked]
@@ -232,17 +241,17 @@ class RuleTable:
         self.flags, self.cfa_row, self.cfa_offset, self.return_row, self.is_guess, self.is_pointed, self.reach = arrays
         by_register = [dict(rules.registers) for rules in new]
         for register, columns in zip(self.tracked, self.registers, strict=True):
-            # a stack pointer that no rule speaks of is the CFA, or what it was
+            # A stack pointer without a rule is the CFA, or unchanged.
             is_cfa = register == self._architecture.stack_pointer and not self._architecture.entry
             default: Rule = (VAL_OFFSET, 0) if is_cfa else (SAME, 0)
             columns.extend([rules.get(register, default) for rules in by_register], row)
 
     def _is_pointed(self, rules: FrameRules) -> bool:
-        """Whether the CFA is guessed by a register that may point anywhere."""
+        """Whether the CFA is guessed from a register that may point anywhere."""
         return rules.reach is not None and (isinstance(rules.cfa, bytes) or rules.cfa[0] != self._architecture.stack_pointer)
 
     def _track_moved(self) -> None:
-        """Follow the registers in which those that are followed can be."""
+        """Track the registers that can contain tracked ones."""
         tracked = 0
         while tracked < len(self.tracked):
             tracked = len(self.tracked)
@@ -261,7 +270,7 @@ class RuleTable:
         return flags | (RETURNS_ELSEWHERE if rules.return_column != self._architecture.return_column else 0)
 
     def expression(self, number: int, register: int | None) -> bytes:
-        """The expression of some rules' CFA (None), or of one of their registers."""
+        """Return the expression of the CFA (None) or of a register."""
         rules = self.rules[number]
         found = rules.cfa if register is None else dict(rules.registers)[register][1]
         return found if isinstance(found, bytes) else b""

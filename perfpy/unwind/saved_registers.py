@@ -1,7 +1,6 @@
-"""Where callers' registers are, beside the stack pointer and the return address.
+"""The callers' registers, besides the stack pointer and the return address.
 
-What enters, step by step: where callees have saved them. What leaves: their values, which are read once a frame is found by
-one: most never are.
+Each step records where callees saved them. Values are read only when a frame depends on them, which most never do.
 """
 
 from __future__ import annotations
@@ -24,10 +23,13 @@ if TYPE_CHECKING:
 
 
 class SavedRegisters:
-    """The registers of chains, one row each.
+    """The registers of chains, one chain in each row.
 
-    sampled: each register's values at the samples. locations: the address of each register, or SAMPLED, or ELSEWHERE: then its
-    value is known, as it was found by a rare rule.
+    Args:
+        sampled: each register's values at the samples.
+
+    Attributes:
+        locations: the address of each register, or SAMPLED, or ELSEWHERE: then the value is known from a rare rule.
     """
 
     def __init__(self, sampled: list[Values], rows: int) -> None:
@@ -36,18 +38,25 @@ class SavedRegisters:
         self._values: list[Values] = [np.zeros(rows, np.uint64) for _ in sampled]
 
     def keep(self, rows: Rows) -> None:
-        """Only these rows."""
+        """Keep only these rows."""
         self.locations = [values[rows] for values in self.locations]
         self._values = [values[rows] for values in self._values]
 
     def add(self, locations: list[Values]) -> None:
-        """More rows; none of their registers is ELSEWHERE."""
+        """Add rows, in which no register is ELSEWHERE."""
         self.locations = [np.concatenate(both) for both in zip(self.locations, locations, strict=True)]
         none = np.zeros(len(locations[0]) if locations else 0, np.uint64)
         self._values = [np.concatenate([values, none]) for values in self._values]
 
     def values(self, number: int, rows: Rows, samples: Rows, load: Load) -> Values:
-        """A register of some rows, which are chains of these samples; what cannot be read is 0. load: words at addresses of samples."""
+        """Return a register of some rows; 0 for unreadable values.
+
+        Args:
+            number: of the register.
+            rows: the chains.
+            samples: the samples of these chains.
+            load: reads words at addresses of samples.
+        """
         locations = self.locations[number][rows]
         found = np.where(locations == SAMPLED, self._sampled[number][samples], self._values[number][rows])
         saved = rows_where(locations < KEPT)
@@ -56,7 +65,7 @@ class SavedRegisters:
         return found
 
     def move(self, moved: list[tuple[Values, Values | None]]) -> None:
-        """Go on to the callers: where each of their registers is (KEPT: where it was), and the values of those that are ELSEWHERE."""
+        """Move to the callers: the new place of each register (KEPT: unchanged), and the values of those that are ELSEWHERE."""
         for number, (locations, values) in enumerate(moved):
             self.locations[number] = np.where(locations == KEPT, self.locations[number], locations)
             if values is not None:
@@ -64,7 +73,7 @@ class SavedRegisters:
 
     @property
     def are_found(self) -> NDArray[np.bool_] | None:
-        """Which rows have all registers where others can find them; None for all."""
+        """Return which rows have all registers in places that other chains can use; None for all."""
         found: NDArray[np.bool_] | None = None
         for locations in self.locations:
             lost = locations == ELSEWHERE

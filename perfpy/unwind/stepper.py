@@ -1,9 +1,8 @@
-"""All samples of a batch unwound together, one step outwards at a time.
+"""Unwind all samples of a batch together, one step outwards at a time.
 
-What enters: registers and copied stacks of samples, of one architecture, with the process and the moment of each. What
-leaves: their callchains of user space, innermost frame first, as addresses; callers' are those of the call, one byte
-before the return address, as perf has them. A step takes the same few array operations however many samples there
-are; what rules a frame has is looked up once for each distinct address.
+The samples share an architecture; each has registers, a copied stack, a process and a time. The result is their user callchains, innermost
+frame first, as addresses. A caller's address is that of the call, one byte before the return address, as in perf. A step takes the same few
+array operations for any number of samples; rules are looked up once for each distinct address.
 """
 
 from __future__ import annotations
@@ -49,17 +48,21 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _ONE = np.uint64(1)
-#: in place of a frame that is not known
+#: Instead of an unknown frame.
 LOST: Final = -1
-_OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: a second's worth
+_OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: about a second
 _UNUSUAL: Final = SIGNAL | NEAR_GUESS | FAR_GUESS | CFA_EXPRESSION | MOVES_STACK_POINTER | RETURNS_ELSEWHERE
 
 
 class UserStacks(NamedTuple):
-    """What samples have of their stacks, one row each.
+    """The stacks of samples, one in each row.
 
-    registers: u64, one column for each of perf's registers by its number (0 where it was not recorded); data, starts,
-    sizes: the copied stacks, each at a multiple of 8 in `data`, in bytes; pid; key: the delivery key.
+    Attributes:
+        registers: u64, one column for each of perf's register numbers (0 if it was not recorded).
+        data: the copied stacks, each at a multiple of 8.
+        starts, sizes: of each copy in `data`, in bytes.
+        pid: of the process.
+        key: the delivery key.
     """
 
     registers: dict[int, Values]
@@ -74,9 +77,11 @@ class UserStacks(NamedTuple):
 
 
 class Unwound(NamedTuple):
-    """Callchains, which may end with the marker CONTEXT_LOST_CALLER; is_truncated: whether one ends because the copy of its stack does.
+    """Callchains, which may end with the marker CONTEXT_LOST_CALLER.
 
-    frames: the same by the ids of the stepper's symbolizer, LOST for the marker.
+    Attributes:
+        is_truncated: whether a chain ends because the copy of its stack ends.
+        frames: the same frames by the ids of the stepper's symbolizer, LOST for the marker.
     """
 
     chains: Ragged
@@ -87,7 +92,12 @@ class Unwound(NamedTuple):
 class Stepper:
     """Unwinds the stacks of one architecture.
 
-    symbolizer: its frames are the addresses that were met (see Symbolizer.companion); endian: of the recording.
+    Args:
+        architecture: of the samples.
+        symbolizer: interns the addresses as frames (see Symbolizer.companion).
+        endian: of the recording.
+        max_stack: the most frames of a chain.
+        runtime_code: rules of code that a running process has generated.
     """
 
     def __init__(
@@ -105,18 +115,18 @@ class Stepper:
         self._max_stack = max_stack
         self._code = CodeRules(architecture, symbolizer, runtime_code)
         self._known: KnownCallers | None = None
-        self._shown = np.zeros(0, np.int32)  # by frame: the one of whoever shows it, LOST while that was not asked for
+        self._report_ids = np.zeros(0, np.int32)  # frame -> its id in the report's symbolizer; LOST: not looked up yet
 
     def unwind(self, stacks: UserStacks) -> Unwound:
-        """The callchain of each sample."""
+        """Return the callchain of each sample."""
         while True:
             run = _StepperRun(self._architecture, self._code, self._symbolizer, stacks, endian=self._endian)
             found = run.chains(self._max_stack, self._known_callers() if self._architecture.pushes else None)
-            if found is not None:  # otherwise a frame is found by a register that was not followed
+            if found is not None:  # None: a frame depends on a register that was not tracked
                 return found
 
     def frame_rules(self, pid: NDArray[np.int32], key: Values, addresses: Values) -> tuple[list[FrameRules], NDArray[np.bool_]]:
-        """The rules of frames at addresses of processes, and whether each says that nobody called it. key: when, see UserStacks."""
+        """Return the rules of frames at addresses of processes, and whether each frame is outermost. key: the time, see UserStacks."""
         scenes = self._symbolizer.user_scenes(pid, key)
         numbers = self._code.of_callers(self._symbolizer.frames_in(scenes, addresses, np.arange(len(addresses))))
         table = self._code.table
@@ -125,19 +135,21 @@ class Stepper:
         return [table.rules[number] for number in numbers.tolist()], ends
 
     def shown(self, frames: Frames, symbolizer: Symbolizer) -> Frames:
-        """The same frames by the ids of another symbolizer of the recording, always the same one; LOST stays LOST."""
+        """Convert frames to the ids of another symbolizer of the recording, which must always be the same one; LOST stays LOST."""
         table = self._symbolizer.frames
-        if len(self._shown) < len(table) + 1:  # one more, for LOST
-            self._shown = np.concatenate([self._shown[:-1], np.full(len(table) + 1 - max(len(self._shown) - 1, 0), LOST, np.int32)])
-        met = np.zeros(len(self._shown), bool)
+        if len(self._report_ids) < len(table) + 1:  # one more, for LOST
+            self._report_ids = np.concatenate(
+                [self._report_ids[:-1], np.full(len(table) + 1 - max(len(self._report_ids) - 1, 0), LOST, np.int32)]
+            )
+        met = np.zeros(len(self._report_ids), bool)
         met[frames] = True
         met[LOST] = False
-        fresh = rows_where(met & (self._shown == LOST)).astype(np.int32)
-        self._shown[fresh] = symbolizer.intern(self._symbolizer.origins(fresh))
-        return self._shown.take(frames)
+        fresh = rows_where(met & (self._report_ids == LOST)).astype(np.int32)
+        self._report_ids[fresh] = symbolizer.intern(self._symbolizer.origins(fresh))
+        return self._report_ids.take(frames)
 
     def _known_callers(self) -> KnownCallers:
-        """What was found out in the batches before, as long as the same registers are followed."""
+        """Return the callers of earlier batches, as long as the same registers are tracked."""
         self._code.table.update()
         kept = len(self._code.table.tracked) - 2
         if self._known is None or self._known.is_full or len(self._known.saved) != kept:
@@ -146,10 +158,13 @@ class Stepper:
 
 
 class _StepperRun:
-    """One batch. The rows of its arrays are the chains that have not ended.
+    """The state of one batch. Rows are the chains that have not ended.
 
-    `_alive`: of which samples they are; `_pc`: where they have come to; `_registers`: the stack pointer and the return address;
-    `_saved`: all other registers that are followed.
+    Attributes:
+        _alive: their samples.
+        _pc: the addresses that they have reached.
+        _registers: the stack pointer and the return address.
+        _saved: all other tracked registers.
     """
 
     def __init__(self, architecture: Architecture, code: CodeRules, symbolizer: Symbolizer, stacks: UserStacks, *, endian: str) -> None:
@@ -162,58 +177,58 @@ class _StepperRun:
         self.operations_left = _OPERATIONS_MOST
         self._count = len(stacks)
         self._scenes = symbolizer.user_scenes(stacks.pid, stacks.key)
-        # as in perf: where no file of a process is here, nothing of it is shown
+        # As in perf: a process without any readable file has no user frames.
         self._alive = rows_where(symbolizer.has_files(self._scenes))
         self._table.update()
         self._tracked = list(self._table.tracked)
-        self._initial = {number: self._sampled(stacks, index) for number, index in enumerate(architecture.registers)}
+        self._initial = {number: self._sampled_register(stacks, index) for number, index in enumerate(architecture.registers)}
         self._registers = [self._initial[register][self._alive] for register in self._tracked[:2]]
         self._kept = [self._initial[register] for register in self._tracked[2:]]
         self._saved = SavedRegisters(self._kept, len(self._alive))
-        self._pc = self._sampled(stacks, None)[self._alive]
+        self._pc = self._sampled_register(stacks, None)[self._alive]
         base = self._initial[architecture.stack_pointer]
         self._memory = StackMemory(stacks.data, stacks.starts, stacks.sizes, base, word=self.word, endian=endian)
         self._is_truncated = np.zeros(self._count, bool)
-        self._back = np.zeros(len(self._alive), np.uint64)  # how far before the pc the instruction is that the frame is at
+        self._back = np.zeros(len(self._alive), np.uint64)  # distance from the frame's instruction to the pc
         self._state = np.full(len(self._alive), UNKNOWN, np.int32)
         self._step_before: tuple[NDArray[np.int32], CallerWords] | None = None
-        self._depth = np.zeros(len(self._alive), np.int64)  # how many frames a chain has before the one it has come to
+        self._depth = np.zeros(len(self._alive), np.int64)  # number of frames before the current one
         self._is_loose = architecture.frame is not None and not architecture.frame.is_exact
         self._found: list[tuple[Rows, Frames]] = []
         self._known: KnownCallers | None = None
 
     def chains(self, most: int, known: KnownCallers | None) -> Unwound | None:
-        """All chains, of up to so many frames; None where more registers are to be followed. known: what was found out before."""
+        """Return all chains, of up to `most` frames; None if more registers must be tracked. known: callers of earlier batches."""
         self._known = known
         followed = None if known is None else Followed(known, self._memory, self._kept, self._scenes.rank, most)
         guessed: NDArray[np.bool_] | None = None
-        afloat: NDArray[np.bool_] | None = None  # where the stack pointer is not known
+        has_no_stack_pointer: NDArray[np.bool_] | None = None  # rows with an unknown stack pointer
         while len(self._alive) or followed:
             ids = self._symbolizer.frames_in(self._scenes, self._pc - self._back, self._alive)
             if guessed is not None:
-                rows = self._believed_callers(guessed, ids)
-                ids, afloat = ids[rows], None if afloat is None else afloat[rows]
+                rows = self._accept_callers(guessed, ids)
+                ids, has_no_stack_pointer = ids[rows], None if has_no_stack_pointer is None else has_no_stack_pointer[rows]
             if followed is not None:
                 ids = self._follow(followed, ids)
                 if not len(ids):
                     guessed = None
                     continue
-            self._note_found(self._pc - self._back, ids)
+            self._add_frames(self._pc - self._back, ids)
             rules = self._rules_of(ids)
-            if afloat is not None and afloat.any():
-                rules[afloat] = self._code.of_records(rules[afloat])
+            if has_no_stack_pointer is not None and has_no_stack_pointer.any():
+                rules[has_no_stack_pointer] = self._code.of_records(rules[has_no_stack_pointer])
             rules, flags = self._without_ends(rules, self._table.flags[rules], most)
             special = int(np.bitwise_or.reduce(flags, initial=0))
             going = self._step(rules, special)
             guessed = flags[going] & FAR_GUESS != 0 if special & FAR_GUESS else None
             if len(self._table.tracked) > len(self._tracked):
                 return None
-            afloat = self._table.is_pointed[rules[going]] if self._is_loose else None
+            has_no_stack_pointer = self._table.is_pointed[rules[going]] if self._is_loose else None
             self._back = np.where(flags[going] & SIGNAL, np.uint64(0), _ONE)
-        return self._assembled()
+        return self._assemble()
 
     def _rules_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The rules of the frames that chains have come to."""
+        """Return the rules of the current frames."""
         is_caller = self._depth > 0
         if is_caller.all():
             return self._code.of_callers(ids)
@@ -222,7 +237,7 @@ class _StepperRun:
         return np.where(is_caller, self._code.of_callers(ids), self._innermost(ids))
 
     def _without_ends(self, rules: NDArray[np.int32], flags: NDArray[np.uint8], most: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """Chains that end where they are are left out, and those that are as long as they may be."""
+        """Drop chains that end here or have reached the limit."""
         ends = flags & ENDS != 0
         is_full = self._depth + 1 >= most
         if ends.any():
@@ -234,14 +249,14 @@ class _StepperRun:
         return rules[rows], flags[rows]
 
     def _note_ends(self, ends: NDArray[np.bool_]) -> None:
-        """All chains end where these do, as the code says so."""
+        """Record that these chains end here, because the code says so."""
         if self._known is not None:
             self._known.note_end(self._state[ends & (self._state >= 0)])
 
     def _follow(self, followed: Followed, ids: Frames) -> Frames:
-        """Let the chains take a step that go on as others did; returns the frames of those that find their own way.
+        """Move the chains that continue as others did; return the frames of the chains that the stepper must move.
 
-        These are the first that have come to where they are, and those that cannot go on as others did.
+        Those are the first to reach their states, and those that differ from earlier chains.
         """
         known = self._known
         assert known is not None
@@ -252,9 +267,9 @@ class _StepperRun:
             known.note(before[rows], self._state[rows], found.take(rows))
             self._step_before = None
         went = followed.step(self._symbolizer.last_valid_from) if len(followed) else None
-        goes = self._goes_ahead(known)
+        goes = self._are_first(known)
         rows = rows_where(~goes)
-        if len(rows):  # what follows is known from the next step on
+        if len(rows):  # the next state is known from the next step on
             locations = [values[rows] for values in self._saved.locations]
             followed.add(Waiting(self._alive[rows], self._state[rows], self._depth[rows], locations))
             rows = rows_where(goes)
@@ -267,19 +282,19 @@ class _StepperRun:
                 ids = np.concatenate([ids, known.frame[went.strayed.states]])
         return ids
 
-    def _goes_ahead(self, known: KnownCallers) -> NDArray[np.bool_]:
-        """Which chains are the first that come to where they are, or may be the only ones."""
+    def _are_first(self, known: KnownCallers) -> NDArray[np.bool_]:
+        """Return which chains are the first to reach their states, or may be the only ones."""
         goes = self._state < 0
         rows = rows_where(~goes)
         new = rows[known.following[self._state[rows]] == UNKNOWN][::-1]
         states = self._state[new]
         first = np.empty(len(known), np.int64)
-        first[states] = new  # of equal states the first row is written last
+        first[states] = new  # of equal states, the first row is written last
         goes[new] = first[states] == new
         return goes
 
     def _states(self, known: KnownCallers, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The states of all chains, UNKNOWN for those that others cannot be in."""
+        """Return the states of all chains; UNKNOWN for states that no other chain can reach."""
         address, born = self._pc - self._back, self._symbolizer.valid_from(ids)
         fits, found = (born >= 0) & (address != 0), self._saved.are_found
         rows = rows_where(fits if found is None else fits & found)
@@ -289,7 +304,7 @@ class _StepperRun:
         return states
 
     def _take_back(self, known: KnownCallers, strayed: Waiting) -> None:
-        """Chains that go on in another way than others did."""
+        """Take back chains that differ from earlier ones."""
         samples, states, depth, locations = strayed
         back, pc = known.back[states], known.address[states] + known.back[states]
         registers = [known.stack_pointer[states], pc]
@@ -300,7 +315,7 @@ class _StepperRun:
         self._saved.add(locations)
 
     def _innermost(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The rules of the frames that were sampled."""
+        """Return the rules of the sampled frames."""
         rules = self._code.of_frames(ids)
         silent = rows_where((self._table.is_guess[rules] | (rules == END)) & self._architecture.links)
         if len(silent):
@@ -310,21 +325,21 @@ class _StepperRun:
             self._table.update()
         return rules
 
-    def _note_found(self, address: Values, ids: Frames) -> None:
-        """A frame of each chain; perf leaves one out that is at 0."""
+    def _add_frames(self, address: Values, ids: Frames) -> None:
+        """Add a frame to each chain, except for address 0, as in perf."""
         if address.all():
             self._found.append((self._alive, ids))
         else:
             rows = rows_where(address)
             self._found.append((self._alive[rows], ids[rows]))
 
-    def _believed_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
-        """End chains whose last caller was found by a frame pointer, but is no code; the others' rows."""
+    def _accept_callers(self, guessed: NDArray[np.bool_], ids: NDArray[np.int32]) -> Rows:
+        """End chains whose last caller came from a frame pointer but is not code; return the other rows."""
         rows = rows_where(~guessed | self._code.is_code(ids))
         self._keep(rows)
         return rows
 
-    def _assembled(self) -> Unwound:
+    def _assemble(self) -> Unwound:
         lengths = np.zeros(self._count, np.int64)
         for samples, _ in self._found:
             lengths[samples] += 1
@@ -341,7 +356,7 @@ class _StepperRun:
         return Unwound(Ragged(values, offsets), frames, self._is_truncated)
 
     def _keep(self, rows: Rows) -> None:
-        """Go on with some of the samples only."""
+        """Keep only some rows."""
         if len(rows) < len(self._alive):
             self._alive = self._alive[rows]
             self._pc = self._pc[rows]
@@ -353,22 +368,22 @@ class _StepperRun:
                 self._step_before = before[rows], found.take(rows)
 
     def _step(self, rules: NDArray[np.int32], special: int) -> Rows:
-        """Go to the callers; returns which rows have any, and go on. special: the flags of all rules."""
+        """Move to the callers; return the rows that have one. special: the flags of all rules together."""
         stack_pointer = self._registers[0]
         cfa, known = self._cfa(rules, special)
         if special & (FAR_GUESS | NEAR_GUESS):
-            known &= self._is_believed(rules, cfa)
+            known &= self._are_accepted(rules, cfa)
         pc, loaded = self._caller(1, rules, cfa)
         lost = known & (~loaded | (pc == 0))
         if lost.any():
             guessed = self._table.flags[rules] & NEAR_GUESS != 0
             self._note_lost(rows_where(known & (~loaded | guessed & (pc == 0))), rules, cfa)
-        moved = [self._moved(number, rules, cfa) for number in range(2, len(self._tracked))]
+        moved = [self._move_register(number, rules, cfa) for number in range(2, len(self._tracked))]
         callers = [cfa, pc]
         if special & MOVES_STACK_POINTER:
             callers[0] = self._caller(0, rules, cfa)[0]
         if special & RETURNS_ELSEWHERE:
-            pc = self._returned_to(rules, cfa, callers)
+            pc = self._return_addresses(rules, cfa, callers)
         words, pc = pc, pc & self._code_mask
         going = rows_where(known & loaded & (pc != 0) & ((pc != self._pc) | (cfa != stack_pointer)))
         if self._known is not None:
@@ -380,7 +395,7 @@ class _StepperRun:
         return going
 
     def _note_step(self, rules: NDArray[np.int32], cfa: Values, returns: Values, saved: list[Values]) -> None:
-        """What a step was found by, where it can be found again. returns: as loaded."""
+        """Store the words that led to the callers, unless they cannot be compared again. returns: as loaded."""
         table = self._table
         column, base_row = table.registers[1], table.cfa_row[rules]
         kind, usual = column.kind[rules], (table.flags[rules] & _UNUSUAL == 0) & (base_row != 1)
@@ -394,9 +409,7 @@ class _StepperRun:
         self._step_before = before, CallerWords(word_address, returns, np.maximum(base_row - 1, 0).astype(np.int8), base, saved)
 
     def _note_lost(self, rows: Rows, rules: NDArray[np.int32], cfa: Values) -> None:
-        """End chains whose return address could not be read, or is none where a frame was guessed, as perf does: where it is mapped, with
-        a mark.
-        """
+        """End chains with an unreadable return address, or with a guessed one that is not code. As in perf, mapped frames get a mark."""
         column, rules = self._table.registers[1], rules[rows]
         rows, rules = rows[column.kind[rules] == OFFSET], rules[column.kind[rules] == OFFSET]
         if not len(rows):
@@ -410,13 +423,13 @@ class _StepperRun:
         marked = mapped & (self._table.flags[rules] & FAR_GUESS == 0)
         self._found.append((samples[marked], np.full(int(marked.sum()), LOST, np.int32)))
 
-    def _sampled(self, stacks: UserStacks, index: int | None) -> Values:
-        """A register as sampled, by perf's number; the pc for None."""
+    def _sampled_register(self, stacks: UserStacks, index: int | None) -> Values:
+        """Return a sampled register, by perf's number; None: the pc."""
         values = stacks.registers.get(self._architecture.pc if index is None else index)
         return np.zeros(len(stacks), np.uint64) if values is None else values & self._mask
 
-    def _moved(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, Values | None]:
-        """Where the callers' register of a row of the table is, and its values where some are found by rare rules."""
+    def _move_register(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, Values | None]:
+        """Return the place of the callers' register in a row of the table, and its values if rare rules compute some."""
         column = self._table.registers[number]
         locations = np.where(column.kind[rules] == OFFSET, cfa + column.value[rules].view(np.uint64) & self._mask, KEPT)
         if not column.has_rare or not column.is_rare[rules].any():
@@ -424,22 +437,22 @@ class _StepperRun:
         locations[column.is_rare[rules]] = ELSEWHERE
         return locations, self._caller(number, rules, cfa)[0]
 
-    def _returned_to(self, rules: NDArray[np.int32], cfa: Values, callers: list[Values]) -> Values:
-        """Return addresses of which some are in other columns than is usual."""
+    def _return_addresses(self, rules: NDArray[np.int32], cfa: Values, callers: list[Values]) -> Values:
+        """Return the return addresses, of which some are in unusual columns."""
         others = (self._caller(number, rules, cfa)[0] for number in range(2, len(self._tracked)))
         row = np.clip(self._table.return_row[rules], 0, len(self._tracked) - 1)
         found: Values = np.stack([*callers, *others])[row, np.arange(len(row))]
         return found
 
-    def _is_believed(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
-        """Whether frame pointers, where they are guessed to be such, lie above the stack pointer, and not too far."""
+    def _are_accepted(self, rules: NDArray[np.int32], cfa: Values) -> NDArray[np.bool_]:
+        """Return whether guessed frame pointers are above the stack pointer and not too far."""
         pointer, reach = cfa - np.uint64(2 * self.word), self._table.reach[rules]
         near = (pointer >= self._registers[0]) & ((reach == 0) | (pointer - self._registers[0] <= reach))
         believed: NDArray[np.bool_] = ~self._table.is_pointed[rules] | near
         return believed
 
     def _cfa(self, rules: NDArray[np.int32], special: int) -> tuple[Values, NDArray[np.bool_]]:
-        """The CFAs, and whether they are known."""
+        """Return the CFAs, and whether they are known."""
         table = self._table
         values, known = self._registers[0], np.ones(len(rules), bool)
         row = table.cfa_row[rules]
@@ -448,15 +461,15 @@ class _StepperRun:
             values = values.copy()
             for one in distinct(row[others]).tolist():
                 mine = others[row[others] == one]
-                # a register that is not followed yet is from the next run on
+                # a new register is tracked from the next run on
                 values[mine] = self._value(one, mine)
         cfa = values + table.cfa_offset[rules] & self._mask
         if special & CFA_EXPRESSION:
-            self._expressions(rows_where(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
+            self._apply_expressions(rows_where(table.flags[rules] & CFA_EXPRESSION), rules, None, (cfa, known), None)
         return cfa, known
 
     def _caller(self, number: int, rules: NDArray[np.int32], cfa: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """A register of the callers, and whether it is known."""
+        """Return a register of the callers, and whether it is known."""
         columns = self._table.registers[number]
         kind, value = columns.kind[rules], columns.value[rules].view(np.uint64)
         rows = rows_where(kind == OFFSET)
@@ -468,13 +481,13 @@ class _StepperRun:
         if columns.has_rare and columns.is_rare[rules].any():
             derived = kind == VAL_OFFSET
             values = np.where(derived, cfa + value & self._mask, values)
-            self._rarely(number, rules, kind, cfa, (values, known))
+            self._apply_rare_rules(number, rules, kind, cfa, (values, known))
         return values, known
 
-    def _rarely(
+    def _apply_rare_rules(
         self, number: int, rules: NDArray[np.int32], kind: NDArray[np.int8], cfa: Values, found: tuple[Values, NDArray[np.bool_]]
     ) -> None:
-        """The rules that few frames have."""
+        """Apply the rare rules."""
         values, known = found
         lost = kind == UNDEFINED
         values[lost], known[lost] = 0, False
@@ -483,12 +496,12 @@ class _StepperRun:
         for source in distinct(sources).tolist():
             rows = moved[sources == source]
             values[rows] = self._value(source, rows)
-        self._expressions(rows_where(kind >= EXPRESSION), rules, number, found, cfa)
+        self._apply_expressions(rows_where(kind >= EXPRESSION), rules, number, found, cfa)
 
-    def _expressions(
+    def _apply_expressions(
         self, rows: Rows, rules: NDArray[np.int32], number: int | None, found: tuple[Values, NDArray[np.bool_]], cfa: Values | None
     ) -> None:
-        """Fill in what expressions give: for a register the word at that address, or the value itself."""
+        """Fill in the values of expressions: for registers the value itself or the word at that address."""
         values, known = found
         for one in distinct(rules[rows]).tolist():
             mine = rows[rules[rows] == one]
@@ -504,7 +517,7 @@ class _StepperRun:
             values[mine], known[mine] = result, good
 
     def register(self, number: int, rows: Rows) -> Values:
-        """A register of some of the samples, by its DWARF number."""
+        """Return a register of some samples, by its DWARF number."""
         if number == self._architecture.return_column and self._architecture.registers[number] == self._architecture.pc:
             return self._pc[rows]
         if number in self._tracked:
@@ -513,17 +526,17 @@ class _StepperRun:
         return np.zeros(len(rows), np.uint64)
 
     def _value(self, number: int, rows: Rows) -> Values:
-        """A register of some of the samples, by its row of the table; one that is not followed yet is from the next run on."""
+        """Return a register of some samples, by its row of the table; a new register is tracked from the next run on."""
         if not 0 <= number < len(self._tracked):
             return np.zeros(len(rows), np.uint64)
         return self._registers[number][rows] if number < 2 else self._saved.values(number - 2, rows, self._alive[rows], self._load)
 
     def load(self, rows: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """Memory of some of the samples."""
+        """Read memory of some samples."""
         return self._load(self._alive[rows], addresses)
 
     def _load(self, samples: Rows, addresses: Values) -> tuple[Values, NDArray[np.bool_]]:
-        """Words of copied stacks; where they have none, of the files that are mapped there."""
+        """Read words of copied stacks, or of the files that are mapped there."""
         values, known = self._memory.load(samples, addresses)
         if not known.all():
             missing = rows_where(~known)

@@ -1,9 +1,8 @@
-"""The trampolines of Python functions, which have no call frame information: which of them keep no frame pointer.
+"""Find trampolines of Python functions that have neither call frame information nor a frame pointer.
 
-What enters: addresses in the code that a process made, and their symbols (its perf map). What leaves: whether they lie
-in a trampoline of CPython 3.12 or 3.13 (-X perf), which says `sub $8, %rsp; call *%rcx; add $8, %rsp; ret` and nothing of
-%rbp. Later ones, and those that perfpy puts into earlier interpreters, push %rbp: a frame pointer leads through these.
-The two are told apart by their sizes, with and without an endbr64 (objdump of libpython: _Py_trampoline_func_start).
+The trampolines of CPython 3.12 and 3.13 (-X perf) are `sub $8, %rsp; call *%rcx; add $8, %rsp; ret` and leave %rbp unchanged. Later ones,
+and those that perfpy adds to earlier interpreters, push %rbp, so a frame pointer leads through them. Both kinds are distinguished by their
+sizes, with and without an endbr64 (objdump of libpython: _Py_trampoline_func_start).
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
     from perfpy.unwind.architectures import Architecture
 
 _PYTHON: Final = "py::"
-_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps on to the trampolines
+_EVALUATOR: Final = "perfpy::evaluate"  # capture/runtimes/cpython/evaluator.c: it jumps to the trampolines
 _SIZES: Final = (11, 15)
-_X86_64_STACK: Final = (7, 16)  # the stack pointer's number in DWARF; the trampoline's 8 bytes and its return address
+_X86_64_STACK: Final = (7, 16)  # DWARF number of the stack pointer; the trampoline's 8 bytes and its return address
 
 
 def of_trampoline(architecture: Architecture) -> FrameRules | None:
-    """The rules of these trampolines while they call; None for architectures whose trampolines have a frame pointer."""
+    """Return the rules of these trampolines during calls; None for architectures whose trampolines have a frame pointer."""
     if architecture.word != 8 or architecture.stack_pointer != _X86_64_STACK[0] or architecture.return_column != 16:
         return None
     return FrameRules(_X86_64_STACK, ((architecture.return_column, (OFFSET, -8)),), architecture.return_column)
 
 
 def in_trampolines(symbolizer: Symbolizer, dso: int, addresses: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether addresses of a dso lie in such trampolines; and whether in what perfpy has put before the others, which pushes nothing."""
+    """Return which addresses of a dso are in such trampolines, and which in perfpy's evaluator, which pushes nothing."""
     if symbolizer.dsos[dso].kind is not DsoKind.JIT:
         return np.zeros(len(addresses), bool), np.zeros(len(addresses), bool)
     table, row = symbolizer.symbols_of(dso, addresses)

@@ -1,7 +1,6 @@
-"""Code objects: name, file, lines and where the instructions are.
+"""Read code objects: name, file, lines and the range of instructions.
 
-What enters: addresses of code objects. What leaves: CodeObject, or None where there is none. Each is read once and kept by its address;
-as memory is used again, a kept one is compared with a few words of the memory from time to time.
+Each is read once and cached by its address. Because memory is reused, some words of a cached one are compared from time to time.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 1024  #: characters of a name or path; longer ones are truncated
 _LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
 _MOST_UNITS: Final = 1 << 22  # instructions of a code object
-_MOST_CODES: Final = 1 << 17  # kept of a process
-_MOST_BYTES: Final = 64 << 20  # of names and line tables that are kept of a process
-_FRESH: Final = 0.25  # seconds for which a kept code object is believed without a look at its memory
+_MOST_CODES: Final = 1 << 17  # cached for a process
+_MOST_BYTES: Final = 64 << 20  # of the names and line tables that are cached for a process
+_FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison
 _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
 _TYPE_NAME: Final = 24  # PyTypeObject.tp_name
@@ -33,9 +32,12 @@ _ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 class CodeObject(NamedTuple):
-    """A function's code. number: counts all code objects of a Codes, from 0; begin, end: addresses of its instructions.
+    """A function's code.
 
-    frame_size: bytes of its frames on the data stack, 0 before 3.11.
+    Attributes:
+        number: counts all code objects of a Codes, from 0.
+        begin, end: addresses of its instructions.
+        frame_size: bytes of its frames on the data stack, 0 before 3.11.
     """
 
     number: int
@@ -50,23 +52,23 @@ class CodeObject(NamedTuple):
 
 
 class Codes:
-    """The code objects of one process. clock: seconds, monotonic."""
+    """The code objects of one process. clock: returns seconds, monotonic."""
 
     def __init__(self, memory: Memory, layout: PythonLayout, clock: Callable[[], float]) -> None:
         self._memory = memory
         self._layout = layout
         self._clock = clock
-        self._known: dict[int, tuple[CodeObject | None, bytes, float]] = {}
+        self._cached: dict[int, tuple[CodeObject | None, bytes, float]] = {}
         self._count = 0
         self._bytes = 0
         self._type = 0
 
     def find(self, address: int) -> CodeObject | None:
-        """Return the code object at an address; None where there is none."""
+        """Return the code object at an address; None if there is none."""
         now = self._clock()
-        known = self._known.get(address)
-        if known is not None and now - known[2] < _FRESH:
-            return known[0]
+        cached = self._cached.get(address)
+        if cached is not None and now - cached[2] < _FRESH:
+            return cached[0]
         if not is_pointer(address):
             return None
         try:
@@ -74,14 +76,14 @@ class Codes:
         except UnreadableMemoryError:
             return None
         identity = self._identity(head)
-        code = known[0] if known is not None and known[1] == identity else self._read(address, head)
-        if len(self._known) >= _MOST_CODES:
-            self._known.clear()
-        self._known[address] = (code, identity, now)
+        code = cached[0] if cached is not None and cached[1] == identity else self._read(address, head)
+        if len(self._cached) >= _MOST_CODES:
+            self._cached.clear()
+        self._cached[address] = (code, identity, now)
         return code
 
     def _identity(self, head: bytes) -> bytes:
-        """Return the words that another code object at the same address would not have: its size, names and tables."""
+        """Return the words that differ between two code objects at the same address: size, names and tables."""
         layout = self._layout.code
         fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
         words = (head[field : field + 8] for field in fields)
@@ -112,8 +114,8 @@ class Codes:
         return CodeObject(self._count - 1, address, begin, begin + size, name, filename, max(first_line, 0), lines, frame_size)
 
     def _is_code(self, head: bytes) -> bool:
-        """Whether an object's type is the one that is called "code"."""
-        if self._layout.is_free_threaded:  # its type is elsewhere
+        """Whether the name of an object's type is "code"."""
+        if self._layout.is_free_threaded:  # the type is elsewhere
             return True
         kind = _word(head, _TYPE)
         if not self._type and is_pointer(kind):
@@ -125,7 +127,7 @@ class Codes:
         return kind == self._type != 0
 
     def _text(self, address: int) -> str:
-        """Read a str object, truncated where it is long."""
+        """Read a str object, truncated to LONGEST_NAME characters."""
         head = self._memory.read(address, _TEXT_STATE + 4)
         length, (state,) = _word(head, 16), struct.unpack_from("<I", head, _TEXT_STATE)
         # struct { interned, kind, compact, ascii, ready or statically allocated }: "interned" has 2 bits, 8 in some builds

@@ -1,8 +1,7 @@
-"""_Py_DebugOffsets: the description of its own structures that CPython 3.13 and later keep at the beginning of _PyRuntime.
+"""Decode _Py_DebugOffsets, the description of its structures that CPython 3.13 and later have at the beginning of _PyRuntime.
 
-What enters: these bytes. What leaves: a PythonLayout. Layout of the description (Include/internal/pycore_debug_offsets.h): char
-cookie[8], then u64 numbers: the version, whether the build has no GIL, then groups of offsets, each begun by the size of its structure.
-Later versions add numbers at the ends of groups, so the groups' lengths belong to the version.
+Layout (Include/internal/pycore_debug_offsets.h): char cookie[8], then u64 numbers: the version, whether the build has no GIL, then groups
+of offsets, each after the size of its structure. Later versions append numbers to groups, so the lengths of groups depend on the version.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 from perfpy.interpreters.cpython.layouts import NONE, CodeLayout, FrameLayout, PythonLayout, RuntimeLayout, ThreadLayout
 
 COOKIE: Final = b"xdebugpy"
-SIZE: Final = 8 * 64  # of what is read: all groups up to the code object, of any version
+SIZE: Final = 8 * 64  # bytes to read: all groups up to the code object, of any version
 _RUNTIME: Final = ("size", "finalizing", "interpreters_head")
 _INTERPRETER: Final = ("size", "id", "next", "threads_head")
 _GIL: Final = ("ceval_gil", "gil_runtime_state", "gil_runtime_state_enabled", "gil_runtime_state_locked", "gil_runtime_state_holder")
@@ -41,13 +40,13 @@ _GROUPS: Final = {(3, 13): _GROUPS_3_13, (3, 14): _GROUPS_3_14}
 _FRAME_FIELDS: Final = ("localsplus", "previous", "executable", "instr_ptr", "owner")
 _CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive")
 _LARGEST: Final = 1 << 20  # of a structure
-_TAGS: Final = 3  # of references on the stack, since 3.14
+_TAGS: Final = 3  # tag bits of references on the stack, since 3.14
 _FRAME_SIZE: Final = 8  # bytes from co_firstlineno to co_framesize, which is not described
 _SHIMS: Final = 3  # FRAME_OWNED_BY_CSTACK; since 3.14 FRAME_OWNED_BY_INTERPRETER, and after it the former
 
 
 def decode(data: bytes) -> PythonLayout:
-    """Return the layout that a runtime describes. Raises ValueError where it is none, or of a version that is not known here."""
+    """Return the layout that a runtime describes. Raises ValueError for other data and for unsupported versions."""
     numbers = struct.unpack_from("<40Q", data, 8) if data.startswith(COOKIE) and len(data) >= SIZE else ()
     if not numbers:
         raise ValueError("no description of a Python runtime")

@@ -1,9 +1,8 @@
-"""The frames of one thread, as they are in memory at this moment.
+"""Read the current frames of one thread.
 
-What enters: the address of a thread state. What leaves: ThreadFrames, innermost first. From 3.11 on frames lie on a data stack of the
-thread, which is copied in one go, so that what is read is of one moment but for a few microseconds; frames of generators lie in
-their objects. `is_entry` says that a frame's caller is C code: the evaluation loop was called anew for it. Before 3.11 that is true of
-every frame. The state is read once more in the end: `has_moved` says that the thread ran meanwhile.
+Since 3.11 frames are on the thread's data stack, which is copied in one go, so that all frames date from within a few microseconds; frames
+of generators are in their objects. `is_entry` means that C code called the evaluation loop for a frame; before 3.11 every frame is one. The
+thread state is read again at the end: `has_moved` means that the thread ran in between.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
 
-MOST_FRAMES: Final = 1024  #: of a thread; callers beyond are left out
+MOST_FRAMES: Final = 1024  #: of a thread; further callers are dropped
 _CHUNK_HEAD: Final = 24  # _PyStackChunk: previous, size, top
 _LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
 _MOST_CHUNKS: Final = 16
 _SMALLEST_CHUNK: Final = 4096  # chunks are whole pages
-_MARGIN: Final = 512  # bytes behind the last frame that are copied at least
+_MARGIN: Final = 512  # the least number of copied bytes after the last frame
 _OWNED_BY_GENERATOR: Final = 1
 _MOST_LEFT: Final = 32
 _UNITS_OF_3_10: Final = 2
 
 
 class PythonFrame(NamedTuple):
-    """One frame. offset: of the instruction that it runs, in bytes from the beginning of its code; -2 before the first one."""
+    """One frame. offset: of its current instruction, in bytes from the beginning of its code; -2 before the first one."""
 
     address: int
     code: CodeObject
@@ -42,9 +41,13 @@ class PythonFrame(NamedTuple):
 
 
 class ThreadFrames(NamedTuple):
-    """The frames of a thread. is_whole: whether all callers are there; has_moved: whether the thread ran while they were read.
+    """The frames of a thread.
 
-    left: frames above them on the data stack that the thread has left a moment ago, and whose memory is still as it was.
+    Attributes:
+        frames: innermost first.
+        is_whole: whether all callers are included.
+        has_moved: whether the thread ran during the reading.
+        left: frames above them on the data stack that have ended, but whose memory is still unchanged.
     """
 
     frames: list[PythonFrame]
@@ -54,7 +57,7 @@ class ThreadFrames(NamedTuple):
 
 
 class FrameWalker:
-    """Walks the frames of one process's threads."""
+    """Reads the frames of one process's threads."""
 
     def __init__(self, memory: Memory, layout: PythonLayout, codes: Codes) -> None:
         self._memory = memory
@@ -66,15 +69,15 @@ class FrameWalker:
         """Return the frames of a thread state, whose bytes were just read. Raises UnreadableMemoryError."""
         innermost = self._innermost(state)
         if not self._layout.has_data_stack:
-            found, is_whole = self._walk_objects(innermost)
+            frames, is_whole = self._walk_objects(innermost)
             after = self._memory.read(address, self._layout.thread.size)
-            return ThreadFrames(found, is_whole, self._innermost(after) != innermost, [])
+            return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, [])
         chunks = _Chunks(self._memory, state, self._layout.thread.chunk)
         after = self._memory.read(address, self._layout.thread.size)
-        found, is_whole = self._walk_data_stack(innermost, chunks)
-        found = found[self._first_alive(found, state, after) :]
-        left = self._left(chunks, found[0].address if found else 0)
-        return ThreadFrames(found, is_whole, self._innermost(after) != innermost, left)
+        frames, is_whole = self._walk_data_stack(innermost, chunks)
+        frames = frames[self._first_alive(frames, state, after) :]
+        left = self._find_ended(chunks, frames[0].address if frames else 0)
+        return ThreadFrames(frames, is_whole, self._innermost(after) != innermost, left)
 
     def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
         """Return frames that were copied while their thread stood still.
@@ -84,23 +87,23 @@ class FrameWalker:
             is_whole: whether all callers are among them.
         """
         layout = self._layout.frame
-        found: list[PythonFrame] = []
+        frames: list[PythonFrame] = []
         has_data_stack = self._layout.has_data_stack
         shift, entry_shift = 8 * (layout.owner & 7), 8 * (layout.is_entry & 7)
         for address, code_address, instruction, owner in words:
             if has_data_stack and owner >> shift & 0xFF >= layout.shims:
-                if found:
-                    found[-1] = found[-1]._replace(is_entry=True)
+                if frames:
+                    frames[-1] = frames[-1]._replace(is_entry=True)
                 continue
             code = self._codes.find(code_address & ~self._layout.tag_mask)
             offset = 0 if code is None else self._offset_of(code, instruction)
             if code is None or not -2 <= offset < code.end - code.begin:
-                return ThreadFrames(found, False, False, [])
+                return ThreadFrames(frames, False, False, [])
             is_entry = not has_data_stack or (layout.is_entry != NONE and bool(owner >> entry_shift & 0xFF))
-            found.append(PythonFrame(address, code, offset, is_entry))
-        if found and is_whole:
-            found[-1] = found[-1]._replace(is_entry=True)
-        return ThreadFrames(found, is_whole, False, [])
+            frames.append(PythonFrame(address, code, offset, is_entry))
+        if frames and is_whole:
+            frames[-1] = frames[-1]._replace(is_entry=True)
+        return ThreadFrames(frames, is_whole, False, [])
 
     def _offset_of(self, code: CodeObject, instruction: int) -> int:
         """Return the offset of an instruction in its code, from a frame's word: a pointer, or before 3.11 a number of units."""
@@ -110,12 +113,12 @@ class FrameWalker:
         return int(last) * self._unit if last >= 0 else -2
 
     def _first_alive(self, found: list[PythonFrame], state: bytes, after: bytes) -> int:
-        """Return the first frame that the thread had not left when they had been copied: those before it may be of another moment."""
+        """Return the row of the first frame that had not ended after the copy; earlier ones may be inconsistent."""
         (chunk,) = WORD.unpack_from(state, self._layout.thread.chunk)
         chunk_after, top = struct.unpack_from("<QQ", after, self._layout.thread.chunk)
         if chunk != chunk_after:
             return 0
-        # frames of generators lie elsewhere
+        # Frames of generators are elsewhere.
         return next((row for row in range(len(found), 0, -1) if top <= found[row - 1].address < chunk + _LARGEST_CHUNK), 0)
 
     def _innermost(self, state: bytes) -> int:
@@ -126,30 +129,30 @@ class FrameWalker:
         return read_word(self._memory, cframe + thread.frame) if is_pointer(cframe) else 0
 
     def _walk_data_stack(self, address: int, chunks: _Chunks) -> tuple[list[PythonFrame], bool]:
-        """Walk frames on the data stack and in generators: from 3.11 on."""
+        """Read frames on the data stack and in generators, since 3.11."""
         layout = self._layout.frame
-        found: list[PythonFrame] = []
-        for _ in range(4 * MOST_FRAMES):  # shims are no frames
-            if not address or len(found) >= MOST_FRAMES:
+        frames: list[PythonFrame] = []
+        for _ in range(4 * MOST_FRAMES):  # shims are not frames
+            if not address or len(frames) >= MOST_FRAMES:
                 break
             if not is_pointer(address):
-                return found, False
+                return frames, False
             data, start = chunks.bytes_at(address, layout.size)
             if data[start + layout.owner] >= layout.shims:
-                if found:
-                    found[-1] = found[-1]._replace(is_entry=True)
+                if frames:
+                    frames[-1] = frames[-1]._replace(is_entry=True)
             else:
                 frame = self._frame(address, data, start)
                 if frame is None:
-                    return found, False
-                found.append(frame)
+                    return frames, False
+                frames.append(frame)
             (address,) = WORD.unpack_from(data, start + layout.previous)
-        if found and not address:
-            found[-1] = found[-1]._replace(is_entry=True)
-        return found, not address
+        if frames and not address:
+            frames[-1] = frames[-1]._replace(is_entry=True)
+        return frames, not address
 
     def _frame(self, address: int, data: bytes, start: int) -> PythonFrame | None:
-        """Return a frame whose bytes begin at `start`; None where its code is none, or its instruction lies elsewhere."""
+        """Return the frame whose bytes begin at `start`; None without valid code and instruction."""
         layout = self._layout.frame
         code = self._codes.find(WORD.unpack_from(data, start + layout.code)[0] & ~self._layout.tag_mask)
         if code is None:
@@ -159,25 +162,25 @@ class FrameWalker:
             return None
         return PythonFrame(address, code, offset, layout.is_entry != NONE and bool(data[start + layout.is_entry]))
 
-    def _left(self, chunks: _Chunks, below: int) -> list[PythonFrame]:
-        """Return the frames that lie behind the last one, each where the one before it ends. below: the address of that one."""
+    def _find_ended(self, chunks: _Chunks, below: int) -> list[PythonFrame]:
+        """Return the frames after the last one, each of which begins where the one before it ends. below: the last one's address."""
         layout = self._layout.frame
         data, start, address = chunks.rest
-        found: list[PythonFrame] = []
-        while start + layout.size <= len(data) and len(found) < _MOST_LEFT:
+        frames: list[PythonFrame] = []
+        while start + layout.size <= len(data) and len(frames) < _MOST_LEFT:
             frame = self._frame(address, data, start)
             if frame is None or data[start + layout.owner] >= layout.shims or frame.code.frame_size < layout.size:
                 break
             (previous,) = WORD.unpack_from(data, start + layout.previous)
             generator = self._generator(previous) if previous != below else None
-            if generator is not None:  # what called it is not known any more
-                found.append(generator._replace(is_entry=True))
-            found.append(frame._replace(is_entry=frame.is_entry or (previous != below and generator is None)))
+            if generator is not None:  # its caller is unknown
+                frames.append(generator._replace(is_entry=True))
+            frames.append(frame._replace(is_entry=frame.is_entry or (previous != below and generator is None)))
             below, address, start = address, address + frame.code.frame_size, start + frame.code.frame_size
-        return found[::-1]
+        return frames[::-1]
 
     def _generator(self, address: int) -> PythonFrame | None:
-        """Return the frame of a generator or coroutine, which lies in its object; None where there is none."""
+        """Return the frame inside a generator or coroutine; None if there is none."""
         layout = self._layout.frame
         if not is_pointer(address):
             return None
@@ -188,27 +191,28 @@ class FrameWalker:
         return self._frame(address, data, 0) if data[layout.owner] == _OWNED_BY_GENERATOR else None
 
     def _walk_objects(self, address: int) -> tuple[list[PythonFrame], bool]:
-        """Walk frame objects: before 3.11."""
+        """Read frame objects, before 3.11."""
         layout = self._layout.frame
         unit = self._unit
-        found: list[PythonFrame] = []
-        while address and len(found) < MOST_FRAMES:
+        frames: list[PythonFrame] = []
+        while address and len(frames) < MOST_FRAMES:
             if not is_pointer(address):
-                return found, False
+                return frames, False
             data = self._memory.read(address, layout.size)
             code = self._codes.find(WORD.unpack_from(data, layout.code)[0])
             (last,) = struct.unpack_from("<i", data, layout.instruction)
             if code is None or not -1 <= last < (code.end - code.begin) // unit:
-                return found, False
-            found.append(PythonFrame(address, code, last * unit if last >= 0 else -2, is_entry=True))
+                return frames, False
+            frames.append(PythonFrame(address, code, last * unit if last >= 0 else -2, is_entry=True))
             (address,) = WORD.unpack_from(data, layout.previous)
-        return found, not address
+        return frames, not address
 
 
 class _Chunks:
-    """Copies of the chunks of a thread's data stack, made when a frame in them is met.
+    """Copies of the chunks of a thread's data stack, made when the first frame in one is read.
 
-    rest: what lies behind the last frame: bytes that hold it, where it begins in them, and its address.
+    Attributes:
+        rest: after the last frame: a copy of the bytes, the position in it, and its address.
     """
 
     def __init__(self, memory: Memory, state: bytes, offset: int) -> None:
@@ -222,14 +226,14 @@ class _Chunks:
             self.rest = (data, top - chunk, top)
 
     def _copy(self, chunk: int, used: int) -> bytes:
-        """Copy the newest chunk with some of what lies behind its last frame, if there is as much."""
+        """Copy the newest chunk and some bytes after its last frame, if they are readable."""
         try:
             return self._memory.read(chunk, (used + _MARGIN + _SMALLEST_CHUNK - 1) & -_SMALLEST_CHUNK)
         except UnreadableMemoryError:
             return self._memory.read(chunk, used)
 
     def bytes_at(self, address: int, size: int) -> tuple[bytes, int]:
-        """Return bytes that hold a frame, and where it begins in them."""
+        """Return bytes that contain a frame, and its position in them."""
         for begin, data in self._copies:
             if begin <= address and address + size <= begin + len(data):
                 return data, address - begin
@@ -241,7 +245,7 @@ class _Chunks:
         return self._memory.read(address, size), 0
 
     def _copy_previous(self) -> None:
-        """Copy the chunk before the last one that was copied, as far as it is filled."""
+        """Copy the used part of the chunk before the last copied one."""
         (previous,) = WORD.unpack_from(self._copies[-1][1], 0)
         if not is_pointer(previous):
             return

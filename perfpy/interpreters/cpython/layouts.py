@@ -1,8 +1,8 @@
-"""Where CPython's structures have their fields: offsets in bytes, by version.
+"""Offsets of the fields of CPython's structures, in bytes, by version.
 
-What enters: a version, or the _Py_DebugOffsets that 3.13 and later begin _PyRuntime with. What leaves: a PythonLayout. The tables of 3.8 to
-3.12 are facts of the public headers (Include/internal/pycore_runtime.h, pycore_interp.h, pycore_frame.h, Include/cpython/code.h) of
-64-bit builds without Py_DEBUG; they hold for all releases of a minor version, as its ABI is fixed with the release candidates.
+The tables of 3.8 to 3.12 are facts of the public headers (Include/internal/pycore_runtime.h, pycore_interp.h, pycore_frame.h,
+Include/cpython/code.h) of 64-bit builds without Py_DEBUG. They hold for all releases of a minor version, whose ABI is fixed with the
+release candidates. 3.13 and later describe themselves (debug_offsets).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NONE: Final = -1  # a field that a version lacks
 
 
 class RuntimeLayout(NamedTuple):
-    """From _PyRuntime to thread states. gil: of the lock, in _PyRuntime up to 3.11, in the interpreter (a pointer) later."""
+    """From _PyRuntime to thread states. gil: the lock in _PyRuntime up to 3.11, a pointer to it in the interpreter later."""
 
     interpreters: int
     next_interpreter: int
@@ -24,7 +24,7 @@ class RuntimeLayout(NamedTuple):
 
 
 class ThreadLayout(NamedTuple):
-    """PyThreadState. frame: of the innermost frame, behind cframe where there is one. native_id: NONE before 3.11."""
+    """PyThreadState. frame: the innermost frame, in cframe if there is one. native_id: NONE before 3.11."""
 
     size: int
     next: int
@@ -38,8 +38,10 @@ class ThreadLayout(NamedTuple):
 class FrameLayout(NamedTuple):
     """_PyInterpreterFrame, PyFrameObject before 3.11.
 
-    instruction: a pointer, or before 3.11 an int that counts bytes (3.8, 3.9) or units of two (3.10); is_entry: of 3.11 only; shims:
-    the owner from which on a frame stands for a call from C and runs no code.
+    Attributes:
+        instruction: a pointer; before 3.11 an int that counts bytes (3.8, 3.9) or units of two (3.10).
+        is_entry: 3.11 only.
+        shims: the least owner of frames that stand for calls from C and run no code.
     """
 
     size: int
@@ -52,9 +54,11 @@ class FrameLayout(NamedTuple):
 
 
 class CodeLayout(NamedTuple):
-    """PyCodeObject. code: where the instructions begin, or before 3.11 a pointer to a bytes object with them.
+    """PyCodeObject.
 
-    frame_sizes: ints whose sum, with `frame_extra`, is the number of words of a frame on the data stack.
+    Attributes:
+        code: the start of the instructions; before 3.11 a pointer to a bytes object with them.
+        frame_sizes: ints whose sum, plus `frame_extra`, is the number of words of a frame on the data stack.
     """
 
     size: int
@@ -70,7 +74,7 @@ class CodeLayout(NamedTuple):
 
 
 class PythonLayout(NamedTuple):
-    """All offsets of one version. text: where the characters of a compact ASCII string and of any other one begin."""
+    """All offsets of one version. ascii_text, other_text: where the characters of a compact string begin."""
 
     version: tuple[int, int]
     runtime: RuntimeLayout
@@ -84,7 +88,7 @@ class PythonLayout(NamedTuple):
 
     @property
     def has_data_stack(self) -> bool:
-        """Whether frames lie on a stack of their own, so that many of them belong to one call of the evaluation loop."""
+        """Whether frames are on a data stack, so that one call of the evaluation loop can run many."""
         return self.version >= (3, 11)
 
 
@@ -92,7 +96,7 @@ _OLD_THREAD: Final = ThreadLayout(264, 8, 24, NONE, 176, NONE, NONE)
 _OLD_CODE: Final = CodeLayout(176, 104, 112, NONE, 120, 40, 48, is_inline=False)
 _OLD_FRAME: Final = FrameLayout(112, 24, 32, 104, NONE, NONE, 1 << 8)
 
-#: of versions that do not describe themselves
+#: Versions that do not describe themselves.
 LAYOUTS: Final = {
     (3, 8): PythonLayout((3, 8), RuntimeLayout(32, 0, 8, 0, 1160, 1168), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),
     (3, 9): PythonLayout((3, 9), RuntimeLayout(32, 0, 8, 0, 360, 368), _OLD_THREAD, _OLD_FRAME, _OLD_CODE, 48, 72),

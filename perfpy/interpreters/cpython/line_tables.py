@@ -1,8 +1,7 @@
-"""Line tables of code objects: which source line each instruction belongs to.
+"""Decode the line tables of code objects.
 
-What enters: the bytes of co_lnotab (3.8, 3.9) or co_linetable (later), the first line, the version. What leaves: (offset in bytes, line)
-pairs, ascending by offset: a line holds from its offset to the next one; line 0 means none. Layouts: Objects/lnotab_notes.txt,
-and since 3.11 Objects/locations.md (InternalDocs/code_objects.md).
+Lines are (offset in bytes, line) pairs, ascending: a line holds from its offset to the next one; line 0 means none. Tables are co_lnotab
+(3.8, 3.9) or co_linetable (later). Layouts: Objects/lnotab_notes.txt, and since 3.11 Objects/locations.md (InternalDocs/code_objects.md).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LONGEST_VARINT: Final = 7  # groups of six bits
 
 
 def decode_lines(table: bytes, first_line: int, version: tuple[int, int]) -> Lines:
-    """Return the lines of a code object. A damaged table gives what stands before the damage."""
+    """Return the lines of a code object; of a damaged table, those before the damage."""
     if version >= (3, 11):
         pairs = _locations(table, first_line)
     elif version == (3, 10):
@@ -44,7 +43,7 @@ def decode_lines(table: bytes, first_line: int, version: tuple[int, int]) -> Lin
 
 
 def _increments(table: bytes, line: int) -> Iterator[tuple[int, int]]:
-    """Decode co_lnotab: pairs of an unsigned step in bytes and a signed one in lines."""
+    """Decode co_lnotab: pairs of an unsigned step in bytes and a signed step in lines."""
     offset = 0
     yield offset, line
     for index in range(0, len(table) - 1, 2):
@@ -54,7 +53,7 @@ def _increments(table: bytes, line: int) -> Iterator[tuple[int, int]]:
 
 
 def _ranges(table: bytes, line: int) -> Iterator[tuple[int, int]]:
-    """Decode 3.10's co_linetable: a signed step in lines, then the bytes that it holds for."""
+    """Decode 3.10's co_linetable: a signed step in lines, then the length of its range in bytes."""
     offset = 0
     for index in range(0, len(table) - 1, 2):
         step = _signed_byte(table[index + 1])

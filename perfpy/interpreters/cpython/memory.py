@@ -1,6 +1,6 @@
-"""Reading another process's memory: what the readers of this room need, and nothing that they could harm.
+"""Access to another process's memory: an interface without means to change it.
 
-What enters: addresses. What leaves: bytes. An implementation reads a live process (perfpy.capture.python_frames) or bytes of a test.
+Implementations read a live process (perfpy.capture.python_frames) or the bytes of a test.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import struct
 from typing import Final, Protocol
 
 WORD: Final = struct.Struct("<Q")
-#: the first address that no program can map on any machine that CPython runs on (57-bit address spaces)
+#: The first address that no program can map on any machine that CPython runs on (57-bit address spaces).
 END_OF_MEMORY: Final = 1 << 56
 
 
 class UnreadableMemoryError(Exception):
-    """Memory that is not mapped, or that may not be read."""
+    """Memory that is not mapped or not permitted to be read."""
 
 
 class Memory(Protocol):
     """A process's memory."""
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes. Raises UnreadableMemoryError where there are fewer."""
+        """Return exactly `size` bytes. Raises UnreadableMemoryError if fewer are readable."""
 
 
 def read_word(memory: Memory, address: int) -> int:

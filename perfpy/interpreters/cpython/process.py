@@ -1,7 +1,6 @@
-"""One Python process: its threads' frames, by the memory of the process.
+"""Read the Python frames of one process's threads from its memory.
 
-What enters: memory, the address of _PyRuntime, a version. What leaves: ThreadFrames by thread. A thread's state is looked for once and
-kept by its number as long as it says that it is that thread's.
+A thread's state is searched once and cached, as long as it still has the thread's number.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from perfpy.interpreters.cpython.memory import Memory
 
 _ATTEMPTS: Final = 3
-_PAUSE: Final = 0.05  # seconds until all thread states are listed again for a thread that is not among them
+_PAUSE: Final = 0.05  # seconds until thread states are listed again for a thread without one
 
 
 def layout_of(memory: Memory, runtime: int, version: tuple[int, int]) -> PythonLayout:
-    """Return the layout of a runtime: as it describes itself, or by its version. Raises ValueError where that is not known."""
+    """Return the layout of a runtime, from its description or by its version. Raises ValueError for unsupported versions."""
     data = memory.read(runtime, SIZE)
     if data.startswith(COOKIE):
         return decode(data)
@@ -36,9 +35,13 @@ def layout_of(memory: Memory, runtime: int, version: tuple[int, int]) -> PythonL
 
 
 class PythonProcess:
-    """The interpreters of one process. version: (0, 0) where the runtime describes itself; clock: seconds, monotonic.
+    """The interpreters of one process. Raises UnreadableMemoryError, or ValueError for unsupported versions.
 
-    Raises UnreadableMemoryError, or ValueError where the version is not known.
+    Args:
+        memory: of the process.
+        runtime: the address of _PyRuntime.
+        version: (0, 0) if the runtime must describe itself.
+        clock: returns seconds, monotonic.
     """
 
     def __init__(self, memory: Memory, runtime: int, version: tuple[int, int], clock: Callable[[], float]) -> None:
@@ -53,24 +56,27 @@ class PythonProcess:
 
     @property
     def needs_stack_pointer(self) -> bool:
-        """Whether thread states do not hold the number of their thread."""
+        """Whether thread states lack the number of their thread."""
         return self.layout.thread.native_id == NONE
 
     def frames(self, tid: int, stack_pointer: int = 0, *, is_main: bool = False) -> ThreadFrames | None:
-        """Return the frames of a thread; None where it has no thread state. tid: as the process itself has it.
+        """Return the frames of a thread; None without a thread state. Raises UnreadableMemoryError.
 
-        stack_pointer, is_main: what tells threads apart before 3.11. Raises UnreadableMemoryError.
+        Args:
+            tid: in the process's own pid namespace.
+            stack_pointer: identifies the thread before 3.11.
+            is_main: whether it is the main thread.
         """
-        found: ThreadFrames | None = None
-        for _ in range(_ATTEMPTS):  # a chain that its thread changes meanwhile leads nowhere
+        frames: ThreadFrames | None = None
+        for _ in range(_ATTEMPTS):  # a chain that its thread changes during the reading is read again
             state = self._state(tid, stack_pointer, is_main=is_main)
             if state is None:
-                return found
+                return frames
             address, data = state
-            found = self._walker.frames(data, address)
-            if found.is_whole or len(found.frames) >= MOST_FRAMES:
+            frames = self._walker.frames(data, address)
+            if frames.is_whole or len(frames.frames) >= MOST_FRAMES:
                 break
-        return found
+        return frames
 
     def frames_of_words(self, words: Iterable[tuple[int, int, int, int]], *, is_whole: bool) -> ThreadFrames:
         """Return frames that were copied while their thread stood still (FrameWalker.frames_of_words)."""

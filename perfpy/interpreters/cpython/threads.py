@@ -1,8 +1,8 @@
-"""Thread states: which one belongs to a thread of the kernel.
+"""Find the thread state of a kernel thread.
 
-What enters: thread numbers as the process itself has them. What leaves: addresses of PyThreadState. From 3.11 on a state holds that
-number. Before, it holds pthread_self() alone, which lies at the upper end of a thread's stack: the nearest one above the stack pointer
-is the thread's own; the main thread, whose stack lies elsewhere, is the state that no other thread fits.
+Since 3.11 a state has the thread's number in the process's own pid namespace. Earlier states only have pthread_self(), which is at the
+upper end of the thread's stack: the nearest one above the stack pointer belongs to the thread. The main thread's stack is elsewhere; its
+state is the oldest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ThreadStates:
         self._layout = layout
 
     def interpreters(self) -> Iterator[int]:
-        """Return the addresses of the interpreter states."""
+        """Yield the addresses of the interpreter states."""
         runtime = self._layout.runtime
         state, seen = read_word(self._memory, self._runtime + runtime.interpreters), 0
         while is_pointer(state) and seen < _MOST_INTERPRETERS:
@@ -40,7 +40,7 @@ class ThreadStates:
             state, seen = read_word(self._memory, state + runtime.next_interpreter), seen + 1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
-        """Return the address and the bytes of each thread state; what cannot be read ends its list."""
+        """Yield the address and the bytes of each thread state. Unreadable memory ends an interpreter's list."""
         thread, left = self._layout.thread, _MOST_THREADS
         for interpreter in self.interpreters():
             try:
@@ -58,16 +58,16 @@ class ThreadStates:
         return {} if offset == NONE else {WORD.unpack_from(data, offset)[0]: state for state, data in self.all()}
 
     def by_stack(self, stack_pointer: int, *, is_main: bool) -> int:
-        """Return the state of the thread whose stack holds an address; 0 where none fits."""
+        """Return the state of the thread whose stack contains an address; 0 if there is none."""
         offset = self._layout.thread.thread_id
         states = [(WORD.unpack_from(data, offset)[0], state) for state, data in self.all()]
-        if is_main:  # states are listed newest first, and the main thread's is the first that is made
+        if is_main:  # states are listed newest first, and the main thread's is the oldest
             return states[-1][1] if states else 0
         above = [(ident, state) for ident, state in states if 0 <= ident - stack_pointer < _LARGEST_STACK]
         return min(above)[1] if above else 0
 
     def gil_addresses(self) -> tuple[int, int]:
-        """Return where the main interpreter's lock has its last holder, and whether it is locked; zeros for builds without one."""
+        """Return the addresses of the GIL's last holder and of its locked flag in the main interpreter; zeros for builds without a GIL."""
         runtime = self._layout.runtime
         if self._layout.is_free_threaded:
             return 0, 0

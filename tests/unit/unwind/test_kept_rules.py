@@ -104,7 +104,7 @@ def test_what_is_damaged_or_no_rule_is_no_answer(tmp_path: Path, folder: Path):
         assert found(path) == first
     one = KeptRules("key")
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
-    columns = kept_rules._encoded(*known({1: plain}).columns(), [plain])
+    columns = kept_rules._encode(*known({1: plain}).columns(), [plain])
     wrong: tuple[tuple[str, list[int]], ...] = (
         ("registers", [16, 99, -8]),
         ("registers", []),

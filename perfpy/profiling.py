@@ -142,7 +142,7 @@ class Profiler:
         recorder, self._recorder = self._recorder, None
         for descriptor in (self._orders, self._answers):
             os.close(descriptor)
-        if self._names_functions:
+        if self._names_functions and not _STAYS_ON:
             sys.deactivate_stack_trampoline()  # type: ignore[attr-defined,unused-ignore]
         return recorder
 
@@ -195,13 +195,17 @@ def profile_cell(shell: Any, line: str, cell: str) -> Report:
     return profile.report(line.strip() or None)
 
 
+#: CPython 3.14 takes one of its eight code watchers at each activation and gives none back: one activation serves all profiles
+_STAYS_ON: Final = sys.version_info >= (3, 14)
+
+
 def _name_functions() -> bool:
     """Have this interpreter name its functions from here on; whether it does now, and did not before."""
     if not hasattr(sys, "activate_stack_trampoline") or sys.is_stack_trampoline_active():  # type: ignore[attr-defined,unused-ignore]
         return False
     try:
         sys.activate_stack_trampoline("perf")  # type: ignore[attr-defined,unused-ignore]
-    except (ValueError, OSError, RuntimeError):  # built without, or somebody else's map is there
+    except (ValueError, OSError, RuntimeError, SystemError):  # built without, another map is there, or no code watcher is left
         return False
     return True
 

@@ -18,6 +18,9 @@ CELLS = re.findall(r"```python\n((?:.*\n)*?)```\n\n((?: {4}.*\n)+)", PAGE)
 #: what differs from run to run: numbers, bars, which file of the interpreter is hot
 VARIES = re.compile(r"[\d.]+|#[# ]*|(?<=% ) .*|(?<=mostly in ).*|(?<=\[').*?(?=,)")
 
+#: threads have names in the kernel, too, from Python 3.14 on: they have rows of their own
+THREADS = re.compile(r", 'Thread-\d+ \(\w+\), [\d.]+ times'|'Thread-\d+ \(\w+\), [\d.]+ times', ")
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
@@ -28,6 +31,7 @@ def script(tmp_path: Path) -> Path:
 
 def shape(text: str) -> list[str]:
     """The lines without what varies; rows of one kind, of which there may be more or fewer, are one, and bars none."""
+    text = THREADS.sub("", text)
     lines = [" ".join(VARIES.sub("~", line).split()) for line in text.splitlines()]
     return [line for line, _ in groupby(lines) if not line.startswith("~ ~")]
 

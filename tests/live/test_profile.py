@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perfpy
+from perfpy import profiling
 from perfpy.errors import PerfError, UsageError
 from perfpy.profiling import profile_cell
 
@@ -145,6 +146,18 @@ def test_python_functions_and_lines() -> None:
     assert any(":" in row.texts["pyline"] for row in profile.report(by="pyline").top(9))
 
 
+def test_many_profiles_of_a_process_are_named() -> None:
+    """CPython 3.14 refuses the ninth activation of its trampolines."""
+    code = (
+        "import perfpy\n"
+        "def busy():\n    return sum(i * i for i in range(300_000))\n"
+        "for _ in range(10):\n    with perfpy.profile(events='cpu-clock:u') as profile:\n        busy()\n"
+        "print(profile.report('symbol').samples > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_python_names_its_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     for name, does in {
@@ -153,6 +166,7 @@ def test_python_names_its_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -
         "deactivate_stack_trampoline": lambda: calls.append("off"),
     }.items():
         monkeypatch.setattr(sys, name, does, raising=False)
+    monkeypatch.setattr(profiling, "_STAYS_ON", False)
     with perfpy.profile(events="cpu-clock:u"):
         assert calls == ["on perf"]
     assert calls == ["on perf", "off"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -376,6 +377,7 @@ def test_a_program_has_the_terminal_for_itself(tmp_path, monkeypatch):
     assert "Ctrl-C stops it" not in arrived[0]
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
 def test_callchains_that_end_early_are_told_in_logs_once(tmp_path):
     (tmp_path / "deep.c").write_text(
         "static volatile int sink;\n"

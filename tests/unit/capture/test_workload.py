@@ -38,8 +38,9 @@ def test_how_it_ended(script: str, code: int, signum: int) -> None:
     assert (ended.exit_code, ended.signal) == (code, signum)
 
 
-def test_what_cannot_be_executed_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_executed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such file, no permission."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a folder of PATH that is closed to this user would be the reason
     closed = tmp_path / "closed"
     closed.write_text("")
     for name, reason in (("no-such-program", "No such file"), (str(closed), "Permission denied")):

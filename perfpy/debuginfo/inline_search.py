@@ -197,7 +197,7 @@ class InlineSearch:
         return found
 
     def _search_tops(self) -> None:
-        """Search the top-level functions, first those that were already read."""
+        """Search the top-level functions, starting with those already read."""
         for top in self._tops:
             if not self._remaining:
                 return

@@ -144,7 +144,7 @@ class Symbolizer:
         return self._frames_at_rank(scene, rank, ip)
 
     def origins_since(self, first: int) -> FrameOrigins:
-        """Return the origins of the frames after the first `known` ones. Another symbolizer of the recording can intern them."""
+        """Return the origins of the frames from id `first` on. Another symbolizer of the recording can intern them."""
         ip = self.frames.ip[first:]
         return FrameOrigins((self._scene_addresses.keys[first:] ^ ip) * _UNMIX, ip)
 

@@ -1,4 +1,4 @@
-"""How long a part of a demangled C++ name becomes, as long as the arguments of templates are not known."""
+"""Sizes of parts of a demangled C++ name, with unknown template arguments as parameters."""
 
 from __future__ import annotations
 

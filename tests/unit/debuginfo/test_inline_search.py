@@ -26,7 +26,7 @@ def program() -> list[Die]:
 
 
 def names(file: ElfFile) -> list[list[str]]:
-    """What is found at every address, in not much time."""
+    """Return the functions at every address, checking the time that takes."""
     functions = InlineFinder(UnitIndex(DebugSections(file)))
     begin = time.process_time()
     calls = functions.find(ADDRESSES)
@@ -40,7 +40,7 @@ def names_of(dies: Dies) -> tuple[list[list[str]], list[str]]:
     return names(file), file.flaws
 
 
-def test_functions_that_are_each_others_origin_end() -> None:
+def test_a_cycle_of_origins_ends() -> None:
     one, other = function(""), function("")
     one.add(dwarf.AT_ABSTRACT_ORIGIN, dwarf.FORM_REF4, other)
     other.add(dwarf.AT_SPECIFICATION, dwarf.FORM_REF4, one)
@@ -49,7 +49,7 @@ def test_functions_that_are_each_others_origin_end() -> None:
     assert found[2] == ["", "main"]
 
 
-def test_deep_nesting_ends_and_other_units_are_read() -> None:
+def test_deep_nesting_does_not_hide_other_units() -> None:
     deep = origin = function("origin")
     for _ in range(200):
         deep = inlined(origin, (0x1000, 0x1100), deep if deep is not origin else Die(0x34))
@@ -61,7 +61,7 @@ def test_deep_nesting_ends_and_other_units_are_read() -> None:
 
 
 def nested_blocks(depth: int) -> bytes:
-    """A unit with so many blocks without an end in each other."""
+    """Return a unit with `depth` nested, unterminated blocks."""
     dies = Dies(code(unit(function("main", (0x1000, 0x1100), Die(0x0B, children=[Die(0x34)])), low_pc=None), (0x1000, 0x1100)))
     info = bytearray(dies.info)
     opening = next(number for (tag, children, _), number in dies._codes.items() if tag == 0x0B and children)
@@ -71,7 +71,7 @@ def nested_blocks(depth: int) -> bytes:
     return dies.elf().build()
 
 
-def test_nesting_beyond_all_measure_is_a_flaw() -> None:
+def test_excessive_nesting_is_a_flaw() -> None:
     file = ElfFile("memory", nested_blocks(1 << 20))
     names(file)
     assert len(file.flaws) == 1
@@ -88,7 +88,7 @@ def test_a_sibling_that_points_back_is_a_flaw() -> None:
 
 
 @pytest.mark.parametrize(("form", "value"), [(dwarf.FORM_EXPRLOC, b"x" * 9), (dwarf.FORM_BLOCK1, b"x" * 9), (dwarf.FORM_STRING, "y" * 9)])
-def test_values_that_run_over_the_end_are_a_flaw(form: int, value: object) -> None:
+def test_values_beyond_the_end_of_the_unit_are_a_flaw(form: int, value: object) -> None:
     last = function("main", (0x1000, 0x1100)).add(0x40, form, value)
     dies = Dies(program()[1], code(unit(last, low_pc=None), (0x1000, 0x1100)))
     dies.info = dies.info[:-6]
@@ -97,14 +97,14 @@ def test_values_that_run_over_the_end_are_a_flaw(form: int, value: object) -> No
     assert len(flaws) <= 4
 
 
-def test_units_that_reach_beyond_the_section_end_with_it() -> None:
+def test_units_are_truncated_at_the_end_of_the_section() -> None:
     dies = Dies(*program())
     dies.info = (0xFFFFFFE0).to_bytes(4, "little") + dies.info[4:]
     found, _ = names_of(dies)
     assert found[2] == ["main"]
 
 
-def test_abbreviations_without_an_end_are_a_flaw() -> None:
+def test_unterminated_abbreviations_are_a_flaw() -> None:
     dies = Dies(*program())
     dies.abbrev = b"\x01\x11\x00" + b"\x03\x08" * (1 << 20)
     found, flaws = names_of(dies)
@@ -112,7 +112,7 @@ def test_abbreviations_without_an_end_are_a_flaw() -> None:
     assert "attributes" in flaws[0]
 
 
-def test_range_lists_that_every_unit_names_are_read_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_one_range_list_for_every_unit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfpy.debuginfo.units._RANGES_MOST", 1000)
     pairs = b"".join(number.to_bytes(8, "little") for number in (0x1000, 0x1010)) * 100 + bytes(16)
     roots = [unit(low_pc=0).add(dwarf.AT_RANGES, dwarf.FORM_SEC_OFFSET, 0) for _ in range(200)]
@@ -121,7 +121,7 @@ def test_range_lists_that_every_unit_names_are_read_a_bounded_number_of_times(mo
 
 
 @pytest.mark.parametrize("version", [2, 4, 5])
-def test_cut_and_changed_sections_raise_nothing_else(version: int) -> None:
+def test_damaged_sections_raise_nothing(version: int) -> None:
     dies, chance = Dies(*program(), version=version), random.Random(version)
     info, abbrev = dies.info, dies.abbrev
     for _ in range(300):

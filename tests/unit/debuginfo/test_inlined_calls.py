@@ -26,14 +26,14 @@ def finder(dies: Dies) -> InlineFinder:
 
 
 def found(functions: InlineFinder, *addresses: int) -> list[list[tuple[str, int]]]:
-    """For each address the names and the lines that they are called from, innermost first."""
+    """Return for each address the function names and the lines of their calls, innermost first."""
     calls = functions.find(np.array(addresses, np.uint64))
     rows = iter(calls.rows())
     return [[(functions.names[row[0]].decode(), row[3]) for row in (next(rows) for _ in range(count))] for count in calls.counts]
 
 
 def program(*, sibling: bool = False, absolute: bool = False, form: int = dwarf.FORM_REF4) -> Die:
-    """main, into which outer is inlined, and inner into that."""
+    """Return main, into which outer is inlined, and inner into outer."""
     inner, outer = function("inner", sibling=sibling), function("outer", sibling=sibling)
     inner.children = [Die(0x05).add(dwarf.AT_NAME, dwarf.FORM_STRING, "x")]
     deep = inlined(inner, (0x1018, 0x101C), line=9, form=form)
@@ -63,7 +63,7 @@ def test_functions_are_referred_to_by_every_form(form: int) -> None:
     assert found(finder(Dies(with_bounds(program(form=form)))), *ADDRESSES) == EXPECTED
 
 
-def test_siblings_are_believed() -> None:
+def test_dw_at_sibling_skips_subtrees() -> None:
     assert found(finder(Dies(with_bounds(program(sibling=True)))), *ADDRESSES) == EXPECTED
 
 
@@ -71,7 +71,7 @@ def test_addresses_of_no_unit_have_no_functions() -> None:
     assert found(finder(Dies(with_bounds(program()))), 0, 0x1400, 2**64 - 1) == [[], [], []]
 
 
-def test_the_linkers_name_goes_first_wherever_it_stands() -> None:
+def test_the_linkage_name_is_preferred_in_any_die() -> None:
     declared = function("declared", linkage="_ZN1a8declaredEv")
     instance = Die(dwarf.TAG_SUBPROGRAM).add(dwarf.AT_SPECIFICATION, dwarf.FORM_REF4, declared)
     main = code(Die(dwarf.TAG_SUBPROGRAM), (0x1000, 0x1100)).add(dwarf.AT_ABSTRACT_ORIGIN, dwarf.FORM_REF4, instance)
@@ -92,7 +92,7 @@ def test_addresses_may_be_asked_for_one_after_the_other(sibling: bool) -> None:
         assert [functions[address] for address in sorted(functions)] == at_once
 
 
-def test_functions_that_were_gone_by_are_not_read_again() -> None:
+def test_functions_already_read_are_not_read_again() -> None:
     functions = finder(Dies(with_bounds(program())))
     expected = found(functions, *ADDRESSES, 0x1200)
     (search,) = functions._searches.values()
@@ -155,7 +155,7 @@ def test_ranges_of_version_5_are_of_all_kinds() -> None:
     assert found(functions, 0x1010, 0x1104, 0x120C, 0x1304, 0x1404, 0x1604, 0x1704) == [[]] * 7
 
 
-def test_aranges_say_where_units_are() -> None:
+def test_units_are_found_by_aranges() -> None:
     root = program()  # says nothing itself
     body = b"\2\0" + bytes(4) + b"\x08\0" + bytes(4) + (0x1000).to_bytes(8, "little") + (0x300).to_bytes(8, "little") + bytes(16)
     section = len(body).to_bytes(4, "little") + body
@@ -192,7 +192,7 @@ def test_split_units_of_another_build_are_not_taken(tmp_path: Path) -> None:
     assert file.flaws == ["its debug information is partly in 'a.dwo', which is not here"]
 
 
-def test_functions_may_stand_in_the_file_that_several_share(tmp_path: Path) -> None:
+def test_functions_in_the_supplementary_file_of_dwz_are_found(tmp_path: Path) -> None:
     shared = function("shared")
     common = Dies(Die(dwarf.TAG_PARTIAL_UNIT, children=[shared]))
     identity = "aa" * 20
@@ -208,7 +208,7 @@ def test_functions_may_stand_in_the_file_that_several_share(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("sibling", [False, True])
 def test_functions_of_local_classes_are_found(sibling: bool) -> None:
-    """A lambda stands within the class that it is, within the function that has it, which may have no code of its own."""
+    """A lambda is inside its class, inside the declaring function, which may have no code of its own."""
     lambdas = [function(name, bounds) for name, bounds in (("first", (0x1000, 0x1010)), ("second", (0x1010, 0x1020)))]
     classes = [Die(dwarf.TAG_CLASS_TYPE, children=[one], sibling=sibling) for one in lambdas]
     owners = [function("abstract", None, classes[0], sibling=sibling), function("other", (0x1100, 0x1110), classes[1], sibling=sibling)]

@@ -69,7 +69,7 @@ class Chains:
         return "?" if number < 0 else symbols.name(number) + "*" * symbols.inlined(number)
 
 
-def test_a_frame_becomes_the_functions_at_work_there(root: Path) -> None:
+def test_a_frame_expands_to_the_functions_at_its_address(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1018,), (0x1010, 0x1001), (0x1000,)) == [
         ["leaf*", "middle*", "main"],
         ["middle*", "main", "main"],
@@ -77,11 +77,11 @@ def test_a_frame_becomes_the_functions_at_work_there(root: Path) -> None:
     ]
 
 
-def test_chains_without_inlined_calls_stay_as_they_are(root: Path) -> None:
+def test_callchains_without_inlined_calls_are_unchanged(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1000, 0x1004), (), (0x1F00,)) == [["main", "main"], [], ["?"]]
 
 
-def test_callers_of_the_kernels_chains_are_before_the_address_that_calls_return_to(root: Path) -> None:
+def test_return_addresses_in_kernel_callchains_are_looked_up_one_byte_earlier(root: Path) -> None:
     chain = (0x1000, 0x1020)  # the call is the last instruction of leaf
     assert Chains(root, Inline.ALL).names(chain) == [["main", "leaf*", "middle*", "main"]]
     assert Chains(root, Inline.ALL_AS_PERF).names(chain) == [["main", "middle*", "main"]]
@@ -99,7 +99,7 @@ KERNEL = 0xFFFF800008000000
         (Inline.UNWOUND_AS_PERF, True, ["syscall", "syscall"]),
     ],
 )
-def test_the_kernel_has_them_where_vmlinux_says_so(tmp_path: Path, inline: Inline, unwound: bool, expected: list[str]) -> None:
+def test_kernel_frames_expand_if_vmlinux_has_debug_information(tmp_path: Path, inline: Inline, unwound: bool, expected: list[str]) -> None:
     leaf, middle = function("leaf"), function("middle")
     calls = inlined(middle, (0x1010, 0x1030), inlined(leaf, (0x1018, 0x1020), line=9), line=7)
     tree = code(unit(leaf, middle, function("syscall", (0x1000, 0x1100), calls), low_pc=None), (0x1000, 0x1100))
@@ -120,7 +120,7 @@ def test_the_kernel_has_them_where_vmlinux_says_so(tmp_path: Path, inline: Inlin
     assert counts.tolist() == [len(expected)]
 
 
-def test_what_was_interrupted_where_a_function_begins_has_not_called(root: Path) -> None:
+def test_the_first_instruction_of_a_function_is_not_a_return_address(root: Path) -> None:
     leaf = function("leaf")
     tree = code(unit(leaf, function("main", (0x1000, 0x1100), inlined(leaf, (0x10F0, 0x1100))), low_pc=None), (0x1000, 0x1100))
     elf = Dies(tree).elf().symbol("main", 0x1000, 0x100).symbol("handler", 0x1100, 0x100)
@@ -128,27 +128,27 @@ def test_what_was_interrupted_where_a_function_begins_has_not_called(root: Path)
     assert Chains(root, Inline.ALL).names((0x1000, 0x1100), (0x1000, 0x10F8)) == [["main", "handler"], ["main", "leaf*", "main"]]
 
 
-def test_callers_first_turns_inlined_calls_round(root: Path) -> None:
+def test_callers_first_reverses_inlined_frames(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1001, 0x1018), callers_first=True) == [["main", "main", "middle*", "leaf*"]]
 
 
-def test_perf_6_12_has_them_in_unwound_stacks_only(root: Path) -> None:
+def test_perf_6_12_expands_unwound_stacks_only(root: Path) -> None:
     assert Chains(root, Inline.UNWOUND_AS_PERF).names((0x1018,)) == [["main"]]
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names((0x1018,)) == [["leaf*", "middle*", "main"]]
     assert Chains(root, Inline.NONE, unwound=True).names((0x1018,)) == [["main"]]
 
 
-def test_perf_6_12_takes_the_debug_informations_name_of_a_function(root: Path) -> None:
+def test_perf_6_12_uses_function_names_of_the_debug_information(root: Path) -> None:
     chains = ((0x1110,), (0x1100,))
     assert Chains(root, Inline.ALL).names(*chains) == [["leaf*", "other"], ["other"]]
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names(*chains) == [["leaf*", "debug_name*"], ["debug_name*"]]
 
 
-def test_perf_7_does_where_something_is_inlined(root: Path) -> None:
+def test_perf_7_uses_function_names_of_the_debug_information_for_expanded_frames(root: Path) -> None:
     assert Chains(root, Inline.ALL_AS_PERF).names((0x1110,), (0x1100,)) == [["leaf*", "debug_name*"], ["other"]]
 
 
-def test_perf_7_knows_clones(root: Path) -> None:
+def test_perf_7_keeps_the_symbols_of_clones(root: Path) -> None:
     leaf = function("leaf")
     debug = function("name", (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=4))
     tree = code(unit(leaf, debug, low_pc=None), (0x1000, 0x1100))
@@ -159,7 +159,7 @@ def test_perf_7_knows_clones(root: Path) -> None:
 
 @pytest.fixture
 def cpp(tmp_path: Path) -> Path:
-    """/opt/prog of C++, whose functions have no names of the linker's: one begins with its symbol, the other later."""
+    """Create /opt/prog of C++ functions without linkage names: one begins with its symbol, the other later."""
     leaf = function("leaf")
     first = function("first", (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=3))
     second = function("second", (0x1104, 0x1200))
@@ -170,7 +170,7 @@ def cpp(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_perf_6_12_asks_addr2line_which_takes_names_from_symbols(cpp: Path) -> None:
+def test_perf_6_12_names_functions_as_addr2line_does(cpp: Path) -> None:
     chains = Chains(cpp, Inline.UNWOUND_AS_PERF, unwound=True)
     assert chains.names((0x1010,)) == [["first(int)", "first*"]]  # what is the innermost function for the first time
     assert chains.names((0x1011,)) == [["leaf*", "first*"]]
@@ -179,11 +179,11 @@ def test_perf_6_12_asks_addr2line_which_takes_names_from_symbols(cpp: Path) -> N
     assert chains.names((0x1140,), (0x1141,)) == [["second(int)"], ["second*"]]
 
 
-def test_what_is_called_as_its_symbol_is_not_marked(root: Path) -> None:
+def test_a_function_with_its_symbols_name_is_not_marked_as_inlined(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1040,)) == [["main", "main"]]
 
 
-def test_frames_know_where_their_calls_are(root: Path) -> None:
+def test_frames_have_the_lines_of_inlined_calls(root: Path) -> None:
     chains = Chains(root, Inline.ALL)
     frames, _ = chains.symbolizer.expanded(chains.ids(0x1018), np.array([1]))
     called_from = chains.symbolizer.frames.called_from

@@ -1,4 +1,4 @@
-"""What debug information said in one run is known in the next, and only there where it still holds."""
+"""Cached answers of debug information are used in the next run while they are valid."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def units_of(path: Path) -> UnitIndex:
 
 
 def calls(path: Path, addresses: tuple[int, ...] = ADDRESSES) -> list[list[str]]:
-    """The functions at each address, as a run finds them, which ends here."""
+    """Return the functions at each address, as found by one complete run."""
     finder = InlineFinder(units_of(path), keeps=True)
     found = finder.find(np.array(addresses, np.uint64))
     rows = iter(found.rows())
@@ -89,7 +89,7 @@ def test_line_programs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert lines(path, ASKED[::-1]) == LINES[::-1]
 
 
-def test_the_file_of_a_call_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_file_of_a_call_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = lines_file(tmp_path / "program")
     first = SourceLines(units_of(path), keeps=True)
     assert first.paths[first.files([(0, 1)])[0, 1]] == "/build/one.c"
@@ -99,7 +99,7 @@ def test_the_file_of_a_call_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert again.paths[again.files([(0, 1)])[0, 1]] == "/build/one.c"
 
 
-def test_what_is_new_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_new_answers_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = program(tmp_path / "program")
     calls(path, ADDRESSES[1:2])
     assert calls(path, ADDRESSES[:1]) == CALLS[:1]
@@ -120,7 +120,7 @@ def test_another_file_of_the_same_name_is_read(tmp_path: Path):
     assert calls(program(path, "other")) == [["main"], ["other", "main"], ["main"], []]
 
 
-def test_damaged_answers_are_none(tmp_path: Path, folder: Path):
+def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
     assert calls(path) == CALLS
     (kept,) = folder.iterdir()
@@ -133,7 +133,7 @@ def test_damaged_answers_are_none(tmp_path: Path, folder: Path):
 
 
 @pytest.mark.parametrize("column", ["address", "count", "row", "end", "text"])
-def test_columns_that_do_not_fit_together_are_none(column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_inconsistent_columns_are_ignored(column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = program(tmp_path / "program")
     keep = ColumnFiles.keep
 
@@ -145,7 +145,7 @@ def test_columns_that_do_not_fit_together_are_none(column: str, tmp_path: Path, 
     assert calls(path) == CALLS
 
 
-def test_what_damaged_files_say_is_not_kept(tmp_path: Path, folder: Path):
+def test_answers_of_damaged_files_are_not_cached(tmp_path: Path, folder: Path):
     file = units_of(program(tmp_path / "program"))
     finder = InlineFinder(file, keeps=True)
     finder.find(np.array(ADDRESSES, np.uint64))
@@ -154,21 +154,21 @@ def test_what_damaged_files_say_is_not_kept(tmp_path: Path, folder: Path):
     assert not folder.exists()
 
 
-def test_files_that_recordings_bring_along_are_at_no_path(tmp_path: Path, folder: Path):
+def test_answers_of_files_in_recordings_are_not_cached(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
     image = ElfFile(str(path), path.read_bytes())
     InlineFinder(UnitIndex(DebugSections(image)), keeps=True).find(np.array(ADDRESSES, np.uint64))
     assert not folder.exists()
 
 
-def test_little_work_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_cheap_answers_are_not_cached(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept_answers, "_WORTH_KEEPING", 1 << 12)
     calls(program(tmp_path / "program"))
     assert not folder.exists()
 
 
 def test_paths_of_many_calls_are_numbered_once(tmp_path: Path):
-    """Thousands of calls from hundreds of files: none is looked at again for each of the others."""
+    """Thousands of calls from hundreds of files take linear time."""
     numbered = []
 
     class Counted(Paths):

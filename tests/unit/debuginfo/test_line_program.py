@@ -50,7 +50,7 @@ def rows_of(program: bytes, *, endian: str = "<", first_file: int = 1, **options
 
 
 def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:  # noqa: C901  one branch an operation
-    """The rows as a loop over operations makes them: what the standard says, literally."""
+    """Compute the rows in a loop over operations, literally as the standard describes it."""
     found: list[Row] = []
     address, operation, file, line = 0, 0, 1, 1
     offset = 0
@@ -129,7 +129,7 @@ def test_every_version_byte_order_and_size_gives_the_same_rows(version: int, end
     assert rows == [(0x1000, 1, 10, False), (0x1004, 1, 12, False), (0x1004, 2, 9, False), (0x1130, 2, 9, True)]
 
 
-def test_what_is_no_address_file_or_line_changes_nothing() -> None:
+def test_other_operations_change_no_rows() -> None:
     marks = set_column(700) + NEGATE + BASIC_BLOCK + PROLOGUE_END + EPILOGUE_BEGIN + b"\x0c" + b"\x85\x01"
     discriminator, named, vendor = extended(4, b"\x90\x01"), extended(3, b"x.c\0\0\0\0"), extended(0x80, b"\1\2\0\0\3")
     rows = rows_of(set_address(16) + marks + COPY + discriminator + named + vendor + special(1, 1) + END)
@@ -142,14 +142,14 @@ def test_constant_and_fixed_advances() -> None:
     assert rows_of(b"\x09\x12\x34" + COPY, endian=">")[0][0] == 0x1234
 
 
-def test_a_sequence_begins_anew() -> None:
+def test_a_sequence_resets_the_registers() -> None:
     rows = rows_of(set_address(16) + set_file(3) + advance_line(-7) + COPY + END + COPY)
     assert rows == [(16, 3, (1 << 32) - 6, False), (16, 3, (1 << 32) - 6, True), (0, 1, 1, False)]
     assert rows_of(COPY + set_file(3) + COPY + END + COPY, first_file=0)[3] == (0, 0, 1, False)
 
 
 def test_few_standard_operations_leave_more_special_ones() -> None:
-    """DWARF 2 has nine, others are special; operations that nobody knows say how many numbers follow."""
+    """DWARF 2 has nine, others are special; the header has the operand counts of unknown ones."""
     assert rows_of(bytes([10 + 5]), operands=OPERANDS[:9]) == [(0, 1, 1, False)]
     assert rows_of(b"\x0d\x81\x01\x02" + COPY, operands=OPERANDS + b"\2") == [(0, 1, 1, False)]
 
@@ -159,7 +159,7 @@ def test_instructions_that_hold_several_operations() -> None:
     assert [row[0] for row in rows_of(program, operations=3, shortest=16)] == [0x100, 0x110, 0x120, 0x130]
 
 
-def test_addresses_have_the_size_that_they_say() -> None:
+def test_set_address_has_its_own_size() -> None:
     rows = rows_of(set_address(0x1234, size=2) + COPY + set_address(0x89ABCDEF, size=4) + COPY)
     assert [row[0] for row in rows] == [0x1234, 0x89ABCDEF]
 
@@ -188,12 +188,12 @@ def test_long_programs_are_read_in_windows(parts: list[bytes]) -> None:
         assert rows_of(program) == one_by_one(program, header_of(line_section(program)))
 
 
-def test_a_cut_program_has_the_rows_before_the_cut() -> None:
+def test_a_truncated_program_has_the_rows_before_the_end() -> None:
     program = set_address(0x1000) + advance_line(300) + special(1, 1) + set_file(200) + special(2, 2) + advance_pc(5000) + END
     whole = rows_of(program)
     for size in range(len(program)):
         assert rows_of(program[:size]) == whole[: len(rows_of(program[:size]))]
 
 
-def test_a_number_without_an_end_ends_the_program() -> None:
+def test_an_unterminated_number_ends_the_program() -> None:
     assert rows_of(COPY + b"\x02" + b"\x80" * 100_000 + b"\0" + COPY)[:1] == [(0, 1, 1, False)]

@@ -35,7 +35,7 @@ def table_of(elf: Elf, *, as_addr2line: bool = False) -> LineTable:
 
 
 def lines_of(program: bytes, *addresses: int) -> list[int]:
-    """The line of each address, -1 where there is none."""
+    """Return the line of each address, -1 for none."""
     file, line = table_of(source_file(line_section(program))).find(np.array(addresses, np.uint64))
     return [number if of_file != NOTHING else NOTHING for of_file, number in zip(file.tolist(), line.tolist(), strict=True)]
 
@@ -59,17 +59,17 @@ def test_sequences_come_in_any_order_with_gaps() -> None:
     assert lines_of(program, 0x1000, 0x1010, 0x1100, 0x110F, 0x1200) == [1, -1, 2, 2, 3]
 
 
-def test_what_lies_within_another_sequence_is_left_out_and_overlaps_are_cut() -> None:
+def test_nested_sequences_are_dropped_and_overlaps_truncated() -> None:
     program = sequence(0x1000, 0x100, 1) + sequence(0x1010, 0x10, 2) + sequence(0x10F0, 0x20, 3)
     assert lines_of(program, 0x1010, 0x10F0, 0x1100, 0x110F, 0x1110) == [1, 1, 3, 3, -1]
 
 
-def test_code_that_the_linker_dropped_lies_nowhere() -> None:
+def test_code_dropped_by_the_linker_has_no_lines() -> None:
     program = sequence(0, 0x1800, 7) + sequence(0x1000, 16, 1)
     assert lines_of(program, 0x10, 0x1000, 0x1020) == [-1, 1, -1]
 
 
-def test_rows_that_go_back_are_put_in_order() -> None:
+def test_rows_are_sorted_by_address() -> None:
     program = set_address(0x1008) + advance_line(1) + COPY + set_address(0x1000) + advance_line(3) + COPY + set_address(0x1010) + END
     assert lines_of(program, 0x1000, 0x1007, 0x1008, 0x100F, 0x1010) == [5, 5, 2, 2, -1]
 

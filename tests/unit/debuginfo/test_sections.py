@@ -14,7 +14,7 @@ FUNCTION, STRINGS = 1, 2  # numbers of symbols
 
 
 def filled(entries: list[tuple[int, int, int, int]], *, machine: int = EM_X86_64, type: int = ET_REL, endian: str = "<") -> bytes:
-    """.debug_info of 24 bytes after its relocations: of a function 0x20 behind the begin of the code, or of .debug_str."""
+    """Return a relocated .debug_info of 24 bytes that refers to a function 0x20 bytes into the code, or to .debug_str."""
     return bytes(DebugSections(file_of(entries, machine, type, endian)).data("info"))
 
 
@@ -42,15 +42,15 @@ def test_numbers_are_symbol_and_addend(machine: int, endian: str, long: int, sho
 
 
 @pytest.mark.parametrize("entry", [(17, 1, 1, 0), (1 << 63, 1, 1, 0), (0, 9, 1, 0), (0, 1, 77, 0), (21, 1, 10, 0)])
-def test_what_leads_out_of_the_section_or_is_of_another_kind_does_nothing(entry: tuple[int, int, int, int]) -> None:
+def test_relocations_out_of_bounds_or_of_other_types_are_skipped(entry: tuple[int, int, int, int]) -> None:
     assert filled([entry, (8, FUNCTION, 10, -0x20)]) == b"\xee" * 8 + TEXT.to_bytes(4, "little") + b"\xee" * 12
 
 
-def test_linked_files_have_their_numbers() -> None:
+def test_linked_files_are_not_relocated() -> None:
     assert filled([(0, FUNCTION, 1, 0)], type=ET_DYN) == b"\xee" * 24
 
 
-def test_machines_whose_relocations_are_not_known_are_named() -> None:
+def test_unsupported_machines_are_a_flaw() -> None:
     file = file_of([(0, FUNCTION, 2, 0)], EM_RISCV)
     section = file.section(".debug_info")
     assert section is not None

@@ -25,7 +25,7 @@ PROGRAM = set_address(0x1000) + advance_line(9) + COPY + special(4, 1) + advance
 
 
 def lines_of(file: ElfFile, *addresses: int) -> list[str]:
-    """FILE:LINE of each address, "" where nothing is known."""
+    """Return FILE:LINE of each address, "" if unknown."""
     lines = SourceLines(UnitIndex(DebugSections(file)))
     found = lines.find(np.array(addresses, np.uint64))
     return [f"{lines.paths[path]}:{line}" if path >= 0 else "" for path, line in zip(found.file.tolist(), found.line.tolist(), strict=True)]
@@ -53,8 +53,8 @@ def test_lines_in_compressed_sections() -> None:
         assert lines_of(ElfFile("x", elf.build()), 0x1004) == ["/build/a.c:11"]
 
 
-def test_where_no_line_is_known_the_symbol_table_can_name_the_file() -> None:
-    """As addr2line has it: local functions are of the file that stands before them; global ones of none, where there are several."""
+def test_the_symbol_table_names_the_file_of_code_without_lines() -> None:
+    """As in addr2line: local functions belong to the preceding file entry, global ones to none if there are several."""
     elf = source_file(line_section(PROGRAM))
     elf.symbol("start.o", 0, type=FILE, binding=LOCAL, section=ABS).symbol("local", 0x1100, 16, binding=LOCAL)
     elf.symbol("b.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("other", 0x1200, binding=LOCAL).symbol("global", 0x1300, 16)
@@ -73,15 +73,15 @@ def test_of_symbols_at_one_address_the_one_that_fits_names_the_file() -> None:
     assert [files.name(address) for address in (0x1101, 0x1108, 0x1200)] == ["short.c", "long.c", "long.c"]
 
 
-def test_marks_between_code_and_data_are_no_functions() -> None:
+def test_mapping_symbols_are_not_functions() -> None:
     elf = Elf(machine=AARCH64).text().symbol("start.o", 0, type=FILE, binding=LOCAL, section=ABS)
     elf.symbol("$x", 0x1100, type=NOTYPE, binding=LOCAL).symbol("main", 0x1000, 64)
     elf.symbol("end.o", 0, type=FILE, binding=LOCAL, section=ABS).symbol("$d", 0x1200, type=NOTYPE, binding=LOCAL)
     assert SymbolFiles(ElfFile("x", elf.build())).name(0x1204) == "start.o"
 
 
-def test_a_file_without_lines_knows_nothing() -> None:
-    """perf does not even ask then: names of the symbol table do not count."""
+def test_a_file_without_line_programs_has_no_files_either() -> None:
+    """perf does not look up lines then, so files of the symbol table do not count."""
     file = ElfFile("x", Elf().text().symbol("a.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("f", 0x1100, binding=LOCAL).build())
     assert lines_of(file, 0x1100) == [""]
 
@@ -104,8 +104,8 @@ def test_offsets_become_addresses_by_the_segments() -> None:
     assert link_addresses(ElfFile("x", unmapped.build()), offsets[:1]).tolist() == [0x401000]
 
 
-def test_any_damage_is_bounded_and_no_traceback() -> None:
-    """Bytes changed anywhere, sizes and numbers made huge: an answer, soon, and at most some flaws."""
+def test_any_damage_causes_bounded_work_and_no_traceback() -> None:
+    """Changed bytes, huge sizes and numbers lead to a quick answer and at most some flaws."""
     chance = random.Random(3)
     lines = line_section(PROGRAM, [("a.c", 0), ("b.c", 1)], ["sub"], version=5)
     image = bytearray(source_file(lines).symbol("a.c", 0, type=FILE, binding=LOCAL, section=ABS).symbol("f", 0x1100, binding=LOCAL).build())
@@ -120,7 +120,7 @@ def test_any_damage_is_bounded_and_no_traceback() -> None:
     assert time.process_time() - began < 60
 
 
-def test_tables_that_were_met_first_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_tables_are_dropped_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_lines, "_ROWS_MOST", 3)
     first = line_section(PROGRAM, [("one.c", 0)])
     second = line_section(set_address(0x1800) + COPY + advance_pc(4) + END, [("two.c", 0)])
@@ -131,8 +131,8 @@ def test_tables_that_were_met_first_are_forgotten_where_there_are_too_many(monke
         assert len(lines._tables_read) == 1
 
 
-def test_units_that_read_one_program_again_and_again_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them begins a little later in the section, and reads the rest of it anew."""
+def test_units_with_overlapping_programs_cause_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each program begins a little later in the section, and extends to its end."""
     monkeypatch.setattr(sections, "WORK_MOST", 1000)
     lines = b"".join(line_section(COPY * 1000) for _ in range(20))
     size = len(lines) // 20
@@ -143,7 +143,7 @@ def test_units_that_read_one_program_again_and_again_come_to_an_end(monkeypatch:
 
 
 @pytest.mark.parametrize("endian", "<>")
-def test_lines_that_a_jit_compiler_told_are_read_back(endian: str) -> None:
+def test_lines_of_a_jitdump_are_read_back(endian: str) -> None:
     told = [CodeLine(0x1000, "/app/main.js", 7), CodeLine(0x1010, "/app/lib.js", 3), CodeLine(0x1020, "/app/main.js", 70_000)]
     elf = Elf(endian=endian).text()
     for name, data in debug_sections(told, 0x1000, 0x40, endian).items():

@@ -28,7 +28,7 @@ def program(path: Path, build_id: str = ID) -> str:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that were searched for."""
+    """Record the names that are searched."""
     names: list[str] = []
     find = debug_files.find
 

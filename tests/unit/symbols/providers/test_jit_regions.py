@@ -22,7 +22,7 @@ def made(*parts: bytes) -> list[JitRegion]:
 
 
 def names(region: JitRegion) -> dict[str, tuple[int, int]]:
-    """Name -> where it is in memory, by the region's first mapping, and its size."""
+    """Return the address (by the region's first mapping) and size of each function, by name."""
     file = ElfFile("image", region.image)
     table = elf_symbols.table_of(elf_symbols.collect(file, file), file, plain)
     shift = region.mappings[0].address - region.mappings[0].offset
@@ -40,7 +40,7 @@ def test_functions_keep_their_distances():
     assert region.image[0x1380:0x1388] == b"\xc3" * 8
 
 
-def test_functions_far_from_each_other_are_mapped_for_themselves():
+def test_distant_functions_have_separate_mappings():
     (region,) = made(load("f", BASE, bytes(16), 1), load("g", BASE + 0x4000, bytes(16), 2))
     assert [(mapping.address, mapping.size, mapping.offset) for mapping in region.mappings] == [
         (BASE, 16, 0x1340),
@@ -48,7 +48,7 @@ def test_functions_far_from_each_other_are_mapped_for_themselves():
     ]
 
 
-def test_what_comes_to_the_place_of_another_is_mapped_later_from_an_image_of_its_own():
+def test_a_function_over_another_one_is_mapped_later_from_a_new_image():
     first, second = made(load("old", BASE, bytes(16), 1, time=20), load("new", BASE + 8, bytes(4), 2, time=30))
     assert [*names(first), *names(second)] == ["old", "new"]
     assert [(mapping.time, mapping.address) for mapping in (*first.mappings, *second.mappings)] == [(20, BASE), (30, BASE + 8)]
@@ -64,7 +64,7 @@ def test_a_function_that_moved_is_at_both_addresses():
     assert [(mapping.time, mapping.address) for mapping in region.mappings] == [(20, BASE), (30, BASE + 0x800)]
 
 
-def test_functions_that_cannot_be_are_left_out():
+def test_impossible_functions_are_left_out():
     assert made(load("empty", BASE, b""), load("beyond", (1 << 64) - 16, bytes(16), 2), record(1, bytes(48), 9)) == []
 
 
@@ -87,7 +87,7 @@ def test_an_entry_for_other_code_is_left_out():
     assert ElfFile("image", region.image).section(".eh_frame") is None
 
 
-def test_unwinding_cut_or_changed_does_no_harm():
+def test_damaged_call_frame_information_raises_nothing():
     whole = unwinding(11)[16 + 24 :]
     for size in range(len(whole)):
         for value in (0, 0x7F, 0xFF):

@@ -42,7 +42,7 @@ def test_moves_are_read():
     assert parse(header() + record(1, body)).events == [CodeMove(9, 77, 78, 0x8000, 4, 2)]
 
 
-def test_unwinding_belongs_to_the_function_that_follows():
+def test_call_frame_information_belongs_to_the_next_function():
     unwinding = struct.pack("<QQQ", 6, 2, 6) + b"frameH"[:6]
     dump = parse(header() + record(4, unwinding) + load("f", 0x7000, b"\x90") + load("g", 0x8000, b"\x90", 2))
     assert [(event.eh_frame, event.eh_frame_hdr) for event in dump.events if isinstance(event, CodeLoad)] == [(b"fram", b"eH"), (b"", b"")]
@@ -53,19 +53,19 @@ def test_lines_and_unknown_records_are_stepped_over_and_the_end_ends():
     assert len(dump.events) == 1
 
 
-def test_a_cut_dump_yields_what_is_whole():
+def test_a_truncated_dump_yields_its_complete_records():
     whole = header() + load("f", 1, b"abc") + load("g", 2, b"abc", 2)
     for size in range(40, len(whole)):
         assert len(parse(whole[:size]).events) == (1 if size >= len(header() + load("f", 1, b"abc")) else 0)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 4])
-def test_nothing_behind_a_record_that_is_too_short_is_believed(kind: int):
+def test_a_record_that_is_too_short_ends_the_dump(kind: int):
     dump = parse(header() + load("f", 1, b"abc") + record(kind, bytes(8)) + load("g", 2, b"abc", 2))
     assert [event.name for event in dump.events if isinstance(event, CodeLoad)] == ["f"]
 
 
-def test_what_is_no_dump_says_so():
+def test_other_files_are_refused():
     with pytest.raises(PerfError, match="x: not a jitdump file"):
         parse(b"\x7fELF" + bytes(60), "x")
 
@@ -94,7 +94,7 @@ def test_images_of_different_functions_have_different_build_ids():
 
 
 def debug_info(address: int, *entries: tuple[int, int, str], endian: str = "<") -> bytes:
-    """A record of lines: (address, line, name) each."""
+    """Return a record of (address, line, name) entries."""
     body = struct.pack(endian + "QQ", address, len(entries))
     for at, line, name in entries:
         body += struct.pack(endian + "QII", at, line, 0) + name.encode("latin-1") + b"\0"
@@ -116,7 +116,7 @@ def test_lines_outside_of_their_function_are_left_out():
     assert lines(header() + info + load("f", 0x7000, b"xxx")) == [(CodeLine(0x7000, "a.js", 3),)]
 
 
-def test_lines_of_v8_are_moved_to_where_the_code_is():
+def test_lines_of_v8_are_shifted_to_the_code():
     info = debug_info(0x7000, (0x7040, 3, "a.js"), (0x7041, 5, "a.js"))
     other = debug_info(0x8000, (0x8041, 9, "b.js"))
     dump = header() + info + load("f", 0x7000, b"xxx") + other + load("g", 0x8000, b"xxx")
@@ -124,13 +124,13 @@ def test_lines_of_v8_are_moved_to_where_the_code_is():
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
-def test_lines_that_are_cut_end_there(cut: int):
+def test_truncated_lines_end_there(cut: int):
     whole = debug_info(0x7000, (0x7000, 3, "a.js"))[16:]
     assert len(lines(header() + record(2, whole[: max(len(whole) - cut, 16)]) + load("f", 0x7000, b"xxx"))) == 1
 
 
 @pytest.mark.parametrize("endian", ["<", ">"])
-def test_an_image_says_which_lines_its_code_was_made_of(endian: str):
+def test_an_image_has_source_lines(endian: str):
     from elftools.elf.elffile import ELFFile
 
     code = bytes(40_000)

@@ -51,7 +51,7 @@ def test_of_symbols_at_one_address_the_last_wins_whatever_it_is():
     assert name(table, 0xFFFFFFFF81000250) == "strong_local"
 
 
-def test_the_last_before_a_module_ends_with_the_page_behind_it():
+def test_the_last_symbol_before_a_module_ends_with_the_next_page():
     symbols = kallsyms.parse(TEXT).symbols
     ends = {SymbolTable(symbols).name(row): int(symbols.end[row]) for row in range(len(symbols))}
     assert ends["a_bss"] == 0xFFFFFFFF81002000
@@ -60,7 +60,7 @@ def test_the_last_before_a_module_ends_with_the_page_behind_it():
     assert ends["other"] == 0xFFFFFFFFC0011000
 
 
-def test_modules_are_told_apart():
+def test_each_module_has_its_own_symbols():
     table = kallsyms.parse(TEXT)
     assert table.module_names == ["[nf_tables]", "[xfs]"]
     assert table.module.tolist() == [-1] * 7 + [0, 0, 1]
@@ -84,7 +84,7 @@ def test_the_address_of_a_function_is_that_of_its_first_line():
     assert not table.is_at("a_table", 0xFFFFFFFF81000300)
 
 
-def test_a_compact_table_says_the_same():
+def test_a_compact_table_has_the_same_symbols():
     table, small = kallsyms.parse(TEXT), kallsyms.parse(TEXT).compact()
     assert len(small.symbols.sources[0]) < len(table.symbols.sources[0])
     assert small.address_of("_stext") == small.address_of("_text") == 0xFFFFFFFF81000000
@@ -113,7 +113,7 @@ def test_addresses_are_read_digit_by_digit():
 
 @pytest.mark.parametrize("wrong", b"/:@G`g\0\x10\x80\xb0\xe1 x")
 @pytest.mark.parametrize("place", [0, 3, 7, 8, 15])
-def test_what_is_no_digit_makes_no_address(wrong: int, place: int):
+def test_other_characters_make_no_address(wrong: int, place: int):
     good = b"ffffffff81000000 T good\n"
     bad = bytearray(b"ffffffff81000100 T bad\n")
     bad[place] = wrong
@@ -121,7 +121,7 @@ def test_what_is_no_digit_makes_no_address(wrong: int, place: int):
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"garbage\n", b"ffffffff81000000\n", b"xx T y\n\n\n", b"ffffffff81000000 T"])
-def test_what_is_no_symbol_is_skipped(text: bytes):
+def test_lines_without_a_symbol_are_skipped(text: bytes):
     assert len(kallsyms.parse(text).symbols) == 0
 
 

@@ -33,11 +33,11 @@ def test_addresses_may_have_a_prefix():
     assert names(b"0x1000 0x10 f\n", 0x1008) == ["f"]
 
 
-def test_code_made_anew_at_an_address_has_the_last_name():
+def test_reused_memory_has_the_last_name():
     assert names(b"1000 10 old\n2000 10 other\n1000 10 new\n", 0x1000, 0x100C) == ["new", "new"]
 
 
-def test_what_later_code_leaves_of_earlier_code_keeps_its_name_and_its_start():
+def test_uncovered_parts_of_earlier_code_keep_name_and_start():
     text = b"1000 100 old\n2000 10 other\n1000 8 new\n1040 10 inner\n1048 20 last\n"
     assert names(text, 0x1004, 0x1008, 0x103F, 0x1041, 0x1048, 0x1067, 0x1068, 0x10FF, 0x1100) == [
         *("new", "old", "old", "inner", "last", "last", "old", "old", "-"),
@@ -47,17 +47,17 @@ def test_what_later_code_leaves_of_earlier_code_keeps_its_name_and_its_start():
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=12))
-def test_everywhere_the_last_line_that_covers_a_place_counts(spans: list[tuple[int, int]]):
+def test_the_last_covering_line_wins_at_every_address(spans: list[tuple[int, int]]):
     text = b"".join(b"%x %x %d\n" % (start, size, number) for number, (start, size) in enumerate(spans))
     covering = [[str(number) for number, (start, size) in enumerate(spans) if start <= at < start + size] for at in range(64)]
     assert names(text, *range(64)) == [(["-", *found])[-1] for found in covering]
 
 
-def test_code_without_a_size_is_at_its_place():
+def test_code_without_a_size_covers_its_start():
     assert names(b"1000 0 f\n", 0x1000, 0x1001) == ["f", "-"]
 
 
-def test_lines_that_are_not_as_described_are_skipped():
+def test_malformed_lines_are_skipped():
     assert names(b"\nnonsense\n1000\n1000 10\n1000 10 f\nzz 10 g\n", 0x1000) == ["f"]
     assert names(b"", 0x1000) == ["-"]
 
@@ -71,7 +71,7 @@ def test_a_map_is_read_from_its_file(tmp_path: Path):
     assert len(perf_map.load(str(tmp_path / "perf-7.map"))) == 1
 
 
-def test_a_map_of_somebody_else_is_not_believed(tmp_path: Path):
+def test_a_map_of_another_user_is_refused(tmp_path: Path):
     (tmp_path / "perf-7.map").write_bytes(b"1000 10 f\n")
     assert len(perf_map.load(str(tmp_path / "perf-7.map"), {os.getuid()})) == 1
     with pytest.raises(PermissionError):
@@ -91,6 +91,6 @@ def test_a_fifo_in_the_place_of_a_map_is_not_waited_for(tmp_path: Path):
         perf_map.load(str(tmp_path / "perf-7.map"))
 
 
-def test_files_about_a_process_are_believed_of_its_owner_ours_and_roots():
+def test_files_about_a_process_may_belong_to_its_owner_root_or_us():
     assert trusted_owners(os.getpid()) == {0, os.geteuid()}
     assert trusted_owners(1 << 22) == {0, os.geteuid()}  # no such process

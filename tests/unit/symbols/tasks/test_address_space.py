@@ -96,7 +96,7 @@ def test_a_grandchild_has_what_neither_parent_covered():
     assert dsos(source, (3, 0x1000, 9), (3, 0x3000, 9), (3, 0x5000, 9)) == ["/two", "/kept", "-"]
 
 
-def test_a_fork_that_perf_made_up_copies_nothing():
+def test_a_synthesized_fork_copies_nothing():
     source = timeline((0, mmap(1, 0x1000, 0x1000, "/parent")), (0, fork(2, 1, misc=MISC_FORK_EXEC)))
     assert dsos(source, (2, 0x1000, 1)) == ["-"]
 
@@ -152,26 +152,26 @@ def test_memory_that_is_not_executable_keeps_its_name():
     assert dsos(source, (5, 0x1000, 1), (5, 0x3000, 1)) == ["//anon", "[heap]"]
 
 
-def test_a_process_nobody_mentioned_has_no_mappings():
+def test_an_unknown_process_has_no_mappings():
     assert frames(timeline((0, mmap(1, 0x1000, 0x1000, "/p"))), (77, 0x1000, 1))[0] == ("-", 0, "-", 0x1000, ".")
 
 
-def test_a_recording_without_records_has_frames_all_the_same():
+def test_a_recording_without_side_band_records_has_frames():
     assert frames(timeline(), (1, 0x1000, 1), (1, 0x1000, 2)) == [("-", 0, "-", 0x1000, ".")] * 2
 
 
-def test_the_kernel_has_its_own_space_whoever_runs():
+def test_the_kernel_has_its_own_address_space():
     source = timeline((0, kernel_mmap(0x8000_0000, 0x1000)), (0, kernel_mmap(0x9000_0000, 0x1000, "[nf_tables]")))
     found = frames(source, (3, 0x9000_0010, 1), (4, 0x7000_0000, 1), mode=MISC_KERNEL)
     assert [(frame.dso, frame.address, frame.level) for frame in found] == [("[nf_tables]", 0x10, "k"), ("-", 0x7000_0000, "k")]
 
 
-def test_the_kernel_of_an_old_recording_without_bounds_is_everywhere():
+def test_a_kernel_mapping_without_bounds_covers_all_addresses():
     source = timeline((0, kernel_mmap(0, 0)))
     assert source.spaces.map_end.tolist() == [(1 << 64) - 1]
 
 
-def test_modules_whose_place_the_kernel_hid_are_nowhere():
+def test_modules_with_hidden_addresses_have_no_mapping():
     source = timeline((0, kernel_mmap(0, 0)), (0, kernel_mmap(0, 0xFFFFFFFFFF000000, "/lib/modules/3.13/ata/pata_acpi.ko")))
     assert dsos(source, (1, 0xFFFFFFFF81000010, 1), mode=MISC_KERNEL) == ["[kernel.kallsyms]"]
 
@@ -278,7 +278,7 @@ def test_a_module_at_address_0_that_is_not_the_last_is_nowhere():
     assert [dso.name for dso in source.dso_table.dsos] == ["[kernel.kallsyms]"]
 
 
-def test_a_thread_that_nothing_spoke_of_before_it_ended_kept_the_mappings():
+def test_an_unknown_thread_keeps_the_mappings_until_its_exit():
     source = timeline((0, mmap(1, 0x1000, 0x1000, "/p")), (5, exited(1)), (8, exited(1, 2)))
     assert dsos(source, (1, 0x1000, 4), (1, 0x1000, 6)) == ["/p", "/p"]
     again = timeline((0, mmap(1, 0x1000, 0x1000, "/p")), (5, exited(1)), (6, fork(1, 9)), (8, exited(1, 2)))

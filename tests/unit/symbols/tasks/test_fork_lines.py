@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chains of any length are joined."""
+    """Join chains of any length."""
     monkeypatch.setattr(fork_lines, "_DEPTH", 0)
 
 
 def chain(length: int) -> AddressSpaces:
-    """One space that maps something, and a chain of spaces that each map something else."""
+    """Return a space with a mapping, and a chain of spaces that each map something else."""
     builder = SpaceBuilder()
     space = builder.new_space()
     builder.insert(space, Mapping(0x1000, 0x2000, 0, 7), 1)
@@ -35,7 +35,7 @@ def chain(length: int) -> AddressSpaces:
 
 
 def find_first(spaces: AddressSpaces, length: int) -> list[int]:
-    """The dso that each space of a chain has where the first one mapped something."""
+    """Return the dso of each space of a chain at the first one's mapping."""
     last = np.full(length, FOREVER - 1, np.int32)
     found, _ = spaces.find(np.arange(length, dtype=np.int32), np.full(length, 0x1000, np.uint64), last)
     dsos_found: list[int] = np.where(found >= 0, spaces.dso[found], -1).tolist()
@@ -94,7 +94,7 @@ def test_joined_histories_agree_with_a_plain_replay(seed: int):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_samples_of_joined_chains_have_the_mappings_of_their_time(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """Samples ask by views, which hold for a span of ranks."""
+    """Samples use views, which are valid for a span of ranks."""
     rng = random.Random(seed)
     records: list[tuple[int, Any]] = [(0, mmap(1, 0x1000, 0x8000, "/first"))]
     pids = [1]

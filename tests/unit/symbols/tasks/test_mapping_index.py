@@ -14,7 +14,7 @@ PAGE = 0x1000
 
 
 def nested(count: int) -> SpaceBuilder:
-    """Mappings of which each lies within the one before."""
+    """Return mappings, each inside the one before."""
     builder = SpaceBuilder()
     space = builder.new_space()
     for number in range(count):

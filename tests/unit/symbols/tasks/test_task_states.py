@@ -24,14 +24,14 @@ def test_only_a_new_process_of_a_running_parent_copies_its_mappings() -> None:
     assert not copies_parent(6, 5, MISC_FORK_EXEC)
 
 
-def test_a_thread_is_called_what_its_parent_is_called() -> None:
+def test_a_thread_inherits_its_parents_name() -> None:
     comms = ThreadComms("idle")
     comms.living[5] = "make"
     assert comms.fork(6, 5) == "make"
     assert comms.living == {0: "idle", 5: "make", 6: "make"}
 
 
-def test_the_child_of_a_thread_without_a_name_has_none_whatever_its_number_meant_before() -> None:
+def test_the_child_of_an_unnamed_thread_is_unnamed_even_if_its_tid_had_a_name() -> None:
     comms = ThreadComms("idle")
     comms.living[6] = "old"
     assert comms.fork(6, 5) is None
@@ -90,7 +90,7 @@ REUSED = [*NAMED, fork(12, 99), fork(13, 12)]
 
 
 @pytest.mark.parametrize("history", [NAMED, UNNAMED, REUSED], ids=["named", "unnamed", "reused"])
-def test_samples_lines_and_the_tree_call_each_thread_the_same(history: Sequence[records.Comm | records.Fork]) -> None:
+def test_samples_script_lines_and_the_tree_agree_on_names(history: Sequence[records.Comm | records.Fork]) -> None:
     columns = timeline(*((1, record) for record in history))
     lines = TaskNames()
     for record in history:

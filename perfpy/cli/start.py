@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.errors import KernelRefusedError, PerfError
+from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +104,7 @@ def _runtime_names(program: str) -> list[str]:
     path = shutil.which(program) or program
     names = [os.path.basename(path), os.path.basename(os.path.realpath(path))]
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             line = file.read(_SCRIPT_LINE).partition(b"\n")[0].decode(errors="replace")
     except OSError:
         return names

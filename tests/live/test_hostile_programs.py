@@ -130,3 +130,154 @@ def test_a_library_that_its_owner_truncates_stops_neither_the_recorder_nor_the_r
             done = perfpy(tmp_path, "report", "--stdio")
             assert done.returncode == 0, done.stderr
             assert "Traceback" not in done.stderr
+
+
+# -- mappings by the ten thousand, which change while they are read, of files that are fifos, links and gone by then --------------------
+
+MAPPINGS = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    unsigned char loop[] = {0x48, 0xff, 0xc0, 0xeb, 0xfb};
+    chdir(words[1]);
+    int fd = open("library0.so", O_RDWR | O_CREAT, 0755);
+    ftruncate(fd, 8192);
+    for (int i = 0; i < 8000; i++)
+        mmap(0, 4096, i & 1 ? PROT_READ | PROT_EXEC : PROT_READ, MAP_PRIVATE, fd, 4096 * (i & 1));
+    for (int i = 1; i < 20; i++) {
+        char path[20];
+        sprintf(path, "library%d.so", i);
+        int file = open(path, O_RDWR | O_CREAT, 0755);
+        write(file, "\\x7f" "ELF\\2\\1\\1", 7);
+        ftruncate(file, 8192);
+        mmap(0, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+        unlink(path);
+        if (i & 1) mkfifo(path, 0666);
+        else if (i & 2) symlink("/dev/zero", path);
+    }
+    puts("ready");
+    fflush(stdout);
+    void *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    memcpy(code, loop, 5);
+    if (!fork()) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ((void (*)(void))code)();
+    }
+    for (;;) {
+        void *other = mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        munmap(other, 4096);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program has code of x86-64")
+def test_mappings_of_files_that_are_replaced_hold_nobody_up(theirs: Path, tmp_path: Path):
+    program = compiled(theirs, "program", MAPPINGS)
+    with running(program, str(theirs)) as pid:
+        done = perfpy(tmp_path, *RECORD, "--unwind", "-p", str(pid), "--", "sleep", "0.5")
+        assert done.returncode == 0, done.stderr
+        done = perfpy(tmp_path, "report", "--stdio")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- threads that are called what a terminal obeys, made and gone by the thousand, which wait for each other -----------------------------
+
+STORM = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+volatile long sink;
+void *wait_for_others(void *unused)
+{
+    prctl(PR_SET_NAME, "\\x1b]0;pwn\\a\\n\\r");
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        sink++;
+        pthread_mutex_unlock(&lock);
+        if (!(sink & 63)) usleep(1);
+    }
+}
+void *end_at_once(void *unused) { prctl(PR_SET_NAME, "\\x1b[2J;\\xff\\t"); return 0; }
+int main(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 4; i++) pthread_create(&thread, 0, wait_for_others, 0);
+    puts("ready");
+    fflush(stdout);
+    for (;;) {
+        pthread_create(&thread, 0, end_at_once, 0);
+        pthread_join(thread, 0);
+    }
+}
+"""
+
+
+def test_a_storm_of_threads_with_names_for_terminals_is_recorded(theirs: Path, tmp_path: Path):
+    program = compiled(theirs, "program", STORM, "-lpthread")
+    with running(program) as pid:
+        done = perfpy(tmp_path, "record", "--off-cpu", "-o", "perf.data", "-p", str(pid), "--", "sleep", "0.5")
+    assert done.returncode == 0, done.stderr
+    lines = perfpy(tmp_path, "script", "-F", "comm,tid,ip").stdout
+    assert "\x1b]0;pwn" in lines
+    screen = subprocess.run(
+        ["script", "-qec", f"{sys.executable} -m perfpy report --stdio", "/dev/null"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PAGER": "cat", "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert b"]0;pwn" in screen.stdout
+    assert b"\x1b]0;" not in screen.stdout
+
+
+# -- the current folder of another user: none of its modules is imported ------------------------------------------------------------------
+
+MODULES = ["json", "numpy", "perfpy", "click", "struct", "sitecustomize", "usercustomize", "os", "zstandard", "pyarrow"]
+
+
+@pytest.mark.parametrize(
+    "words", [["record", "-o", "perf.data", "-e", "cpu-clock", "--", "true"], ["report", "--stdio", "-i", "perf.data"]]
+)
+def test_the_command_imports_nothing_from_the_current_folder(words: list[str], theirs: Path):
+    command = Path(sys.executable).with_name("perfpy")
+    assert command.exists(), "perfpy is installed as a command"
+    for name in MODULES:
+        (theirs / f"{name}.py").write_text(f"open({str(theirs / 'hijacked')!r}, 'w')\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    recorded = [str(command), "record", "-o", "perf.data", "-e", "cpu-clock", "--", "true"]
+    for each in (recorded, [str(command), *words]):
+        done = subprocess.run(each, cwd=theirs, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    assert not (theirs / "hijacked").exists()
+
+
+def test_a_profile_imports_nothing_from_the_current_folder(theirs: Path):
+    (theirs / "json.py").write_text(f"open({str(theirs / 'hijacked')!r}, 'w')\n")
+    program = "import perfpy\nwith perfpy.profile(events='cpu-clock') as found: sum(range(10**6))\nprint(found.report().samples >= 0)"
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, cwd=theirs, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert not (theirs / "hijacked").exists()
+
+
+def test_two_recorders_of_one_file_leave_whole_recordings(tmp_path: Path):
+    """Both rotate it, and one of them may lose its name; neither writes into the file of the other."""
+    words = [sys.executable, "-m", "perfpy", "record", "-o", "perf.data", "-e", "cpu-clock", "--", "sleep", "0.3"]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "HOME": str(tmp_path)}
+    both = [subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for one in both:
+        _, text = one.communicate(timeout=60)
+        assert "Traceback" not in text
+    for path in tmp_path.glob("perf.data*"):
+        assert perfpy(tmp_path, "script", "-i", path.name).returncode == 0

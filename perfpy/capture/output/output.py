@@ -123,8 +123,8 @@ class RecordOutput:
         if isinstance(self.writer, FileWriter):
             yield OutputPart(self.writer.fd, self.writer.data.offset, self.writer.size, self.round_starts.offsets)
 
-    def start(self) -> None:
-        """Called after everything before the samples is written."""
+    def start(self, called: int = -1) -> None:
+        """Called after everything before the samples is written. called becomes readable with a signal."""
 
     def complete(self, called: int, hurried: Callable[[], bool]) -> None:
         """Write records still held after the last ones. called becomes readable with a signal; hurried returns whether not to wait."""

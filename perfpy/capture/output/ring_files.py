@@ -107,7 +107,7 @@ class RingFilesOutput(FolderOutput):
         """Bytes read from the ring buffers."""
         return self.size
 
-    def start(self) -> None:
+    def start(self, called: int = -1) -> None:
         """Mark everything before the samples as complete: if the recorder is killed, any perf can read it and find the other files."""
         assert isinstance(self.writer, FileWriter)
         self.writer.mark_with({Feature.DIR_FORMAT: encode_feature(Feature.DIR_FORMAT, FOLDER_VERSION, NATIVE_ENDIAN)})

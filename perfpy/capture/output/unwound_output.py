@@ -8,6 +8,7 @@ records, go to a file of raw stacks; with --keep-stacks everything does.
 from __future__ import annotations
 
 import os
+import select
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -141,17 +142,17 @@ class UnwoundOutput(RecordOutput):
             self._spool.write(slices)
             self._side_band.append(b"".join(slices))
 
-    def start(self) -> None:
-        """Start the recording: wait until the other process is ready."""
+    def start(self, called: int = -1) -> None:
+        """Start the recording: wait until the other process is ready, or a signal requests the end."""
         self._process.ask(messages.KNOWN, self._spool.close_piece())
         self._knows = False
         self.writer.mark()
         begun, is_reported = time.monotonic(), False
-        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE:
+        while self._process.alive and not self._ready and (passed := time.monotonic() - begun) < _PATIENCE and not _is_readable(called):
             if passed >= _LATE and not is_reported:
                 self.tell("[ perf record: waiting for the unwinding process to start ]")
                 is_reported = True
-            self._process.wait((_PATIENCE if is_reported else _LATE) - passed)
+            self._process.wait((_PATIENCE if is_reported else _LATE) - passed, called)
             self.take()
         if self._keep_stacks:
             self._open_stacks(all_of_it=True)
@@ -325,3 +326,10 @@ class UnwoundOutput(RecordOutput):
             self._stacks.end_round()
         samples = "all samples" if has_all else "the samples that were not unwound"
         self.tell(f"warning: {why}; {samples} are stored with their stacks in {self.stacks_path}")
+
+
+def _is_readable(fd: int) -> bool:
+    poller = select.poll()
+    if fd >= 0:
+        poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))

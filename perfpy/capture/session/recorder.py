@@ -177,7 +177,7 @@ class Recorder:
                 self._names.begin(stack.callback)
             self._file = self._open_file()
             self._file.begin()
-            self._output.start()
+            self._output.start(self._attention.signal_fd)
             self._start(target)
             beginning.pop_all()
             self._loop(target)

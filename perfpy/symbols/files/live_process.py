@@ -23,12 +23,13 @@ DELETED: Final = " (deleted)"
 def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
     """Yield paths through which running processes reach a file that they mapped by this name: their root, or their mappings."""
     for pid in sorted(pids):
-        if not _maps(pid, path):
+        mapping = _first_mapping(pid, path)
+        if not mapping:
             continue  # ended, or another process with the same pid
         if not path.endswith(DELETED):
             with contextlib.suppress(paths.UnsafeNameError):
                 yield paths.in_process(pid, path)
-        yield from _mapped_files(pid, path)
+        yield from _mapped_file(pid, mapping, path)
 
 
 def perf_map_paths(pid: int) -> Iterator[str]:
@@ -102,30 +103,27 @@ def open_process_file(path: str, pid: int, *, owners: Collection[int] | None, li
     return file
 
 
-def _maps(pid: int, path: str) -> bool:
+def _first_mapping(pid: int, path: str) -> str:
+    """Return the first mapping of a file by its name in map_files, "" if there is none.
+
+    Listing map_files takes seconds if a process has tens of thousands of mappings, which maps does not.
+    """
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            return any(line.rstrip("\n").endswith(" " + path) for line in maps)
-    except OSError:
-        return False
+            line = next((line for line in maps if line.rstrip("\n").endswith(" " + path)), "")
+        return "-".join(f"{int(address, 16):x}" for address in line.split(" ", 1)[0].split("-")) if line else ""
+    except (OSError, ValueError):
+        return ""
 
 
-def _mapped_files(pid: int, path: str) -> Iterator[str]:
-    for link in (f"/proc/{pid}/exe", *_map_links(pid)):
+def _mapped_file(pid: int, mapping: str, path: str) -> Iterator[str]:
+    for link in (f"/proc/{pid}/exe", f"/proc/{pid}/map_files/{mapping}"):
         try:
             if os.readlink(link) == path:
                 yield link
                 return
         except OSError:
             continue
-
-
-def _map_links(pid: int) -> list[str]:
-    folder = f"/proc/{pid}/map_files"
-    try:
-        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-    except OSError:
-        return []
 
 
 def innermost_pid(pid: int) -> int:

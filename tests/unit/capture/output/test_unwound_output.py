@@ -78,6 +78,10 @@ def never_ready(requests: int, answers: int, stores: tuple[int, int, int]) -> No
     raise ImportError("numpy")
 
 
+def never_answers(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
+    time.sleep(60)
+
+
 def is_late(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     """Ready after a while."""
     time.sleep(0.3)
@@ -105,7 +109,9 @@ def is_slow(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
 class Recording:
     """An output that is used as the recorder uses it."""
 
-    def __init__(self, folder: Path, serve: Callable[[int, int, tuple[int, int, int]], None], *, keep_stacks: bool = False) -> None:
+    def __init__(
+        self, folder: Path, serve: Callable[[int, int, tuple[int, int, int]], None], *, keep_stacks: bool = False, called: int = -1
+    ) -> None:
         self.said: list[str] = []
         self.stacks = Stacks()
         self.path = folder / "perf.data"
@@ -113,7 +119,7 @@ class Recording:
         self.output.stack_file = lambda: self.stacks  # type: ignore[assignment]
         self.output.expect([(usual_attr(), (1,))])
         self.output.write(b"KNOWN")
-        self.output.start()
+        self.output.start(called)
 
     def ring(self, data: bytes) -> None:
         self.output.write_ring([data])
@@ -157,6 +163,20 @@ def test_a_process_that_does_not_start_leaves_stacks(tmp_path):
     recording.end()
     assert recording.stacks.records == b"FIRST"
     assert "are stored with their stacks in " in recording.said[0]
+
+
+def test_a_signal_ends_the_wait_for_a_process_that_does_not_start(tmp_path):
+    """As with a target of very many mappings."""
+    readable, writable = os.pipe()
+    os.write(writable, b".")
+    began = time.monotonic()
+    recording = Recording(tmp_path, never_answers, called=readable)
+    assert time.monotonic() - began < 10
+    recording.ring(b"FIRST")
+    recording.end()
+    assert recording.stacks.records == b"FIRST"
+    os.close(readable)
+    os.close(writable)
 
 
 def test_a_process_that_starts_late_is_waited_for(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ tips                             the last line
 screen, screen_table             the report on a terminal, and its tables
 hottest, call_lines              files, paths and call trees below the rows
 fitting, share_colour            shortened names; colours
+kinds_of_code                    shares of kinds of code; styles of functions; hottest callers
 browser, browsed, row_list       --tui: the application, its model, its rows
 json, notebook                   JSON; text and HTML in Python
 """

@@ -284,7 +284,7 @@ int main(void) {
         "too_few", "few.c",
         _c("""int main(void) { sink += spin(8000000); }  // CAUSE
 """),
-        r"Only \d+ samples?: shares are uncertain",
+        r"Only \d+ samples?: (shares are uncertain|too few for shares)",
         has_line=False,
         record=("-F", "500"),
     ),

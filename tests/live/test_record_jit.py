@@ -117,7 +117,7 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
     if not python:
         pytest.skip(f"no Python {version} that writes perf maps")
     program = PYTHON.replace("SECONDS", "1.5")
-    path, said = record(tmp_path, "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
+    path, said = record(tmp_path, "-v", "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
     assert "--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH=" in said
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
@@ -155,7 +155,7 @@ def test_functions_of_node_have_their_shares(tmp_path: Path):
     if not shutil.which("node"):
         pytest.skip("no node in PATH")
     (tmp_path / "shares.js").write_text(NODE.replace("SECONDS", "1.5"))
-    path, said = record(tmp_path, "--", "node", "shares.js")
+    path, said = record(tmp_path, "-v", "--", "node", "shares.js")
     assert "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'" in said
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)

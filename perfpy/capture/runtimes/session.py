@@ -52,7 +52,8 @@ class RuntimeNames:
     def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
         """Report the settings. in_the_end takes functions that are called however the recording ends."""
         in_the_end(self._leave)
-        variables_text = f"sets {describe_variables(self._environment)}; " if self.variables else ""
+        is_shown = self.variables and self.options.verbose
+        variables_text = f"sets {describe_variables(self._environment)}; " if is_shown else ""
         self._tell(f"[ perf record: --jit {variables_text}{self._stacks()} ]")
         if self.options.output.path == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp")

@@ -30,8 +30,10 @@ def begun(options: RecordOptions, *command: str) -> tuple[RuntimeNames, list[str
     return names, lines
 
 
-def test_one_line_says_what_was_set_and_chosen():
-    names, (line,) = begun(RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp"))), "node", "app.js")
+def test_one_line_shows_the_stacks_and_with_v_the_environment():
+    options = RecordOptions(sampling=SamplingOptions(callchain=Callchain("fp")))
+    assert begun(options, "node", "app.js")[1] == ["[ perf record: --jit --call-graph fp ]"]
+    names, (line,) = begun(options._replace(verbose=1), "node", "app.js")
     assert line.startswith(
         "[ perf record: --jit sets NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack' and for its children "
     )

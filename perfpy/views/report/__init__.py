@@ -11,7 +11,6 @@ screen, screen_table             the report on a terminal, and its tables
 hottest, call_lines              files, paths and call trees below the rows
 kinds_of_code                    own code, libraries, interpreter, runtime and kernel; styles and callers of functions
 fitting, share_colour            shortened names; colours
-kinds_of_code                    shares of kinds of code; styles of functions; hottest callers
 browser, browsed, row_list       --tui: the application, its model, its rows
 json, notebook                   JSON; text and HTML in Python
 """

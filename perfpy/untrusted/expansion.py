@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Final, Protocol
 
     class _Decompressor(Protocol):
-        """What the decompressors of lzma, zstd and (wrapped) zlib have in common."""
+        """The common interface of the decompressors of lzma, zstd and (wrapped) zlib."""
 
         @property
         def eof(self) -> bool: ...
@@ -28,42 +28,48 @@ if TYPE_CHECKING:
 # ELF sections and kernel modules are 2 to 8 times larger inside, string tables of template-heavy C++ up to 20 times.
 # zlib can reach 1032 and zstd and xz tens of thousands: only made-up data do.
 _RATIO: Final = 32
-# below this the ratio says nothing (4 KB of zlib data may be 4 MB of zeros), and it harms nobody
+# Small data may exceed the ratio without harm (4 KB of zlib data can be 4 MB of zeros).
 _SMALL: Final = 4 << 20
-# the symbols of the largest programs, browsers with all of their names, take some 200 MB
+# The symbols of the largest programs, browsers with all names, take about 200 MB.
 _MOST: Final = 256 << 20
-# decoders of xz take memory for the dictionary that the header names, up to 4 GB; `xz -9` needs 65 MB
+# Decoders of xz allocate the dictionary that the header names, up to 4 GB; `xz -9` needs 65 MB.
 _XZ_MEMORY: Final = 96 << 20
 # the window of zstd's decoder: RFC 8878 wants 8 MB to be supported (and `zstd -19` uses them whatever is compressed),
 # and a larger one is of use only where as much comes out; 2^27 is what decoders refuse to exceed
 _ZSTD_WINDOW_LOG: Final = 23, 27
-# compressors that work in parallel write a part for some hundred KB; files of empty parts would take for ever
+# Parallel compressors write a part for some hundred KB; a file of empty parts would never end.
 _PARTS: Final = 4096
 _PIECE: Final = 1 << 18
 
 
-# what files begin with; bzip2 and xz differ after that, by their level or not at all
+# The first bytes of files; bzip2 and xz differ after them, by level or not at all.
 _MAGICS: Final = {b"BZh": "bzip2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class ExpansionError(ValueError):
-    """Compressed data that are damaged, or become more than they may."""
+    """Compressed data that are damaged, or that exceed their limit."""
 
 
 def allowance(size: int) -> int:
-    """How many bytes so many compressed ones may become."""
+    """Return how many bytes compressed data of a size may expand to."""
     return min(max(size * _RATIO, _SMALL), _MOST)
 
 
 def expand(kind: str, data: bytes | memoryview, limit: int | None = None) -> bytes:
-    """What is inside; kind: zlib, gzip, xz or zstd; limit: in bytes, `allowance` of the data's size unless told."""
+    """Expand compressed data. Raises ExpansionError.
+
+    Args:
+        kind: zlib, gzip, xz or zstd.
+        data: the compressed bytes.
+        limit: in bytes; None: `allowance` of the data's size.
+    """
     limit = allowance(len(data)) if limit is None else limit
     pieces = [*_pieces(kind, memoryview(data), limit)]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
-    """Expand part after part: gzip, xz and zstd data may be several, one after the other, and zeros at the end."""
+    """Expand one part after the other: gzip, xz and zstd data may have several, and zeros at the end."""
     offset, room = 0, limit
     for _ in range(_PARTS):
         decompressor, damage = _decompressor(kind, limit)
@@ -87,14 +93,14 @@ def _pieces(kind: str, data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def stream_allowance(size: int) -> int:
-    """How many bytes a compressed stream of that size may become, which is never in memory as a whole."""
+    """Return how many bytes a compressed stream of a size may expand to; it is never in memory as a whole."""
     return max(size * _RATIO, _MOST)
 
 
 def expand_stream(file: BinaryIO, limit: int) -> Iterator[bytes]:
-    """Yield what a file holds, in pieces: expanded if its first bytes are those of gzip, bzip2, xz or zstd, else as it is.
+    """Yield the content of a file in pieces, expanded if it begins like gzip, bzip2, xz or zstd data.
 
-    Raises ExpansionError for damaged data, and for data that become more than `limit` bytes.
+    Raises ExpansionError for damaged data, and for data that expand to more than `limit` bytes.
     """
     data = file.read(_PIECE)
     kind = next((name for magic, name in _MAGICS.items() if data.startswith(magic)), "")
@@ -116,7 +122,7 @@ def expand_stream(file: BinaryIO, limit: int) -> Iterator[bytes]:
                 expanded = decompressor.decompress(data, _PIECE)
             except damage as error:
                 raise ExpansionError(f"damaged {kind} data: {error}") from error
-            data = getattr(decompressor, "unconsumed_tail", b"")  # the others keep it themselves
+            data = getattr(decompressor, "unconsumed_tail", b"")  # the other decompressors store it themselves
             room -= len(expanded)
             if room < 0:
                 raise ExpansionError(f"the {kind} data become more than {limit} bytes")
@@ -128,7 +134,7 @@ def expand_stream(file: BinaryIO, limit: int) -> Iterator[bytes]:
 
 
 def zstd_library() -> Any:
-    """The standard library's zstd, or before Python 3.14 its backport. Raises ExpansionError where that is not installed."""
+    """Return the standard library's zstd, or before Python 3.14 its backport. Raises ExpansionError if that is not installed."""
     try:
         if sys.version_info >= (3, 14):
             from compression import zstd
@@ -140,7 +146,7 @@ def zstd_library() -> Any:
 
 
 def _decompressor(kind: str, limit: int) -> tuple[_Decompressor, type[Exception]]:
-    """A new decompressor, and the error that it raises."""
+    """Return a new decompressor, and the class of its errors."""
     if kind in {"zlib", "gzip"}:
         import zlib
 

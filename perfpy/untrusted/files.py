@@ -24,25 +24,26 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class ForeignFileError(PermissionError):
-    """A file that somebody owns who is not trusted."""
+    """A file of an untrusted owner."""
 
 
 class NotRegularFileError(OSError):
-    """A FIFO, a device, a folder or a socket where a file is expected."""
+    """A FIFO, a device, a folder or a socket instead of a file."""
 
 
 def trusted() -> tuple[int, int]:
-    """Whose files are believed without further ado: root's and our own."""
+    """Return the owners of trusted files: root and the current user."""
     return 0, os.geteuid()
 
 
 def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool = True, reader: int = 0) -> int:
-    """A file descriptor of a regular file. Raises OSError.
+    """Open a regular file for reading, and return its descriptor. Raises OSError.
 
-    owners: user ids that may own it (None: all); a symbolic link to it must then be root's or ours.
-    follow: whether path may be a symbolic link at all.
-    reader: the pid of a process, whose user must be able to read the file while that runs.
-    A path below /proc/PID/root (untrusted.paths.in_process) is opened inside that process's root.
+    Args:
+        path: a path below /proc/PID/root (untrusted.paths.in_process) is opened inside that process's root.
+        owners: user ids that may own the file (None: all); a symbolic link to it must then belong to root or the current user.
+        follow: whether path may be a symbolic link.
+        reader: the pid of a running process whose user must be able to read the file.
     """
     fd = _open(path, follow and owners is None, reader)
     for _ in range(_MOST_LINKS if follow else 0):
@@ -65,7 +66,7 @@ def regular_fd(path: str, *, owners: Collection[int] | None = None, follow: bool
 
 
 def state_of(path: str) -> os.stat_result:
-    """What os.stat says of a path, also of one below /proc/PID/root, whose links stay there. Raises OSError."""
+    """Return os.stat of a path. Links below /proc/PID/root stay inside that root. Raises OSError."""
     if inside := split_process(path):
         from perfpy.untrusted import process_root  # few reports need files of running processes
 
@@ -75,7 +76,7 @@ def state_of(path: str) -> os.stat_result:
 
 
 def is_file(path: str) -> bool:
-    """Whether a path is that of a regular file: os.path.isfile, also below /proc/PID/root."""
+    """Whether a path is a regular file, like os.path.isfile, also below /proc/PID/root."""
     try:
         return stat.S_ISREG(state_of(path).st_mode)
     except (OSError, ValueError):  # a NUL in a name
@@ -83,7 +84,7 @@ def is_file(path: str) -> bool:
 
 
 def append_to_ours(path: str, data: bytes) -> None:
-    """Append to a regular file of our own that has one name; path: see regular_fd. Raises OSError."""
+    """Append to a regular file of the current user that has no other hard links; path: see regular_fd. Raises OSError."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     if inside := split_process(path):
         from perfpy.untrusted import process_root
@@ -102,7 +103,7 @@ def append_to_ours(path: str, data: bytes) -> None:
 
 
 def _open(path: str, follow: bool, reader: int) -> int | None:
-    """Open for reading; None where path is a symbolic link that is not followed."""
+    """Open for reading; return None if path is a symbolic link and must not be followed."""
     flags = _FLAGS if follow else _FLAGS | os.O_NOFOLLOW
     try:
         inside = split_process(path)
@@ -123,7 +124,7 @@ def _open(path: str, follow: bool, reader: int) -> int | None:
 
 
 def trusted_target(path: str) -> str:
-    """The path that a symbolic link of root's or ours leads to. Raises ForeignFileError for a link of others."""
+    """Return the target of a symbolic link of root or the current user. Raises ForeignFileError for other owners' links."""
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if hasattr(os, "O_PATH") else None
     try:
         state = os.lstat(path) if link is None else os.fstat(link)
@@ -139,7 +140,7 @@ def trusted_target(path: str) -> str:
 def open_regular(
     path: str, *, owners: Collection[int] | None = None, limit: int | None = None, follow: bool = True, reader: int = 0
 ) -> BinaryIO:
-    """A regular file, to be read; see regular_fd. limit: the most bytes that it may have. Raises OSError."""
+    """Open a regular file for reading; see regular_fd. limit: the most bytes. Raises OSError."""
     fd = regular_fd(path, owners=owners, follow=follow, reader=reader)
     if limit is not None and os.fstat(fd).st_size > limit:
         os.close(fd)
@@ -148,7 +149,7 @@ def open_regular(
 
 
 def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int) -> bytes:
-    """All of a regular file, also of one of /proc, whose size nobody knows. Raises OSError."""
+    """Read a regular file completely, also files of /proc, which report no size. Raises OSError."""
     with open_regular(path, owners=owners, limit=limit) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -157,7 +158,7 @@ def read_regular(path: str, *, owners: Collection[int] | None = None, limit: int
 
 
 def read_named(path: str, *, limit: int) -> bytes:
-    """As read_regular, of a file that the user named by an option: that may be a pipe which was handed to us."""
+    """Read a file that an option names, like read_regular; it may also be an inherited pipe."""
     if not is_handed(path):
         return read_regular(path, limit=limit)
     with open(path, "rb") as file:
@@ -168,9 +169,9 @@ def read_named(path: str, *, limit: int) -> bytes:
 
 
 def stream_fd(path: str) -> int:
-    """A file descriptor of a file, a folder or a pipe, as the user named it; of a pipe once its writer has come.
+    """Open a file, folder or pipe that the user named; for a FIFO, wait for its writer.
 
-    Raises NotRegularFileError for devices (but the empty one), TimeoutError for a FIFO into which nobody writes.
+    Raises NotRegularFileError for devices except /dev/null, TimeoutError for a FIFO without a writer.
     """
     fd = os.open(path, _FLAGS)
     try:
@@ -188,9 +189,9 @@ def stream_fd(path: str) -> int:
 
 
 def open_named(path: str, flags: int, mode: int = 0o600) -> int:
-    """Open a path of an option for writing. Links at its end must be root's or ours. Raises OSError.
+    """Open a path of an option for writing. A symbolic link must belong to root or the current user. Raises OSError.
 
-    In a folder of another user, or one like /tmp, a link of that user could lead to any file of ours.
+    In another user's folder, or one like /tmp, that user's link could lead to any file of the current user.
     """
     if _leads_to_descriptor(path):
         return os.open(path, flags | os.O_CLOEXEC, mode)
@@ -207,7 +208,7 @@ def open_named(path: str, flags: int, mode: int = 0o600) -> int:
 
 
 def opener(path: str, flags: int) -> int:
-    """Open a path of an option, as the opener of open(): see open_named. Raises OSError."""
+    """Open a path of an option, as the opener of open(); see open_named. Raises OSError."""
     return open_named(path, flags, 0o666)
 
 
@@ -240,12 +241,12 @@ def create_named(path: str) -> int:
 
 
 def _leads_to_descriptor(path: str) -> bool:
-    """Whether a path is one of /dev/stdout and the like, whose last link has no path; nobody else can put links there."""
+    """Whether a path is one of /dev/stdout and the like, whose last link has no path; no other user can create links there."""
     return path.startswith(("/dev/std", "/dev/fd/", "/proc/"))
 
 
 def is_handed(path: str) -> bool:
-    """Whether a name means a descriptor that we were started with (/dev/stdin, the shell's <(command)), or the empty file."""
+    """Whether a name means an inherited descriptor (/dev/stdin, the shell's <(command)) or /dev/null."""
     return path in ("/dev/stdin", os.devnull) or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 

@@ -21,7 +21,7 @@ _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class ForeignFolderError(PermissionError):
-    """A folder into which others could write, or of somebody else."""
+    """A folder of another user, or one into which others may write."""
 
 
 class Folder:
@@ -44,7 +44,7 @@ class Folder:
             self.fd = -1
 
     def inner(self, *names: str, make: bool = True) -> Folder:
-        """A folder inside, by one name a level; the names are untrusted.paths'."""
+        """Open a folder inside, one name for each level. The names come from untrusted.paths."""
         held, path = os.dup(self.fd), self.path
         for name in names:
             path = f"{path}/{name}"
@@ -64,7 +64,7 @@ class Folder:
         return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
 
     def has(self, name: str) -> bool:
-        """Whether something has that name."""
+        """Whether an entry with a name exists."""
         with contextlib.suppress(OSError):
             os.lstat(name, dir_fd=self.fd)
             return True
@@ -72,9 +72,11 @@ class Folder:
 
 
 def own(path: str, *, make: bool = True) -> Folder:
-    """Our folder at a path that the user chose: links on the way are the user's own. Raises OSError.
+    """Open the current user's folder at a path that the user chose; links in the path are the user's own. Raises OSError.
 
-    make: make it, and those above, where they are not there yet; nothing is made where the way is not safe.
+    Args:
+        path: of the folder.
+        make: create the folder and missing parents, unless the path is unsafe.
     """
     _require_safe_names(path)
     _require_safe_way(os.path.realpath(path))
@@ -96,7 +98,7 @@ def own(path: str, *, make: bool = True) -> Folder:
 
 
 def new_folder(path: str) -> Folder:
-    """Create a folder that an option names. Raises OSError, also if another one has its name by then."""
+    """Create a folder that an option names. Raises OSError, also if the name has been taken meanwhile."""
     os.mkdir(path, _MODE)
     folder = Folder(os.open(path, _FLAGS | os.O_NOFOLLOW), path)
     try:
@@ -110,16 +112,16 @@ def new_folder(path: str) -> Folder:
 
 
 def require_own(path: str) -> None:
-    """Make a folder where it is not there yet. Raises OSError where it is not ours alone."""
+    """Create a folder if it is missing. Raises OSError unless only the current user controls it."""
     with own(path):
         pass
 
 
 def trusted_program(path: str) -> str:
-    """The real path of a program that only root and we can exchange, and the folders above it. Raises OSError.
+    """Return the real path of a program that only root and the current user can replace, including its folders. Raises OSError.
 
-    A folder such as /tmp is not enough, although no program of ours can be renamed there: interpreters look for their
-    libraries in the folders above themselves.
+    A folder like /tmp is not safe enough, although others cannot rename our programs there: interpreters search libraries in the folders
+    above themselves.
     """
     real = os.path.realpath(path)
     trusted = {0, os.geteuid(), os.stat("/").st_uid}
@@ -139,15 +141,15 @@ def _require_ours(fd: int, path: str) -> None:
     state = os.fstat(fd)
     if state.st_uid != os.geteuid():
         raise ForeignFolderError(errno.EACCES, f"belongs to user {state.st_uid}", path)
-    group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a group of our own, as distributions make for each user
+    group_is_ours = state.st_gid == os.getegid() == os.geteuid()  # a private group, as distributions create for each user
     if state.st_mode & (stat.S_IWOTH if group_is_ours else _OTHERS):
         raise ForeignFolderError(errno.EACCES, "others may write in it (chmod go-w)", path)
 
 
 def _require_safe_names(path: str) -> None:
-    """No folder and no link on the way belongs to others: they could exchange it while it is used.
+    """Require that no folder or link in the path belongs to others, who could replace it.
 
-    Whoever could exchange our home has more to gain than a cache: what is above it is not looked at, as sshd does.
+    Folders above the home are not checked, as in sshd: control over the home is worth more than a cache.
     """
     whole, home = os.path.abspath(path), os.path.abspath(os.environ.get("HOME") or "/")
     name = home if whole.startswith(home.rstrip("/") + "/") else "/"
@@ -162,13 +164,13 @@ def _require_safe_names(path: str) -> None:
 
 
 def _require_safe_way(path: str) -> None:
-    """Nobody but root and us may rename a folder on the way that the links of a path lead to."""
+    """Require that only root and the current user can rename a folder of the resolved path."""
     top = {"/", os.path.realpath(os.environ.get("HOME") or "/")}
     above = os.path.dirname(path)
     while True:
         try:
             _require_safe(os.stat(above), above)
-        except FileNotFoundError:  # it will be made
+        except FileNotFoundError:  # it will be created
             if above == "/":
                 raise
         else:
@@ -178,7 +180,7 @@ def _require_safe_way(path: str) -> None:
 
 
 def _require_safe(state: os.stat_result, path: str) -> None:
-    """A folder or link is of root, ours, or of who owns / (as it is in a user namespace), and closed to other writers."""
+    """Require that root, the current user or the owner of / (in a user namespace) owns a folder or link, and only they can write."""
     if state.st_uid not in {0, os.geteuid(), os.stat("/").st_uid}:
         raise ForeignFolderError(errno.EACCES, f"it is below a folder of user {state.st_uid}", path)
     if stat.S_ISDIR(state.st_mode) and state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX:

@@ -14,22 +14,22 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: what begins markup, in a script element or where somebody copies the data to; and what ends lines of a script
+#: Characters that begin markup, in the element or where the data are copied to, and line ends in scripts.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def page_json(value: Mapping[str, Any]) -> str:
-    r"""The value as JSON for a script element; all its texts are visible ones.
+    r"""Return the value as JSON for a script element, with visible texts.
 
     >>> page_json({"name": "</script>\u202e"})
     '{"name":"\\u003c/script\\u003e\\\\u202e"}'
     """
-    return json.dumps(_shown(value), separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+    return json.dumps(_escape(value), separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
 
 
-def _shown(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {visible(key): _shown(one) for key, one in value.items()}
-    return [_shown(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {visible(key): _escape(one) for key, one in value.items()}
+    return [_escape(one) for one in value] if isinstance(value, (list, tuple)) else value

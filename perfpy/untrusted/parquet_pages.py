@@ -28,9 +28,9 @@ _FOOTER_DEPTH: Final = 8
 _UNCOMPRESSED, _COMPRESSED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
 _VALUES: Final = 1
 _ENCODING: Final = {_DATA: 2, _DICTIONARY: 2, _DATA_2: 4}
-#: plain, dictionaries, runs, packed bits, differences, split bytes: no value can be longer than what is there of it
+#: Encodings whose values cannot be longer than their encoded bytes: plain, dictionaries, runs, packed bits, differences, split bytes.
 _ENCODINGS: Final = frozenset((0, 2, 3, 4, 5, 6, 8, 9))
-# a page's header may have the least and the largest value of the page, which others keep below 4 kB
+# A page's header may have the page's least and largest values, which writers keep below 4 kB.
 _HEADER: Final = 1 << 16
 _DEPTH: Final = 4
 _LONG_LIST: Final = 15
@@ -78,7 +78,13 @@ def _chunk(number: int, chunk: Any) -> ColumnChunk:
 
 
 def memory_of(file: BinaryIO, start: int, size: int, width: int) -> int:
-    """What a column chunk becomes. start, size: in the file; width: bytes of a value. Raises ExpansionError where it is damaged."""
+    """Return the bytes of an expanded column chunk. Raises ExpansionError for damaged pages.
+
+    Args:
+        file: the Parquet file.
+        start, size: of the chunk in the file.
+        width: bytes of a value.
+    """
     position, total = start, 0
     while position < start + size:
         file.seek(position)
@@ -111,7 +117,7 @@ class _CompactFields:
         self.position = 0
 
     def struct(self, depth: int) -> dict[int, Any]:
-        """The struct at the position."""
+        """Read the struct at the position."""
         found: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != _STOP:

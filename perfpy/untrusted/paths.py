@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_PART = 255  # NAME_MAX
-_LONGEST_NAME = 4000  # PATH_MAX, less what stands before and after
+_LONGEST_NAME = 4000  # PATH_MAX, less a prefix and a suffix
 _HEX = frozenset("0123456789abcdef")
-_BUILD_ID_DIGITS = range(4, 129, 2)  # of one byte nothing would be left after the folder of its first two digits
-INDEX = ".build-id"  # of a folder that is ordered by build-ids
+_BUILD_ID_DIGITS = range(4, 129, 2)  # with one byte, nothing would remain after the folder of its first two digits
+INDEX = ".build-id"  # of a folder ordered by build-ids
 
 
 class UnsafeNameError(PerfError, ValueError):
-    """A name that must not become a path: the name, and why not."""
+    """A name that must not become a path: the name and the reason."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
@@ -32,14 +32,14 @@ class UnsafeNameError(PerfError, ValueError):
 
 
 def component(name: str) -> str:
-    """The name, if it is one part of a path."""
+    """Return the name if it is a single path component."""
     if "/" in name:
         raise UnsafeNameError(name, "it leads into folders")
     return parts(name)[0]
 
 
 def parts(name: str) -> list[str]:
-    """The parts of a name, absolute or not; the empty ones of // are none."""
+    """Split a name, absolute or not, into components; // has no empty one."""
     found = [part for part in name.split("/") if part]
     if not found:
         raise UnsafeNameError(name, "it is empty")
@@ -53,25 +53,25 @@ def parts(name: str) -> list[str]:
 
 
 def below(folder: str, name: str) -> str:
-    """The path of a name, absolute or not, inside a folder ("" = /)."""
+    """Return the path of a name, absolute or not, inside a folder ("" = /)."""
     return "/".join((folder.rstrip("/"), *parts(name)))
 
 
 def build_id_hex(text: str) -> str:
-    """A build-id in hexadecimal, lower case, of 2 to 64 bytes."""
+    """Return a build-id of 2 to 64 bytes as lower-case hexadecimal digits."""
     if len(text) not in _BUILD_ID_DIGITS or not _HEX.issuperset(text):
         raise UnsafeNameError(text[:40], "it is no build-id")
     return text
 
 
 def index_parts(build_id: str) -> tuple[str, str, str]:
-    """Where a build-id stands below a folder that is ordered by build-ids."""
+    """Return the components of a build-id's path in a folder ordered by build-ids."""
     build_id_hex(build_id)
     return INDEX, build_id[:2], build_id[2:]
 
 
 def home_parts(name: str, build_id: str) -> list[str]:
-    """Where perf's build-id cache keeps the files of one build of what is called `name`."""
+    """Return the components of the folder in which perf's build-id cache stores a build of a file."""
     found = parts(name)
     if found[0] == INDEX:
         raise UnsafeNameError(name, "the cache's index has that name")
@@ -79,23 +79,23 @@ def home_parts(name: str, build_id: str) -> list[str]:
 
 
 def build_id_cache() -> str:
-    """Where perf keeps its build-id cache."""
+    """Return the folder of perf's build-id cache."""
     return os.path.expanduser("~/.debug")
 
 
 def indexed(folder: str, build_id: str, file: str = "") -> str:
-    """A build's path in the index of a build-id cache, or one of its files (elf, debug, kallsyms, vdso)."""
+    """Return a build's path in the index of a build-id cache, or that of one of its files (elf, debug, kallsyms, vdso)."""
     build = "/".join((folder, *index_parts(build_id)))
     return f"{build}/{file}" if file else build
 
 
 def debug_file(root: str, build_id: str) -> str:
-    """Where distributions put the debug file of a build: below root, .build-id/xx/yyyy.debug."""
+    """Return the path of a build's debug file in distributions: below root, .build-id/xx/yyyy.debug."""
     return f"{indexed(root, build_id)}.debug"
 
 
 def debuglinks(root: str, debug_root: str, program: str, link: str) -> Iterator[str]:
-    """Where the file that a program's .gnu_debuglink names can be. program: its recorded path."""
+    """Yield the possible paths of the file in a program's .gnu_debuglink. program: its recorded path."""
     name, folder = component(link), os.path.dirname(program)
     yield below(root, f"{folder}/{name}")
     yield below(root, f"{folder}/.debug/{name}")
@@ -103,12 +103,12 @@ def debuglinks(root: str, debug_root: str, program: str, link: str) -> Iterator[
 
 
 def in_process(pid: int, name: str) -> str:
-    """A path as a process sees it."""
+    """Return a path as seen by a process."""
     return below(f"/proc/{pid}/root", name)
 
 
 def split_process(path: str) -> tuple[int, str] | None:
-    """The pid and the name of a path of in_process; None of any other path."""
+    """Return the pid and the name in a path of in_process; None for other paths."""
     if not path.startswith("/proc/"):
         return None
     pid, found, name = path[6:].partition("/root/")
@@ -116,19 +116,19 @@ def split_process(path: str) -> tuple[int, str] | None:
 
 
 def perf_map(pid: int) -> str:
-    """Where a process by that number writes the names of its code."""
+    """Return the path of a process's perf map."""
     return f"/tmp/perf-{pid}.map"
 
 
 def module_notes(name: str, root: str = "/sys/module") -> str:
-    """The file with the build-id of a loaded module."""
+    """Return the path of the file with a loaded module's build-id."""
     return f"{root}/{component(name)}/notes/.note.gnu.build-id"
 
 
-#: the image of Python functions, which belong to no process
+#: The image of Python functions, which belong to no process.
 PYTHON_IMAGE = "jitted-0-1.so"
 
 
 def jitted(pid: int, index: int) -> str:
-    """What the image of a jitted function is called."""
+    """Return the file name of a jitted function's image."""
     return f"jitted-{pid}-{index}.so"

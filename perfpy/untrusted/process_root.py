@@ -29,7 +29,7 @@ _OPENAT2: Final = 437  # on all architectures but alpha
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_IN_ROOT: Final = 0x10
 _MOST_LINKS: Final = 40  # as the kernel's MAXSYMLINKS
-_TRIES: Final = 8  # the kernel gives up (EAGAIN) where somebody renames folders while it looks
+_TRIES: Final = 8  # the kernel gives up (EAGAIN) if a folder is renamed during the lookup
 _LARGEST_STATUS: Final = 1 << 18
 _SAFE: Final = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -38,13 +38,14 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessRoot:
-    """The root folder of a running process. Close it, or use it in a with statement. Raises OSError where it has ended.
+    """The root folder of a running process. Close it, or use it in a with statement. Raises OSError if the process has ended.
 
-    rights: what its user may do.
+    Attributes:
+        rights: those of the process's user.
     """
 
     def __init__(self, pid: int) -> None:
-        process = os.open(f"/proc/{pid}", _FOLDER)  # pins the process: its number may go to another one
+        process = os.open(f"/proc/{pid}", _FOLDER)  # pins the process: its pid may be reused
         try:
             with open(os.open("status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process), "rb") as status:
                 self.rights = rights_of(status.read(_LARGEST_STATUS))
@@ -63,7 +64,7 @@ class ProcessRoot:
         return run_as(self.rights, lambda: function(self._fd))
 
     def open(self, path: str, flags: int, mode: int = 0o600) -> int:
-        """Open what the process calls `path`; flags: as of os.open."""
+        """Open a path of the process. flags: as for os.open."""
         return self.run(lambda root: open_beneath(root, path, flags, mode))
 
     def open_regular(self, path: str, *, follow: bool = True) -> int:
@@ -71,7 +72,7 @@ class ProcessRoot:
         return self.run(lambda root: _open_regular(root, path, follow=follow))
 
     def status(self, path: str) -> os.stat_result:
-        """Return what the file is that the process calls `path`; of the target where it is a link."""
+        """Return os.stat of a path of the process, following links."""
         fd = self.open(path, os.O_PATH)
         try:
             return os.fstat(fd)
@@ -80,7 +81,7 @@ class ProcessRoot:
 
 
 def run_as_user_of(pid: int, function: Callable[[], Result]) -> Result:
-    """Run a function with the rights of the user of a process; as it is where the process has ended."""
+    """Run a function with the rights of a process's user; with the current rights if the process has ended."""
     try:
         with ProcessRoot(pid) as root:
             rights = root.rights
@@ -103,7 +104,7 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
     try:
         return _openat2(root, path, flags, mode if flags & os.O_CREAT else 0)
     except OSError as error:
-        # EPERM: of filters of system calls that do not know this one
+        # EPERM: a system call filter that does not list openat2.
         if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EAGAIN):
             raise
     return walk_beneath(root, path, flags, mode)
@@ -138,7 +139,7 @@ def _openat2(root: int, path: str, flags: int, mode: int) -> int:
 
 
 def walk_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
-    """As open_beneath, where the kernel has no openat2: one part of the path at a time, and links by their text."""
+    """Open like open_beneath on kernels without openat2: one component at a time, with links by their text."""
     folders = [os.dup(root)]
     rest = [*reversed(path.split("/"))]
     links = 0
@@ -171,7 +172,7 @@ def walk_beneath(root: int, path: str, flags: int, mode: int = 0o600) -> int:
 
 
 def _link_text(name: str, folder: int) -> str | None:
-    """What a symbolic link says; None where it is none. The links of /proc say no path, or one of ours: they lead nowhere."""
+    """Return the text of a symbolic link; None for other files. Links of /proc lead nowhere: they have no path, or one of perfpy."""
     with contextlib.suppress(OSError):
         return os.readlink(name, dir_fd=folder)
     return None

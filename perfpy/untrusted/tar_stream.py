@@ -20,7 +20,7 @@ _GLOBAL_HEADER: Final = b"g"
 
 
 class TarMember(NamedTuple):
-    """A regular file of an archive. pieces: its content, `size` bytes; what is left of it is skipped."""
+    """A regular file of an archive. pieces: its content, `size` bytes; unread pieces are skipped."""
 
     name: str
     size: int
@@ -34,7 +34,7 @@ def read_members(pieces: Iterator[bytes]) -> Iterator[TarMember]:
     for _ in range(_MOST_MEMBERS):
         header = stream.take(_BLOCK)
         if not any(header):
-            return  # the end, as tar writes it
+            return  # the end mark of tar
         member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         if member.size < 0:
             raise tarfile.ReadError(f"a member of {member.size} bytes")
@@ -64,7 +64,7 @@ def read_members(pieces: Iterator[bytes]) -> Iterator[TarMember]:
 
 
 def _pax_fields(body: bytes) -> dict[str, str]:
-    """The fields of an extended header: lines "LENGTH KEYWORD=VALUE"."""
+    """Return the fields of an extended header: lines "LENGTH KEYWORD=VALUE"."""
     fields: dict[str, str] = {}
     start = 0
     while start < len(body) and body[start]:
@@ -85,23 +85,23 @@ def _number(text: str) -> int:
 
 
 class _Stream:
-    """Bytes that come in pieces. Raises tarfile.ReadError at the end."""
+    """Bytes from pieces. Raises tarfile.ReadError at the end."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._rest = memoryview(b"")
 
     def take(self, size: int) -> bytes:
-        """The next bytes, which are few."""
+        """Return the next few bytes."""
         return b"".join(self.pieces(size))
 
     def skip(self, size: int) -> None:
-        """Pass over bytes."""
+        """Skip bytes."""
         for _ in self.pieces(size):
             pass
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The next bytes, in pieces."""
+        """Yield the next bytes in pieces."""
         while size:
             if not self._rest:
                 piece = next(self._pieces, None)

@@ -25,9 +25,11 @@ _HARMLESS: Final = bytes([9, 10, *range(0x20, 0x7F)])
 
 
 class Terminal(io.TextIOWrapper):
-    """A text stream to a terminal in place of another one, which stays as it is and must have nothing left to write.
+    """A text stream to a terminal that replaces another one, which stays open and must have been flushed.
 
-    under: takes the bytes in place of the terminal's descriptor.
+    Args:
+        stream: the replaced stream.
+        under: receives the bytes instead of the terminal's descriptor.
     """
 
     def __init__(self, stream: IO[str], under: io.RawIOBase | None = None) -> None:
@@ -38,27 +40,27 @@ class Terminal(io.TextIOWrapper):
             errors="backslashreplace",
             line_buffering=True,
         )
-        self._under = stream  # whoever drops the last reference closes the descriptor
+        self._under = stream  # dropping the last reference would close the descriptor
         self._signs = {code: sign for code, sign in signs().items() if chr(code) not in "\n\t"}
         self._signs_and_ours = {**self._signs, ord(_OUR_ESCAPE): _ESCAPE, ord(_OUR_RETURN): "\r"}
         self._bytes = _Bytes(self, super().buffer)
 
     def over(self, under: io.RawIOBase) -> Terminal:
-        """The same door, with something between it and the terminal."""
+        """Return the same stream with something between it and the terminal."""
         return Terminal(self._under, under)
 
     def write(self, text: str, /) -> int:
-        """Show text."""
+        """Write text, with escaped control characters."""
         super().write(text.translate(self._signs_and_ours))
         return len(text)
 
     @property
     def buffer(self) -> Any:
-        """A stream of bytes to the same terminal, as guarded."""
+        """A stream of bytes to the same terminal, with the same escaping."""
         return self._bytes
 
     def shown(self, text: str) -> str:
-        """The text without anything that a terminal would obey but line feeds and tabs."""
+        """Return the text with all control characters escaped except line feeds and tabs."""
         return text.translate(self._signs)
 
 
@@ -70,7 +72,7 @@ class _Bytes(io.BufferedIOBase):
         self._out = out
 
     def write(self, data: Any, /) -> int:
-        """Show bytes, which end with whole characters."""
+        """Write bytes, which end with a complete character."""
         if bytes(data).translate(None, _HARMLESS):
             text = self._terminal.shown(bytes(data).decode("utf-8", "surrogateescape"))
             self._out.write(text.encode("utf-8", "backslashreplace"))
@@ -79,21 +81,21 @@ class _Bytes(io.BufferedIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Bring out what is buffered; of a stream that is closed nothing is (Python 3.13 tells of errors when streams are forgotten)."""
+        """Flush the stream; do nothing if it is closed (Python 3.13 reports errors of discarded streams)."""
         if not self._out.closed:
             self._out.flush()
 
     def writable(self) -> bool:
-        """It is."""
+        """Whether the stream is writable: always."""
         return True
 
     def fileno(self) -> int:
-        """The terminal's descriptor."""
+        """Return the terminal's descriptor."""
         return self._terminal.fileno()
 
 
 def guarded(stream: IO[str]) -> IO[str]:
-    """The stream itself, or the door where it leads to a terminal."""
+    """Return a Terminal for a stream to a terminal, other streams unchanged."""
     if isinstance(stream, Terminal) or not isinstance(stream, io.TextIOWrapper) or not stream.isatty():
         return stream
     stream.flush()
@@ -101,32 +103,32 @@ def guarded(stream: IO[str]) -> IO[str]:
 
 
 def escape_of(stream: IO[str]) -> str:
-    """What a colour of ours begins with in text for this stream, in place of ESC."""
+    """Return the prefix of colours in text for this stream, which replaces ESC."""
     return _OUR_ESCAPE if isinstance(stream, Terminal) else _ESCAPE
 
 
 def control(stream: IO[str], text: str) -> None:
-    """Write text of ours with control sequences; names in it must have been made visible."""
+    """Write perfpy's text with control sequences; names in it must be escaped already."""
     stream.write(text.translate(_OURS) if isinstance(stream, Terminal) else text)
 
 
 def without_colours(text: str) -> str:
-    """What takes room on the screen of text that passed the door."""
+    """Return the visible part of text with colours."""
     if _ESCAPE not in text:
         return text
-    import re  # where there are colours
+    import re  # needed only for colours
 
     return re.sub(_ESCAPE + r"\[[\d;]*m", "", text)
 
 
 class Painted:
-    """A text stream for a library that writes control sequences of its own, around text that was made visible."""
+    """A text stream for a library that writes its own control sequences around escaped text."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str, /) -> int:
-        """Write what the library made."""
+        """Write the library's text."""
         control(self._stream, text)
         return len(text)
 

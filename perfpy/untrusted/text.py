@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _CARET = 0x40  # ^@ is 0, ^[ is ESC
 _DELETE = 0x7F
-_BYTES = range(0xDC80, 0xDD00)  # bytes that are no UTF-8, escaped
-#: first and last of what is invisible, or changes how its neighbours are shown
+_BYTES = range(0xDC80, 0xDD00)  # bytes that are not UTF-8, escaped
+#: First and last of each range of characters that are invisible or change how their neighbours are displayed.
 _UNSEEN: Final = (
     (0xAD, 0xAD),  # soft hyphen
     (0x61C, 0x61C),  # Arabic letter mark
@@ -28,8 +28,8 @@ _UNSEEN: Final = (
     (0x2060, 0x206F),  # zero width; isolates of direction
     (0xFEFF, 0xFEFF),  # zero width no-break space
     (0xFFF9, 0xFFFB),  # interlinear annotations
-    (0x1BCA0, 0x1BCA3),  # of shorthand
-    (0x1D173, 0x1D17A),  # of musical notes
+    (0x1BCA0, 0x1BCA3),  # shorthand format controls
+    (0x1D173, 0x1D17A),  # musical format controls
     (0xE0000, 0xE007F),  # tags
 )
 
@@ -37,8 +37,8 @@ _signs: dict[int, str] = {}
 
 
 def signs() -> dict[int, str]:
-    """What is written for each character that must not be obeyed, for str.translate."""
-    if not _signs:  # made when first needed: most output goes to pipes
+    """Return the replacement of each unsafe character, for str.translate."""
+    if not _signs:  # built at the first use: most output goes to pipes
         _signs.update((code, f"^{chr(code ^ _CARET)}") for code in (*range(0x20), _DELETE))
         _signs.update((code, f"\\x{code:02x}") for code in range(0x80, 0xA0))
         _signs.update((code, f"\\x{code & 0xFF:02x}") for code in _BYTES)
@@ -48,7 +48,7 @@ def signs() -> dict[int, str]:
 
 
 def visible(text: str) -> str:
-    r"""A name for a screen: every character of it can be seen, and it is one line.
+    r"""Escape a name for a screen: one line with visible characters only.
 
     >>> visible("\x1b]0;owned\x07 main\u202e")
     '^[]0;owned^G main\\u202e'
@@ -57,7 +57,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A name for a line of text that programs read: its line breaks do not end that line.
+    r"""Escape a name for a line that programs read: its line breaks do not end the line.
 
     >>> one_line("sh\n1 forged")
     'sh^J1 forged'
@@ -68,12 +68,12 @@ def one_line(text: str) -> str:
 
 
 def one_line_bytes(text: bytes) -> bytes:
-    """The same for text that is encoded already."""
+    """Escape text like one_line, in encoded form."""
     if b"\n" in text or b"\r" in text:
         return text.replace(b"\n", b"^J").replace(b"\r", b"^M")
     return text
 
 
 def lines(texts: Iterable[str]) -> Iterator[str]:
-    """Lines with their ends: each text is one line, whatever names it has."""
+    """Yield each text as one line with a line feed, whatever names it contains."""
     return (f"{one_line(text)}\n" for text in texts)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
-#: results are at most as far ahead of whoever takes them as the kernel's pipes are long
+#: Results wait in the kernel's pipes, so processes are at most this many bytes ahead of the reader.
 _PIPE_SIZE: Final = 1 << 20
 _LENGTH_BYTES: Final = 8
 
 
 def can_fork() -> bool:
-    """Whether processes can be forked off this one: on other systems, and beside other threads, it is one process."""
+    """Whether this process can fork workers: not on other systems, and not beside other threads."""
     if not hasattr(os, "fork") or not hasattr(fcntl, "F_SETOWN"):
         return False
     threading = sys.modules.get("threading")
@@ -38,9 +38,9 @@ def can_fork() -> bool:
 
 
 class ForkedWorkers(Generic[PartT, ResultT]):
-    """Processes that begin with their parts at once: the first takes the first part, and each count-th after it, and so on.
+    """Processes that start at once: the first takes the first part and each count-th after it, and so on.
 
-    To be used in a `with` statement, at whose end none of them is left.
+    Use it in a with statement, which ends all of them.
     """
 
     def __init__(self, parts: Sequence[PartT], work: Callable[[PartT], ResultT], count: int) -> None:
@@ -65,7 +65,7 @@ class ForkedWorkers(Generic[PartT, ResultT]):
         self._end()
 
     def results(self) -> Iterator[ResultT]:
-        """The result of each part, one after the other; to be called once."""
+        """Yield the result of each part, in order. Call it once."""
         for index, part in enumerate(self._parts):
             number = index % self._count
             stream = self._results[number]
@@ -73,13 +73,13 @@ class ForkedWorkers(Generic[PartT, ResultT]):
             if found is not None:
                 yield found[0]
                 continue
-            if stream is not None:  # what it would have done next is done here, too
+            if stream is not None:  # its remaining parts are done here, too
                 stream.close()
                 self._results[number] = None
             yield self._work(part)
 
     def _start(self, number: int) -> None:
-        held, lifeline = os.pipe()  # one each: of a pipe that several hold, one is sent the signal
+        held, lifeline = os.pipe()  # one pipe each: of several holders of a pipe, only one gets the signal
         self._lifelines.append(lifeline)
         reading, writing = os.pipe()
         pid = os.fork()
@@ -99,16 +99,16 @@ class ForkedWorkers(Generic[PartT, ResultT]):
             with os.fdopen(writing, "wb", 0) as stream:
                 self._serve(self._parts[number :: self._count], stream)
             status = 0
-        finally:  # nothing of this process's is to be flushed, closed or told twice
+        finally:  # nothing of the parent process may be flushed, closed or reported twice
             os._exit(status)
 
     def _serve(self, parts: Sequence[PartT], stream: FileIO) -> None:
-        """What one of the processes does."""
+        """Run the parts of one process."""
         for part in parts:
             send(stream, self._work(part))
 
     def _end(self) -> None:
-        """End every process, and wait for it."""
+        """End all processes, and wait for them."""
         for stream in self._results:
             if stream is not None:
                 stream.close()
@@ -122,18 +122,18 @@ class ForkedWorkers(Generic[PartT, ResultT]):
 
 
 def _die_with(held: int) -> None:
-    """This process ends when the other end of a pipe is closed; Ctrl-C ends it without a word: whoever started it says one."""
+    """Make this process end when the other end of a pipe closes; Ctrl-C ends it silently, because the parent prints a message."""
     for number in (signal.SIGIO, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     fcntl.fcntl(held, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(held, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    if select.select([held], [], [], 0)[0]:  # it was closed before the kernel was told
+    if select.select([held], [], [], 0)[0]:  # closed before the signal was set up
         os._exit(1)
 
 
 def _widen(pipe: int) -> None:
-    """Room for results that nobody takes yet; where the kernel gives no more, what there is will do."""
+    """Widen a pipe for results that are not read yet; keep its size if the kernel refuses."""
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         try:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
@@ -142,7 +142,7 @@ def _widen(pipe: int) -> None:
 
 
 def send(stream: FileIO, result: object) -> None:
-    """Write a result: the lengths of what follows, its pickle, then its arrays as they are."""
+    """Write a result: the lengths, its pickle, then its arrays."""
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
@@ -160,7 +160,7 @@ def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
 
 
 def received(stream: BufferedReader) -> tuple[Any] | None:
-    """A result, in a tuple; None where the process ended before it."""
+    """Read a result, in a tuple; None if the process ended before it."""
     try:
         pickled, lengths = (int.from_bytes(_read(stream, _LENGTH_BYTES), "little") for _ in range(2))
         sizes = pickle.loads(_read(stream, lengths))
@@ -171,7 +171,7 @@ def received(stream: BufferedReader) -> tuple[Any] | None:
 
 
 def _read(stream: BufferedReader, size: int) -> bytearray:
-    """So many bytes. Raises EOFError where there are fewer."""
+    """Read exactly `size` bytes. Raises EOFError if there are fewer."""
     data = bytearray(size)
     view, done = memoryview(data), 0
     while done < size:

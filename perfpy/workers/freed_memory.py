@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# as mallopt(3) numbers what it sets
+# Parameter numbers of mallopt(3).
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _KEPT: Final = 256 << 20
-_LARGEST: Final = 32 << 20  # more is refused
+_LARGEST: Final = 32 << 20  # glibc refuses more
 
 
 @contextmanager
 def keeping_freed_memory() -> Iterator[None]:
-    """Freed memory stays with this process meanwhile, and is given back in the end."""
+    """Keep freed memory in this process during the context, and return it at the end."""
     libc = ctypes.CDLL(None)
     try:
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)

@@ -20,19 +20,19 @@ MadeT = TypeVar("MadeT")
 
 
 class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
-    """As ForkedWorkers; each process makes what its part comes to, and gives it away when its turn has come."""
+    """Forked processes that compute their parts in parallel, and write the results one after the other."""
 
     def __init__(self, parts: Sequence[PartT], make: Callable[[PartT], MadeT], give: Callable[[MadeT], ResultT], count: int) -> None:
         super().__init__(parts, lambda part: give(make(part)), count)
         self._make: Callable[[PartT], Any] = make
         self._give: Callable[[Any], ResultT] = give
-        self._turns: list[int] = []  # of each process the pipe by which it is told
-        self._turn = -1  # in a process: the other end of its own
+        self._turns: list[int] = []  # for each process, the pipe that starts its turn
+        self._turn = -1  # in a process: the reading end of its pipe
 
     def results(self) -> Iterator[ResultT]:
-        """What giving away each part came to, one after the other; to be called once.
+        """Yield the result of writing each part, in order. Call it once.
 
-        Raises PerfError where a process was killed while it gave a part away.
+        Raises PerfError if a process was killed while it wrote.
         """
         for index, part in enumerate(self._parts):
             number = index % self._count
@@ -40,7 +40,7 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
             if stream is None:
                 yield self._work(part)
             elif not self._has_begun(number) or received(stream) is None:
-                stream.close()  # what it would have done next is done here, too
+                stream.close()  # its remaining parts are done here, too
                 self._results[number] = None
                 yield self._work(part)
             else:
@@ -53,7 +53,7 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
                 yield result
 
     def _has_begun(self, number: int) -> bool:
-        """Tell a process that its turn has come; whether there is one to hear it."""
+        """Start the turn of a process; return whether it was still running."""
         try:
             return os.write(self._turns[number], b"\n") == 1
         except BrokenPipeError:
@@ -66,7 +66,7 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
         os.close(self._turn)
 
     def _serve(self, parts: Sequence[PartT], stream: FileIO) -> None:
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever started it is told that nobody reads
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a broken pipe is reported by the parent process
         for told in self._turns:
             os.close(told)
         for part in parts:
@@ -76,7 +76,7 @@ class WorkersInTurn(ForkedWorkers[PartT, ResultT]):
             send(stream, None)
             try:
                 result: tuple[ResultT | None, OSError | None] = self._give(made), None
-            except OSError as error:  # the other process tells it, as if it had written itself
+            except OSError as error:  # the parent process raises it as if it had written itself
                 result = None, error
             del made
             send(stream, result)

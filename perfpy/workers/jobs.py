@@ -7,20 +7,26 @@ from typing import Final
 
 from perfpy.workers.forked import can_fork
 
-#: a process is given at least so many samples to fold: of 1 M, two processes take as long as one, of 2 M 0.87 and of 10 M 0.85 of its time
+#: Each process gets at least this many samples to fold. Two processes take 1.0 times the time of one for 1 M, 0.87 for 2 M, 0.85 for 10 M.
 SAMPLES_EACH: Final = 1_000_000
-#: and so many stacks to unwind
+#: Each process gets at least this many stacks to unwind.
 STACKS_EACH: Final = 8_000
 
 
 def available_cores() -> int:
-    """The CPUs that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def jobs_for(asked: int, size: int, each: int) -> int:
-    """How many processes pay for a task of some size, of which each should have at least so much; asked: at most so many (0: all cores)."""
+    """Return the number of processes for a task.
+
+    Args:
+        asked: the limit of --jobs (0: all cores).
+        size: of the task.
+        each: the least size for one process.
+    """
     most = asked or available_cores()
     return max(1, min(most, size // each)) if most > 1 and size >= 2 * each and can_fork() else 1

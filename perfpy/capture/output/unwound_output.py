@@ -87,7 +87,7 @@ class UnwoundOutput(RecordOutput):
             self._process = UnwindingProcess(self._spool, serve)
         else:
             self._process = UnwindingProcess(self._spool, partial(serve, python=self._reader.answers), also=self._reader.answers)
-            self._reader.given_away()
+            self._reader.close_answers()
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
         self.frame_copier: FrameCopier | None = None

@@ -1,7 +1,6 @@
-"""The reader, seen from the recorder: starting it, telling it what is new, ending it.
+"""The reader of Python frames, as the recorder sees it: start it, send it new records, end it.
 
-What enters: extents of the spool. What leaves: the descriptor that its answers come from, for the unwinding process. The recorder never
-waits for it: what the pipe has no room for is not looked at.
+The reader's answers go to the unwinding process. The recorder never waits: records for which the pipe has no room are not read.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.sampled_frames import FrameMaps
     from perfpy.capture.unwinding.spool import Extent, Spool
 
-LOOK: Final = 21  #: the kind of its requests, see perfpy.capture.unwinding.messages
+LOOK: Final = 21  #: the kind of its requests (perfpy.capture.unwinding.messages)
 _NICE: Final = -10
 _COMM: Final = "perfpy-python"
 
 
 class ReaderProcess:
-    """The other process. answers: to be read by the unwinding process alone, which is forked after this one."""
+    """The other process. answers: the descriptor for the unwinding process, which is forked later."""
 
     def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
@@ -41,24 +40,24 @@ class ReaderProcess:
         os.close(answer_end)
         os.set_blocking(self._requests, False)
 
-    def given_away(self) -> None:
-        """The unwinding process has the answers now."""
+    def close_answers(self) -> None:
+        """Close the answers, which the unwinding process has inherited."""
         os.close(self.answers)
 
     def look(self, extents: Sequence[Extent]) -> None:
-        """Tell it of records that were just written."""
+        """Request a reading for records that were just written."""
         if extents and self._requests >= 0:
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 os.write(self._requests, messages.request(LOOK, extents))
 
     def finish(self) -> None:
-        """Say that there are no more records: it ends when it has looked at all."""
+        """Close the requests; the process ends after the last one."""
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1
 
     def close(self) -> None:
-        """End it at once, unless it has ended."""
+        """Kill the process, unless it has ended."""
         self.finish()
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
@@ -67,9 +66,9 @@ class ReaderProcess:
 
 
 def _serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None) -> None:
-    """What the other process does: numpy is for it alone."""
+    """Run the other process, the only one of both that needs numpy."""
     from perfpy.capture.unwinding.frame_reading import serve
 
-    with contextlib.suppress(OSError):  # a frame that is read sooner fits its sample more often
+    with contextlib.suppress(OSError):  # the sooner frames are read, the more often they match their samples
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     serve(requests, answers, stores, attr, maps)

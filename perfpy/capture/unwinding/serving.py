@@ -58,7 +58,7 @@ def serve(
                     raise
                 service.is_alone = True
         if rescue and service.is_alone:
-            rescue.finish(service.left())
+            rescue.finish(service.remaining())
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:  # whatever happens, the recorder goes on without this process, and prints the reason
@@ -96,23 +96,23 @@ class _Service:
             if kind == messages.EVENTS:
                 self._unwinder = self._new_unwinder(events_of(self._stores.bytes_of(extents)))
             elif kind == messages.END:
-                yield from self._last(self._known())
+                yield from self._last(self._get_unwinder())
                 return
             else:
                 yield from self._answer(kind, extents)
         self.is_alone = True
 
-    def _known(self) -> PieceUnwinder:
+    def _get_unwinder(self) -> PieceUnwinder:
         if self._unwinder is None:
             raise ValueError("records before their events")
         return self._unwinder
 
     def _answer(self, kind: int, extents: list[Extent]) -> Iterator[bytes]:
         if kind == messages.KNOWN:
-            self._known().learn(chunk_of(self._stores.bytes_of(extents)))
+            self._get_unwinder().learn(chunk_of(self._stores.bytes_of(extents)))
             yield messages.answer(messages.READY)
         elif kind == messages.PIECE:
-            yield from self._done(self._known().take(chunk_of(self._stores.bytes_of(extents))))
+            yield from self._encode_piece(self._get_unwinder().take(chunk_of(self._stores.bytes_of(extents))))
         elif self._rescue and kind == messages.FEATURES:
             self._rescue.features = messages.decode_features(self._stores.bytes_of(extents).tobytes())
         elif self._rescue and kind == messages.WRITTEN:
@@ -120,13 +120,13 @@ class _Service:
             self._rescue.written(file, end)
 
     def _last(self, unwinder: PieceUnwinder) -> Iterator[bytes]:
-        yield from self._done(unwinder.rest())
+        yield from self._encode_piece(unwinder.rest())
         yield messages.answer(messages.HITS, unwinder.hits())
         yield from (messages.answer(messages.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
         yield from (messages.answer(messages.NOTE, note.encode()) for note in unwinder.notes())
         yield messages.answer(messages.FINISHED)
 
-    def _done(self, piece: UnwoundPiece | None) -> Iterator[bytes]:
+    def _encode_piece(self, piece: UnwoundPiece | None) -> Iterator[bytes]:
         if piece is None:
             return
         if self._rescue:
@@ -137,9 +137,9 @@ class _Service:
         yield from (messages.answer(messages.RECORDS, part) for part in piece.parts)
         yield messages.answer(messages.PIECE_DONE)
 
-    def left(self) -> Iterator[list[bytes]]:
+    def remaining(self) -> Iterator[list[bytes]]:
         """Yield the remaining pieces, including the recorder's open one."""
-        unwinder = self._known()
+        unwinder = self._get_unwinder()
         extents = self._stores.open_piece()
         pieces = [unwinder.take(chunk_of(self._stores.bytes_of(extents)))] if extents else []
         yield from (piece.parts for piece in (*pieces, unwinder.rest()) if piece)

@@ -42,7 +42,7 @@ def advance(units: int) -> bytes:
 
 
 def offset(register: int, units: int) -> bytes:
-    """Saved at CFA + units * data_align."""
+    """Return an instruction: a register is saved at CFA + units * data_align."""
     return bytes([0x80 | register]) + uleb(units)
 
 
@@ -76,7 +76,7 @@ def undefined(register: int) -> bytes:
 
 @dataclass
 class CallFrameInfo:
-    """One section. is_eh: .eh_frame at `address`, with addresses relative to where they stand; otherwise .debug_frame."""
+    """One section. is_eh: .eh_frame at `address`, with relative addresses; otherwise .debug_frame."""
 
     address: int = 0x2000
     is_eh: bool = True
@@ -88,7 +88,7 @@ class CallFrameInfo:
     def common(
         self, *program: bytes, code_align: int = 1, data_align: int = -8, returns: int = 16, augmentation: bytes | None = None
     ) -> int:
-        """Add a CIE; where it is."""
+        """Add a CIE; return its offset."""
         letters = (b"zR" if self.is_eh else b"") if augmentation is None else augmentation
         body = bytes([1]) + letters + b"\0" + uleb(code_align) + sleb(data_align) + bytes([returns])
         if letters.startswith(b"z"):
@@ -96,7 +96,7 @@ class CallFrameInfo:
         return self._add(0 if self.is_eh else 0xFFFFFFFF, body + b"".join(program))
 
     def entry(self, common: int, start: int, size: int, *program: bytes) -> int:
-        """Add an FDE; where it is."""
+        """Add an FDE; return its offset."""
         here = len(self._data)
         if self.is_eh:
             body = struct.pack(self.endian + "iI", start - (self.address + here + 8), size) + b"\0"
@@ -117,7 +117,7 @@ class CallFrameInfo:
         return bytes(self._data) + bytes(4)
 
     def header(self, address: int) -> bytes:
-        """.eh_frame_hdr at an address."""
+        """Return the bytes of .eh_frame_hdr at an address."""
         head = bytes([1, PC_RELATIVE_4, UDATA4, DATA_RELATIVE_4])
         head += struct.pack(self.endian + "iI", self.address - (address + 4), len(self._table))
         rows = (struct.pack(self.endian + "ii", start - address, self.address + place - address) for start, place in sorted(self._table))

@@ -51,7 +51,7 @@ class _Symbol:
 
 @dataclass
 class Elf:
-    """One file. bits 32 or 64, endian "<" or ">"."""
+    """One file. bits: 32 or 64; endian: "<" or ">"."""
 
     bits: int = 64
     endian: str = "<"
@@ -75,13 +75,13 @@ class Elf:
         entsize: int = 0,
         align: int = 1,
     ) -> Elf:
-        """Add a section; size: when it is more than the data (filled with zeros)."""
+        """Add a section. size: if it is larger than the data, which are then padded with zeros."""
         length = len(data) if size is None else size
         self._sections.append(_Section(name, type, flags, addr, data, offset, length, link, entsize, align))
         return self
 
     def text(self, addr: int = 0x1000, offset: int | None = None, size: int = 0x1000, name: str = ".text") -> Elf:
-        """A section of code, at the same place in the file as in memory unless told."""
+        """Add a section of code, by default at the same offset in the file as its address in memory."""
         return self.section(name, flags=ALLOC | EXEC, addr=addr, offset=addr if offset is None else offset, size=size)
 
     def segment(self, vaddr: int, offset: int, size: int) -> Elf:
@@ -101,7 +101,7 @@ class Elf:
         other: int = 0,
         table: str = ".symtab",
     ) -> Elf:
-        """Add an entry to .symtab or .dynsym; section by its name, or UNDEF, ABS."""
+        """Add an entry to .symtab or .dynsym. section: its name, or UNDEF, ABS."""
         self._symbols.setdefault(table, []).append(_Symbol(name, value, size, type, binding, section, other))
         return self
 
@@ -112,14 +112,14 @@ class Elf:
         return self.section(".note.gnu.build-id", note, type=NOTE)
 
     def relocations(self, name: str, entries: list[tuple[int, int, int, int]], table: str = ".dynsym") -> Elf:
-        """Add a .rela section: (offset, symbol number, type, addend) each."""
+        """Add a .rela section. Each entry is (offset, symbol number, type, addend)."""
         word, shift = ("Q", 32) if self.bits == 64 else ("I", 8)
         code = self.endian + word * 2 + word.lower()
         data = b"".join(struct.pack(code, offset, symbol << shift | kind, addend) for offset, symbol, kind, addend in entries)
         return self.section(name, data, type=RELA, link=table, entsize=struct.calcsize(code))
 
     def build(self) -> bytes:
-        """The file's bytes."""
+        """Return the file's bytes."""
         sections = [*self._sections]
         numbers = {section.name: number for number, section in enumerate(sections, 1)}
         for table in self._symbols:

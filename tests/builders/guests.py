@@ -20,18 +20,18 @@ IMAGES = {"arm64": "arm64", "ppc64el": "ppc64el", "ppc64el-pmi": "ppc64el", "ris
 
 
 class Said(NamedTuple):
-    """What a command in a guest printed, both streams, and how it ended."""
+    """The output of a command in a guest, both streams, and its exit status."""
 
     text: str
     status: int
 
     def section(self, name: str) -> str:
-        """What stands between `== name` and the next such line."""
+        """Return the lines between `== name` and the next line of that form."""
         return self.text.split(f"== {name}\n", 1)[1].split("\n== ", 1)[0]
 
 
 class Guest:
-    """One machine. folder: what it sees as its current directory; files that it writes there stay."""
+    """One machine. folder: its current directory; files written there remain."""
 
     def __init__(self, name: str, testbed: Path, folder: Path) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Guest:
 
 
 def why_not(name: str) -> str:
-    """Why there is no such guest; "" where it is there."""
+    """Return the reason why a guest is missing; "" if it exists."""
     named = os.environ.get(VARIABLE, "")
     if not named:
         return f"no emulated guests: set {VARIABLE} to a folder with run-{name} (tests/guests/README.md)"
@@ -59,6 +59,6 @@ def why_not(name: str) -> str:
 
 
 def guest(name: str, folder: Path) -> Guest:
-    """The guest, with perfpy in a new folder; ask why_not() first."""
+    """Return a guest with perfpy in a new folder; call why_not() first."""
     shutil.copytree(CHECKOUT / "perfpy", folder / "perfpy", ignore=shutil.ignore_patterns("__pycache__"))
     return Guest(name, Path(os.environ[VARIABLE]).resolve(), folder)

@@ -1,4 +1,4 @@
-"""Recordings of several hosts, whose threads have so many samples each."""
+"""Recordings of several hosts, with a chosen number of samples for each thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MILLISECOND = 1_000_000
 
 
 def host_recording(path: Path, host: str, counts: Mapping[str, int]) -> str:
-    """A recording of one host: threads by command, with so many samples of a millisecond of CPU time."""
+    """Write the recording of one host. counts: command -> samples of a millisecond of CPU time."""
     built = PerfDataBuilder()
     if host:
         built.feature(Feature.HOSTNAME, host)
@@ -32,7 +32,7 @@ def host_recording(path: Path, host: str, counts: Mapping[str, int]) -> str:
 
 
 def group(folder: Path, hosts: Mapping[str, Mapping[str, int]]) -> Path:
-    """A folder with a recording of each host."""
+    """Create a folder with a recording of each host."""
     for host, counts in hosts.items():
         host_recording(folder / f"{host}.data", host, counts)
     return folder

@@ -23,7 +23,7 @@ LINE_BASE, LINE_RANGE = -5, 14
 
 
 def unsigned(value: int) -> bytes:
-    """Unsigned LEB128."""
+    """Encode an unsigned LEB128 number."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)
@@ -32,7 +32,7 @@ def unsigned(value: int) -> bytes:
 
 
 def signed(value: int) -> bytes:
-    """Signed LEB128."""
+    """Encode a signed LEB128 number."""
     found = bytearray()
     while not -0x40 <= value < 0x40:
         found.append(value & 0x7F | 0x80)
@@ -41,7 +41,7 @@ def signed(value: int) -> bytes:
 
 
 def extended(kind: int, operand: bytes = b"") -> bytes:
-    """An extended operation."""
+    """Encode an extended operation."""
     return b"\0" + unsigned(1 + len(operand)) + bytes([kind]) + operand
 
 
@@ -49,32 +49,32 @@ END = extended(1)
 
 
 def set_address(address: int, endian: str = "<", size: int = 8) -> bytes:
-    """DW_LNE_set_address."""
+    """Encode DW_LNE_set_address."""
     return extended(2, address.to_bytes(size, "little" if endian == "<" else "big"))
 
 
 def advance_pc(count: int) -> bytes:
-    """DW_LNS_advance_pc."""
+    """Encode DW_LNS_advance_pc."""
     return b"\2" + unsigned(count)
 
 
 def advance_line(count: int) -> bytes:
-    """DW_LNS_advance_line."""
+    """Encode DW_LNS_advance_line."""
     return b"\3" + signed(count)
 
 
 def set_file(number: int) -> bytes:
-    """DW_LNS_set_file."""
+    """Encode DW_LNS_set_file."""
     return b"\4" + unsigned(number)
 
 
 def set_column(number: int) -> bytes:
-    """DW_LNS_set_column."""
+    """Encode DW_LNS_set_column."""
     return b"\5" + unsigned(number)
 
 
 def special(address: int, line: int, base: int = 13) -> bytes:
-    """The special operation that advances both, in shortest instructions and lines."""
+    """Encode the special operation that advances by a number of shortest instructions and lines."""
     return bytes([base + address * LINE_RANGE + line - LINE_BASE])
 
 
@@ -103,13 +103,13 @@ def line_section(
 
 
 def tables_2(files: Sequence[tuple[str, int]], folders: Sequence[str]) -> bytes:
-    """Names as versions 2 to 4 have them."""
+    """Encode names as in versions 2 to 4."""
     found = b"".join(folder.encode() + b"\0" for folder in folders) + b"\0"
     return found + b"".join(name.encode() + b"\0" + unsigned(folder) + b"\0\0" for name, folder in files) + b"\0"
 
 
 def tables_5(files: Sequence[tuple[str, int]], folders: Sequence[str]) -> bytes:
-    """Names as version 5 has them, as strings, with a checksum beside each file."""
+    """Encode names as in version 5, as strings, with a checksum for each file."""
     found = bytes((1, 1, 0x08)) + unsigned(len(folders)) + b"".join(folder.encode() + b"\0" for folder in folders)
     found += bytes((3, 1, 0x08, 2, 0x0B, 5, 0x1E)) + unsigned(len(files))
     return found + b"".join(name.encode() + b"\0" + bytes([folder]) + bytes(16) for name, folder in files)
@@ -120,7 +120,7 @@ _ABBREVIATIONS = bytes((1, 0x11, 0, 0x10, 0x17, 0x1B, 0x08, 0x03, 0x08, 0x11, 0x
 
 
 def unit(offset: int, start: int, size: int, comp_dir: str = "/build", name: str = "a.c", endian: str = "<") -> bytes:
-    """A unit of version 4 whose line program is at an offset of .debug_line."""
+    """Return a unit of version 4 whose line program is at an offset of .debug_line."""
     body = struct.pack(endian + "HIB", 4, 0, 8) + b"\1" + struct.pack(endian + "I", offset)
     body += comp_dir.encode() + b"\0" + name.encode() + b"\0" + struct.pack(endian + "QQ", start, size)
     return struct.pack(endian + "I", len(body)) + body
@@ -129,7 +129,7 @@ def unit(offset: int, start: int, size: int, comp_dir: str = "/build", name: str
 def source_file(
     lines: bytes, units: bytes | None = None, *, comp_dir: str = "/build", start: int = 0x1000, size: int = 0x1000, endian: str = "<"
 ) -> Elf:
-    """A file with code, a line program and its unit; symbols and further sections can be added."""
+    """Return a file with code, a line program and its unit; symbols and further sections can be added."""
     elf = Elf(endian=endian).section(".text", flags=ALLOC | EXEC, addr=start, offset=0x1000, size=size).segment(start, 0x1000, size)
     elf.section(".debug_line", lines, flags=0).section(".debug_abbrev", _ABBREVIATIONS, flags=0)
     return elf.section(".debug_info", unit(0, start, size, comp_dir, endian=endian) if units is None else units, flags=0)

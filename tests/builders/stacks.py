@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def stacks(folded: str, event: str = "cycles") -> Stacks:
-    """`comm;outer;inner weight` a line; a name that ends in _[k] is the kernel's."""
+    """Parse `comm;outer;inner weight` lines; a name with the suffix _[k] is the kernel's."""
     rows = [line.rsplit(" ", 1) for line in folded.strip().splitlines()]
     paths = [path.strip().split(";") for path, _ in rows]
     functions = list(dict.fromkeys(name for path in paths for name in path[1:]))
@@ -45,7 +45,7 @@ class At(NamedTuple):
 
 
 def timed_stacks(samples: Sequence[At], event: str = "cpu-clock", *, in_seconds: bool = True, off_cpu: bool = False) -> Stacks:
-    """The stacks of single samples, each path once."""
+    """Return the stacks of single samples, each path once."""
     paths = list(dict.fromkeys(sample.path for sample in samples))
     weights = {path: sum(sample.weight for sample in samples if sample.path == path) for path in paths}
     part = stacks("\n".join(f"{path} {weights[path]}" for path in paths), event)

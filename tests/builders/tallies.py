@@ -1,4 +1,4 @@
-"""Counts as stat has them when it is done, for views: of a PMU too, which few virtual machines have."""
+"""Finished counts of stat, for views; also of a PMU, which few virtual machines have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clock() -> CountedEvent:
 def tally(
     counts: dict[CountedEvent, tuple[int, int, int]], states: Mapping[CountedEvent, CountState] | None = None, **more: object
 ) -> Tally:
-    """counts: event -> value, enabled, running; states: of events that did not fare well."""
+    """Return a tally. counts: event -> value, enabled, running; states: of events that could not be counted."""
     state_of = states or {}
     grouping = Grouping.everything()
     rows = {

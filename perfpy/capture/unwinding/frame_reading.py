@@ -270,22 +270,19 @@ class FrameReader:
         process: _KnownProcess,
         tid: int,
         times: list[int],
-        thread_frames: ThreadFrames,
+        read: ThreadFrames,
         lag: int,
         *,
         is_exact: bool,
         gil: tuple[int, int, int] = (GilState.UNKNOWN, 0, -1),
     ) -> None:
-        for frame in (*thread_frames.frames, *thread_frames.left):
+        for frame in (*read.frames, *read.left):
             self._send_code(process, frame.code)
         frames, left = (
-            [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some]
-            for some in (thread_frames.frames, thread_frames.left)
+            [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (read.frames, read.left)
         )
         state = (int(gil[0]), *gil[1:])  # marshal supports no enumerations
-        self.answers.append(
-            FoundChain(process.pid, tid, times, frames, left, thread_frames.is_whole, thread_frames.has_moved, lag, is_exact, state)
-        )
+        self.answers.append(FoundChain(process.pid, tid, times, frames, left, read.is_whole, read.has_moved, lag, is_exact, state))
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()

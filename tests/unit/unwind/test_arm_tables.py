@@ -53,13 +53,13 @@ def test_instructions_say_where_registers_are(instructions: str, cfa: tuple[int,
 
 
 @pytest.mark.parametrize("instructions", ["", "8000", "a897", "8200"])
-def test_what_no_rule_says_ends_the_chain(instructions: str) -> None:
+def test_instructions_that_rules_cannot_express_end_the_chain(instructions: str) -> None:
     """Nothing; refuse to unwind; the stack pointer from a register that was popped; the stack pointer popped."""
     assert rules_of(bytes.fromhex(instructions)) is None
 
 
 @pytest.mark.parametrize("instructions", ["9d", "9f", "ca", "d8", "ff", "b5", "b2ffffffffff"])
-def test_what_the_abi_does_not_know_is_refused(instructions: str) -> None:
+def test_instructions_outside_the_abi_raise(instructions: str) -> None:
     with pytest.raises(ValueError, match=r"unknown|cannot be|without end"):
         rules_of(bytes.fromhex(instructions))
 
@@ -81,7 +81,7 @@ def tables(rows: list[tuple[int, int]], entries: bytes = b"", endian: str = "<")
 
 
 @pytest.mark.parametrize("endian", ["<", ">"])
-def test_entries_are_inline_or_elsewhere(endian: str) -> None:
+def test_entries_are_inline_or_separate(endian: str) -> None:
     entries = struct.pack(f"{endian}IIIII", 0x8101AEB0, 0xB0B0B0B0, prel31(CODE, ENTRIES + 8), 0x01A8B0B0, 0xB0B0B0B0)
     rows = [(CODE, 0x80A8B0B0), (CODE + 0x40, 1), (CODE + 0x80, ENTRIES), (CODE + 0xC0, ENTRIES + 8)]
     found = tables(rows, entries, endian)
@@ -92,14 +92,14 @@ def test_entries_are_inline_or_elsewhere(endian: str) -> None:
     assert found.find(CODE - 1) is None
 
 
-def test_damaged_tables_give_no_rules_and_one_flaw() -> None:
+def test_damaged_tables_have_no_rules_and_one_flaw() -> None:
     found = tables([(CODE, 0x8FA8B0B0), (CODE + 0x40, 0xFFF00)])
     assert found.find(CODE) is None
     assert found.find(CODE + 0x40) is None
     assert found._file.flaws == ["unwinding tables of Arm: an entry that makes no sense"]
 
 
-def test_any_bytes_are_rules_or_none() -> None:
+def test_random_instructions_give_rules_or_none() -> None:
     rng = random.Random(4)
     for _ in range(2000):
         data = rng.randbytes(rng.randrange(1, 40))
@@ -110,7 +110,7 @@ def test_any_bytes_are_rules_or_none() -> None:
         assert rules is None or -0x20000000 < rules.cfa[1] < 0x20000000
 
 
-def test_any_table_is_answered() -> None:
+def test_random_tables_give_rules_or_none() -> None:
     rng = random.Random(5)
     for _ in range(200):
         rows = [(CODE + 8 * number, rng.choice((rng.getrandbits(32), ENTRIES + rng.randrange(0, 64), 1))) for number in range(12)]

@@ -86,7 +86,7 @@ def no_files(tmp_path: Path) -> SymbolOptions:
 CALLS = [CODE + LEAF, CODE + MIDDLE + 0x1F, CODE + OUTER + 0x1F]
 
 
-def test_batches_come_with_whole_callchains(recording, tmp_path):
+def test_batches_have_complete_callchains(recording, tmp_path):
     with perfpy.open(recording) as opened:
         unwinding = opened.unwinding(no_files(tmp_path))
         (batch,) = opened.batches(["callchain", "time"], unwinding)
@@ -101,7 +101,7 @@ def test_batches_come_with_whole_callchains(recording, tmp_path):
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
-def test_frames_beside_the_kernels_part_are_those_of_whole_chains(recording, tmp_path, corrupt):
+def test_frames_in_their_own_column_equal_those_of_complete_chains(recording, tmp_path, corrupt):
     with perfpy.open(recording) as opened:
         symbolizer = opened.symbolizer(no_files(tmp_path))
         together, apart = user_callchains(opened.data, symbolizer), user_callchains(opened.data, symbolizer, apart=True)
@@ -121,7 +121,7 @@ def test_frames_beside_the_kernels_part_are_those_of_whole_chains(recording, tmp
     assert [one.tolist() for one in again] == [expected.tolist(), counts.tolist()]
 
 
-def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
+def test_stacks_of_an_unknown_machine_are_reported(recording, tmp_path):
     with perfpy.open(recording) as opened:
         attrs = [event.attr for event in opened.events]
         unwinding = UserCallchains(attrs, "vax", opened.symbolizer(no_files(tmp_path)))
@@ -130,7 +130,7 @@ def test_stacks_of_an_unknown_machine_are_told(recording, tmp_path):
     assert unwinding.truncated == [TruncatedStacks(0, 3, 0, "vax")]
 
 
-def test_stacks_are_whole_and_say_what_is_lost(recording, tmp_path):
+def test_stacks_are_complete_and_mark_lost_callers(recording, tmp_path):
     with perfpy.open(recording) as opened:
         (stacks,) = opened.stacks(no_files(tmp_path))
     names = [[stacks.functions[number].name for number in stacks.chain_of(chain).tolist()] for chain in stacks.chain.tolist()]
@@ -146,7 +146,7 @@ def test_a_report_counts_callers(recording, tmp_path):
     assert [one.truncated for one in report.truncated] == [1]
 
 
-def test_script_prints_whole_callchains_and_a_note(recording, capfd):
+def test_script_prints_complete_callchains_and_a_note(recording, capfd):
     assert cli.run(["script", "-i", str(recording), "--symfs", "/", "--kallsyms", "/dev/null", "-F", "ip,sym", "-v"]) == 0
     out, err = capfd.readouterr()
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
@@ -162,7 +162,7 @@ def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
     assert "end early" not in err
 
 
-def test_the_users_frames_follow_the_kernels():
+def test_user_frames_follow_kernel_frames():
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 9], np.uint64), np.array([0, 3, 4]))
     users = Ragged(np.array([7, 8], np.uint64), np.array([0, 2]))
     found = joined(chains, np.array([0]), users)
@@ -170,13 +170,13 @@ def test_the_users_frames_follow_the_kernels():
 
 
 @pytest.mark.parametrize(("callers_first", "kept"), [(False, [CONTEXT_KERNEL, 1, 2]), (True, [CONTEXT_KERNEL, 2, 3])])
-def test_a_recorded_chain_keeps_the_frames_that_are_read_first(callers_first, kept):
+def test_a_truncated_chain_keeps_the_frames_that_are_read_first(callers_first, kept):
     chains = Ragged(np.array([CONTEXT_KERNEL, 1, 2, 3, 9], np.uint64), np.array([0, 4, 5]))
     assert [row.tolist() for row in limited(chains, 2, callers_first=callers_first)] == [kept, [9]]
 
 
 @pytest.mark.parametrize(("order", "kernel"), [("callee", "k1"), ("caller", "k2")])
-def test_reports_and_scripts_show_as_many_frames_of_each_part_as_asked_for(tmp_path, capfd, order, kernel):
+def test_max_stack_limits_kernel_and_user_frames_separately(tmp_path, capfd, order, kernel):
     """perf 6.12: the user's part keeps its innermost frames, the kernel's those that are read first."""
     attr = usual_attr(TYPE, sample_regs_user=REGISTERS, sample_stack_user=COPY)
     built = PerfDataBuilder([attr]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path))))
@@ -195,14 +195,14 @@ def test_reports_and_scripts_show_as_many_frames_of_each_part_as_asked_for(tmp_p
     assert [text.split()[1] for text in capfd.readouterr().out.splitlines() if text.strip()] == ["k1", "leaf"]
 
 
-def test_samples_without_the_columns_stay_as_they_are():
+def test_samples_without_stack_columns_are_unchanged():
     unwinding = UserCallchains([usual_attr()], "x86_64", None)  # type: ignore[arg-type]
     columns = Columns(1, {"callchain": Ragged.empty(1, np.uint64)})
     assert not unwinding
     assert unwinding.extended(columns, np.zeros(1, np.int32), np.zeros(1, np.uint64)) is columns
 
 
-def test_the_size_to_ask_for_grows_with_the_share_and_ends_at_what_is_possible():
+def test_the_suggested_size_grows_with_the_truncated_share_up_to_the_maximum():
     assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
     assert note([TruncatedStacks(0, 10, 8192)]) == []
     assert note([TruncatedStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy cannot unwind stacks of vax"]

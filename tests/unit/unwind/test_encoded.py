@@ -15,17 +15,17 @@ def reader(data: bytes, **values: int) -> ByteReader:
 
 
 @given(st.integers(0, (1 << 64) - 1))
-def test_unsigned_numbers_come_back(number):
+def test_unsigned_numbers_round_trip(number):
     assert reader(uleb(number)).uleb() == number
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_signed_numbers_come_back(number):
+def test_signed_numbers_round_trip(number):
     assert reader(sleb(number)).sleb() == number
 
 
 @given(st.binary(max_size=12))
-def test_a_number_is_read_or_refused(data):
+def test_random_bytes_give_a_number_or_raise(data):
     for read in (ByteReader.uleb, ByteReader.sleb, ByteReader.text):
         number = reader(data)
         try:
@@ -53,7 +53,7 @@ def test_a_number_ends_where_its_reader_does():
         (0x9B, b"\x10\0\0\0", 0),  # says where the pointer is, not what
     ],
 )
-def test_pointers_are_relative_to_what_their_encoding_says(encoding, data, value):
+def test_pointers_are_relative_to_the_origin_in_their_encoding(encoding, data, value):
     assert reader(data).pointer(encoding, 0x1000, 0x2000) == value
 
 

@@ -78,7 +78,7 @@ def literal(number: int) -> bytes:
         (b"\x92" + uleb(3) + sleb(-8), 2992),
     ],
 )
-def test_an_operation_gives(expression, result):
+def test_operations(expression, result):
     assert results(expression, rows=1) == [result]
 
 
@@ -89,7 +89,7 @@ BINARY = {
 
 
 @given(st.sampled_from(sorted(BINARY)), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(1 << 63), (1 << 63) - 1))
-def test_two_numbers_are_put_together_with_their_signs(code, below, top):
+def test_binary_operators_use_signed_numbers(code, below, top):
     assert results(b"\x11" + sleb(below) + b"\x11" + sleb(top) + bytes([code]), rows=1) == [int(BINARY[code](below, top)) & MASK]
 
 
@@ -110,23 +110,23 @@ def test_numbers_are_divided_and_shifted(code, below, top, result):
     assert results(b"\x11" + sleb(below) + b"\x11" + sleb(top) + bytes([code]), rows=1) == [result]
 
 
-def test_the_linkage_tables_expression_looks_at_where_the_pc_is():
+def test_the_linkage_table_expression_depends_on_the_pc():
     """rsp + 8, and 8 more from the 12th byte of an entry of 16 on."""
     expression = b"\x77\x08\x80\x00" + literal(15) + b"\x1a" + literal(11) + b"\x2a" + literal(3) + b"\x24\x22"
     assert results(expression, rows=16) == [7008 + row + (8 if (16000 + row) & 15 >= 11 else 0) for row in range(16)]
 
 
-def test_samples_go_their_own_ways():
+def test_samples_branch_separately():
     odd = b"\x80\x00" + literal(1) + b"\x1a\x28\x04\x00" + literal(7) + b"\x2f\x01\x00" + literal(9)
     assert results(odd, rows=4) == [7, 9, 7, 9]
 
 
-def test_the_cfa_is_on_the_stack_first_and_can_be_asked_for():
+def test_the_cfa_is_pushed_first_and_available_as_an_operation():
     assert results(literal(8) + b"\x1c", cfa=100) == [92, 92]
     assert results(b"\x13\x9c", cfa=100) == [100, 100]
 
 
-def test_what_is_not_known_is_told():
+def test_unknown_inputs_make_the_result_unknown():
     known = evaluate(b"\x70\x00\x06", Machine(), np.arange(3))[1]
     assert known.tolist() == [True, False, True]
 
@@ -144,7 +144,7 @@ def test_the_first_bytes_of_a_big_endian_word_are_its_upper_ones():
     "expression",
     [b"", b"\x06", b"\x22", b"\x15\x05", b"\x17", b"\xff", b"\x2f\xfd\xff", b"\x2f\x10\x00", b"\x30" * 100, b"\x30\x28\x00", b"\x9c"],
 )
-def test_what_makes_no_sense_is_refused(expression):
+def test_damaged_expressions_raise(expression):
     with pytest.raises(ValueError, match=r"expression|beyond|stack"):
         results(expression)
 

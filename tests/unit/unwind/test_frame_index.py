@@ -29,7 +29,7 @@ def found(file: ElfFile, name: str, *addresses: int) -> list[int]:
 
 
 @pytest.mark.parametrize("with_header", [True, False], ids=["the linker's table", "none"])
-def test_an_address_belongs_to_the_entry_before_it(with_header):
+def test_an_address_belongs_to_the_last_entry_before_it(with_header):
     made = info()
     elf = Elf().section(".eh_frame", made.section(), addr=made.address)
     if with_header:
@@ -44,7 +44,7 @@ def test_debug_frame_has_absolute_addresses():
 
 
 @pytest.mark.parametrize("damage", [b"\x02\x1b\x03\x3b", b"\x01\x1b\xff\x3b", b"\x01\x1b\x03\x01", b"\x01"], ids=str)
-def test_a_table_that_cannot_be_used_is_done_without(damage):
+def test_an_unusable_table_is_ignored(damage):
     made = info()
     header = damage + made.header(0x3000)[len(damage) :] if len(damage) > 1 else damage
     elf = Elf().section(".eh_frame", made.section(), addr=made.address).section(".eh_frame_hdr", header, addr=0x3000)
@@ -60,7 +60,7 @@ def test_a_table_that_is_not_sorted_is_sorted():
     assert found(ElfFile("program", elf.build()), ".eh_frame", 0x1000, 0x1041) == [0x1000, 0x1040]
 
 
-def test_a_table_that_claims_more_rows_than_there_are_ends_with_its_section():
+def test_a_table_with_too_large_a_count_ends_with_its_section():
     made = info()
     header = bytearray(made.header(0x3000))
     header[8:12] = b"\xff\xff\xff\x7f"

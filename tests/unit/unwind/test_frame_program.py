@@ -39,7 +39,7 @@ def registers(rule: rules.FrameRules) -> dict[int, rules.Rule]:
     return dict(rule.registers)
 
 
-def test_rows_begin_where_the_location_is_advanced_to():
+def test_rows_begin_at_advanced_locations():
     entry = entry_of(cfi.advance(1), cfi.define_cfa_offset(16), cfi.offset(6, 2), cfi.advance(3), cfi.define_cfa_register(6))
     before, pushed, moved = found(entry, START, START + 1, START + 4)
     assert before == rules.FrameRules((7, 8), ((16, (rules.OFFSET, -8)),), 16)
@@ -49,7 +49,7 @@ def test_rows_begin_where_the_location_is_advanced_to():
     assert found(entry, START + 3) == [pushed]
 
 
-def test_outside_of_the_entry_there_are_no_rules():
+def test_addresses_outside_the_entry_have_no_rules():
     entry = entry_of()
     assert [rule is None for rule in found(entry, START - 1, START, START + 0x100)] == [True, False, True]
 
@@ -103,7 +103,7 @@ def test_the_cfa_is_defined(program, cfa):
     assert last_rules(program).cfa == cfa
 
 
-def test_a_register_is_restored_to_what_the_cie_says():
+def test_restore_uses_the_rule_of_the_cie():
     rule = last_rules(cfi.offset(3, 5), b"\x06" + cfi.uleb(3), cfi.offset(6, 7), cfi.restore(6), common=(cfi.offset(3, 2),))
     assert registers(rule) == {3: (rules.OFFSET, -16), 16: (rules.OFFSET, -8)}
 
@@ -118,7 +118,7 @@ def test_a_state_is_remembered_with_its_cfa():
     assert registers(outer)[3] == (rules.OFFSET, -16)
 
 
-def test_the_cie_says_how_numbers_are_scaled_and_whose_the_frame_is():
+def test_the_cie_has_the_alignment_factors_and_the_signal_flag():
     rule = last_rules(cfi.offset(3, 2), data_align=-4, returns=14, augmentation=b"zRS")
     assert registers(rule)[3] == (rules.OFFSET, -8)
     assert (rule.return_column, rule.is_signal) == (14, True)

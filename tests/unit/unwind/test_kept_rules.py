@@ -63,7 +63,7 @@ def refuse(*_: object, **__: object) -> None:
     raise AssertionError("instructions are run")
 
 
-def test_instructions_are_not_run_again(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_instructions_run_once_for_several_runs(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     path = program(tmp_path / "program")
     first = found(path)
     assert [rules is None for rules in first] == [False, False, False, False, False, True]
@@ -94,7 +94,7 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path):
     assert again[0].cfa == (7, 32)
 
 
-def test_what_is_damaged_or_no_rule_is_no_answer(tmp_path: Path, folder: Path):
+def test_damaged_cache_files_are_ignored(tmp_path: Path, folder: Path):
     path = program(tmp_path / "program")
     first = found(path)
     (kept,) = folder.iterdir()
@@ -133,7 +133,7 @@ def loaded(kept: KeptRules) -> dict[int, FrameRules]:
     return {address: found.rules[row] for address, row in zip(*(column.tolist() for column in found.columns()), strict=True)}
 
 
-def test_what_is_known_is_found_in_whatever_order_it_came():
+def test_rules_are_found_in_any_order_of_insertion():
     one, other = (FrameRules((7, offset), ((16, (2, -8)),), 16) for offset in (8, 16))
     found = known({5: one, 9: None})
     found.add([1, 7, 12], [other, one, other])
@@ -142,7 +142,7 @@ def test_what_is_known_is_found_in_whatever_order_it_came():
     assert len(found.rules) == 2
 
 
-def test_nothing_is_kept_of_little_or_of_very_much(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_cheap_and_very_large_results_are_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch):
     plain = FrameRules((7, 8), ((16, (2, -8)),), 16)
     one = KeptRules("key")
     one.store(known({1: plain}))
@@ -161,14 +161,14 @@ def test_nothing_is_kept_of_little_or_of_very_much(folder: Path, monkeypatch: py
     "large",
     [FrameRules((1 << 63, 8), (), 16), FrameRules((7, (1 << 64) - 1), (), 16), FrameRules((7, 8), (((1 << 64) - 1, (2, -8)),), 16)],
 )
-def test_registers_and_offsets_of_64_bits_are_not_kept(large: FrameRules, folder: Path):
+def test_registers_and_offsets_of_64_bits_are_not_cached(large: FrameRules, folder: Path):
     small, kept = FrameRules((7, 8), (), 16), KeptRules("key")
     kept.cost = 1
     kept.store(known({1: small, 2: large}))
     assert loaded(KeptRules("key")) == {1: small}
 
 
-def test_an_image_in_memory_is_not_kept(tmp_path: Path, folder: Path):
+def test_an_image_in_memory_is_not_cached(tmp_path: Path, folder: Path):
     data = program(tmp_path / "program").read_bytes()
     frames = CallFrames(ElfFile("nowhere", data))
     frames.keep()

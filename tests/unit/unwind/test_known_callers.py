@@ -115,7 +115,7 @@ def test_samples_that_share_outer_frames_have_their_own_inner_ones(tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_stacks_give_the_chains_that_each_gives_alone(tmp_path: Path, seed: int):
+def test_random_stacks_unwind_the_same_together_and_alone(tmp_path: Path, seed: int):
     numbers = np.random.default_rng(seed)
     values = [0, 5, STACK + 0x10, STACK + 0x28, STACK + 0x30, *(function + INTO for function in (LEAF, BY_POINTER, MIDDLE, OTHER, LAST))]
     rows = []
@@ -128,7 +128,7 @@ def test_any_stacks_give_the_chains_that_each_gives_alone(tmp_path: Path, seed: 
     assert chains(one.unwind(many)) == alone(tmp_path, many)
 
 
-def test_a_stack_that_others_share_is_not_stepped_through_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_shared_stack_is_stepped_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     stepped: list[int] = []
     step = stepper._StepperRun._step
 
@@ -148,7 +148,7 @@ def test_a_stack_that_others_share_is_not_stepped_through_again(tmp_path: Path, 
     assert sum(stepped) == 3  # the leaf's caller is found as ever, its own is elsewhere, and so are all after it
 
 
-def test_chains_that_lose_the_others_again_and_again_are_whole(tmp_path: Path):
+def test_chains_that_differ_repeatedly_are_complete(tmp_path: Path):
     rows = [(LEAF, 0, THROUGH_MIDDLE), (LEAF, 0, THROUGH_OTHER), (LEAF, 0, BY_SAVED), (LEAF, 0, BY_SAVED_FARTHER)] * 3
     expected = alone(tmp_path, stacks(rows))
     one = made(symbolizer(tmp_path))
@@ -156,7 +156,7 @@ def test_chains_that_lose_the_others_again_and_again_are_whole(tmp_path: Path):
         assert chains(one.unwind(stacks(rows))) == expected
 
 
-def test_chains_are_as_long_as_they_may_be_whoever_finds_their_way(tmp_path: Path):
+def test_the_length_limit_holds_for_followed_chains(tmp_path: Path):
     rows = [(LEAF, 0, BY_SAVED)] * 3 + [(BY_POINTER, STACK + 0x28, BY_SAVED)] * 2 + [(LEAF, 0, THROUGH_OTHER)]
     whole = alone(tmp_path, stacks(rows))
     of = architecture("x86_64", 2)
@@ -167,7 +167,7 @@ def test_chains_are_as_long_as_they_may_be_whoever_finds_their_way(tmp_path: Pat
             assert chains(one.unwind(stacks(rows))) == [chain[:most] for chain in whole]
 
 
-def test_what_was_found_before_a_mapping_is_not_taken_for_what_is_there_after_it(tmp_path: Path):
+def test_callers_from_before_a_mapping_are_not_used_after_it(tmp_path: Path):
     symbolizer(tmp_path)
     info = cfi.CallFrameInfo(address=0x2000)
     usual = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1))
@@ -188,7 +188,7 @@ def test_what_was_found_before_a_mapping_is_not_taken_for_what_is_there_after_it
         assert chains(one.unwind(stacks(rows, keys))) == expected
 
 
-def test_states_are_told_apart_by_all_that_they_are():
+def test_states_differ_in_each_field():
     known = KnownCallers(1)
     for changed, by in enumerate((8, 1, 1, 8)):
         scene, address, back, stack_pointer = (
@@ -205,7 +205,7 @@ def test_states_are_told_apart_by_all_that_they_are():
     assert known.following[2] < UNKNOWN
 
 
-def test_the_copies_of_a_batch_are_let_go_of_with_it(tmp_path: Path):
+def test_the_copies_of_a_batch_are_freed_with_it(tmp_path: Path):
     one = made(symbolizer(tmp_path))
     gc.disable()  # files of hundreds of MB must not stay mapped until it comes
     try:

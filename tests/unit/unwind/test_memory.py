@@ -35,7 +35,7 @@ def test_a_word_is_read_at_any_address(word, endian, distance):
     assert loaded(source, 1, BASE + 0x100 + distance) == int.from_bytes(data[64 + distance : 64 + distance + word], order)
 
 
-def test_what_is_outside_of_a_copy_is_not_known():
+def test_words_outside_a_copy_are_unknown():
     source, _ = memory()
     inside = [address for address in range(BASE - 20, BASE + 90) if loaded(source, 0, address) is not None]
     assert (inside[0], inside[-1]) == (BASE, BASE + 64 - 8)
@@ -48,7 +48,7 @@ def test_a_copy_shorter_than_a_word_has_none(size):
     assert loaded(source, 1, BASE + 0x100) is not None
 
 
-def test_addresses_above_a_copy_are_told_from_those_below():
+def test_addresses_above_and_below_a_copy_differ():
     source, _ = memory()
     asked = np.array([BASE - 8, BASE, BASE + 64, 1 << 63], np.uint64)
     assert source.is_above(np.zeros(4, np.int64), asked).tolist() == [False, False, True, True]

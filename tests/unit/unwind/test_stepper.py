@@ -108,7 +108,7 @@ def test_callers_are_found_by_rules(process):
     assert not found.is_truncated.any()
 
 
-def test_frames_that_nobody_called_are_told_with_their_rules(process):
+def test_outermost_frames_are_marked_beside_their_rules(process):
     """_start says so by its return address that is undefined; code without rules is followed on, by guesses."""
     process.function(LEAF)
     process.function(OUTER, cfi.undefined(16))
@@ -130,7 +130,7 @@ def test_the_frame_pointer_is_followed_from_frame_to_frame(process):
     assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 16})) == calls(LEAF, MIDDLE, OUTER, FIRST)
 
 
-def test_a_register_that_only_an_outer_frame_needs_was_followed(process):
+def test_a_register_needed_by_an_outer_frame_is_tracked(process):
     """rbx is saved by the leaf, and the middle function finds its frame by it."""
     process.function(LEAF, cfi.define_cfa_offset(16), cfi.offset(3, 2))
     process.function(MIDDLE, cfi.define_cfa(3, 24))
@@ -148,7 +148,7 @@ def test_expressions_give_frames_and_registers(process):
     assert chain(process.unwound(stack, {PC: CODE + LEAF})) == calls(LEAF, MIDDLE, OUTER)
 
 
-def test_what_a_signal_interrupted_is_looked_up_where_it_was(process):
+def test_an_interrupted_pc_is_looked_up_without_subtracting_one(process):
     """The kernel's frame restores all registers; where it goes on is an instruction of its own, not one after a call."""
     frame = process.info.common(
         cfi.define_cfa_expression(b"\x77\x20\x06"),  # the stack pointer of then, at rsp + 32
@@ -165,20 +165,20 @@ def test_what_a_signal_interrupted_is_looked_up_where_it_was(process):
     assert chain(process.unwound(stack, {PC: CODE + LEAF})) == [LEAF, MIDDLE - 1, OUTER, FIRST + INTO - 1]
 
 
-def test_code_that_says_nothing_of_itself_is_left_by_a_near_frame_pointer(process):
+def test_code_without_information_is_left_by_a_near_frame_pointer(process):
     process.function(OUTER, cfi.undefined(16))
     stack = words(0, 0, STACK + 48, returns_to(OUTER)) + PADDING
     assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 16})) == calls(LEAF, OUTER)
 
 
 @pytest.mark.parametrize("pointer", [0, STACK - 8, STACK + 0x5000, 12345])
-def test_but_not_by_one_that_is_none(process, pointer):
+def test_code_without_information_ends_the_chain_with_an_invalid_frame_pointer(process, pointer):
     process.function(OUTER, cfi.undefined(16))
     stack = words(*[returns_to(OUTER)] * 0x1000)
     assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: pointer})) == [LEAF]
 
 
-def test_generated_code_is_left_by_a_frame_pointer_however_far_if_it_leads_to_code(process):
+def test_generated_code_is_left_by_any_frame_pointer_that_leads_to_code(process):
     process.function(OUTER, cfi.undefined(16))
     process.maps.append((3, mmap(PID, 0x10000, 0x1000, "//anon")))
     filler = words(*[0] * 0xA00)
@@ -194,7 +194,7 @@ def test_the_linkage_table_has_pushed_nothing(process):
     assert chain(process.unwound(words(returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 1})) == calls(LEAF, OUTER)
 
 
-def test_a_chain_that_leaves_the_copy_of_the_stack_is_cut_and_marked(process):
+def test_a_chain_that_leaves_the_stack_copy_is_truncated_and_marked(process):
     process.function(LEAF)
     process.function(MIDDLE, cfi.define_cfa_offset(0x100))
     found = process.unwound(words(returns_to(MIDDLE)) + PADDING, {PC: CODE + LEAF})
@@ -211,7 +211,7 @@ def test_a_return_address_of_zero_ends_the_chain(process):
     assert not found.is_truncated.any()
 
 
-def test_a_return_address_of_zero_where_a_frame_was_guessed_is_marked_but_not_cut(process):
+def test_a_zero_return_address_of_a_guessed_frame_is_marked_but_not_truncated(process):
     process.function(OUTER)
     found = process.unwound(words(STACK + 0x20, 0) + PADDING, {PC: CODE + LEAF, BP: STACK})
     assert chain(found) == [*calls(LEAF), CONTEXT_LOST_CALLER]
@@ -228,14 +228,14 @@ def test_a_frame_that_is_its_own_caller_ends_the_chain(process):
     assert chain(process.unwound(PADDING, {PC: CODE + LEAF})) == [LEAF]
 
 
-def test_chains_end_after_so_many_frames(process):
+def test_chains_end_at_the_limit_of_frames(process):
     process.function(LEAF)
     stack = words(*[CODE + LEAF + INTO] * 300)
     assert len(chain(process.unwound(stack, {PC: CODE + LEAF}))) == 127
     assert len(chain(process.unwound(stack, {PC: CODE + LEAF}, most=3))) == 3
 
 
-def test_a_process_of_which_no_file_is_here_has_no_chain(process):
+def test_a_process_without_readable_files_has_no_chain(process):
     process.maps = [(1, mmap(PID, CODE, 0x4000, "/nowhere/program"))]
     assert chain(process.unwound(PADDING, {PC: CODE + LEAF})) == []
 
@@ -256,7 +256,7 @@ def test_tasks_of_32_bits_have_words_of_4_bytes(tmp_path):
     assert chain(process.unwound(stack, {PC: CODE + LEAF, BP: STACK + 12}, abi=1)) == calls(LEAF, MIDDLE, OUTER)
 
 
-def test_damaged_information_is_told_and_ends_the_chains_that_need_it(process):
+def test_damaged_information_is_reported_and_ends_its_chains(process):
     process.function(LEAF)
     process.function(MIDDLE, b"\x3c")
     found = process.unwound(words(returns_to(MIDDLE), returns_to(OUTER)) + PADDING, {PC: CODE + LEAF, BP: 0})
@@ -264,7 +264,7 @@ def test_damaged_information_is_told_and_ends_the_chains_that_need_it(process):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_damage_leaves_chains_and_ends(process, seed):
+def test_random_damage_leaves_finite_chains(process, seed):
     """Frames by rules, expressions and a signal, some bytes of which are others."""
     random = np.random.default_rng(seed)
     loop = b"\x30\x2f\xfd\xff"
@@ -280,6 +280,6 @@ def test_any_damage_leaves_chains_and_ends(process, seed):
     assert found.chains.lengths.max() <= 127
 
 
-def test_expressions_that_never_end_take_no_long_time(process):
+def test_endless_expressions_are_bounded(process):
     process.function(LEAF, cfi.define_cfa_expression(b"\x30\x2f\xfc\xff"))
     assert chain(process.unwound(PADDING, {PC: CODE + LEAF}, copies=500)) == [LEAF]

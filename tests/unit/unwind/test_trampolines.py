@@ -46,30 +46,30 @@ def found(dso: int, *addresses: int, maps: Maps | None = None) -> list[bool]:
     return [bool(one) for one in inside]
 
 
-def test_they_are_known_by_name_and_size():
+def test_trampolines_are_identified_by_name_and_size():
     assert found(0, 0x10005, 0x1000F, 0x1001F, 0x10035, 0x10100) == [True, True, False, False, False]
     assert found(0) == []
 
 
-def test_our_evaluator_before_them_is_known_by_its_name():
+def test_perfpys_evaluator_is_identified_by_name():
     addresses = np.array([0x10005, 0x10035, 0x10050, 0x1007F, 0x10080], np.uint64)
     trampolines, evaluator = in_trampolines(cast("Symbolizer", Maps()), 0, addresses)
     assert trampolines.tolist() == [True, False, False, False, False]
     assert evaluator.tolist() == [False, False, True, True, False]
 
 
-def test_a_map_that_is_being_written_is_read_again_for_what_is_not_in_it():
+def test_a_growing_map_is_read_again_for_unknown_addresses():
     maps = Maps(b"20000 b py::later:/a.py\n")
     assert found(0, 0x10005, maps=maps) == [True]
     assert found(0, 0x10005, 0x20005, maps=maps) == [True, True]
     assert found(0, 0x30000, maps=maps) == [False]
 
 
-def test_only_perf_maps_have_them():
+def test_only_perf_maps_contain_trampolines():
     assert found(1, 0x10005) == [False]
 
 
-def test_their_caller_is_16_bytes_above_their_stack_pointer():
+def test_the_cfa_of_a_trampoline_is_16_bytes_above_its_stack_pointer():
     x86 = architecture("x86_64", 2)
     assert x86 is not None
     rules = of_trampoline(x86)

@@ -39,7 +39,7 @@ def test_registers_saved_beyond_the_copy_are_not_known():
     assert RBX not in second.registers
 
 
-def test_it_ends_where_the_way_is_not_known():
+def test_registers_end_at_a_frame_without_rules():
     sampled = {STACK_POINTER: BEGIN}
     by_frame_pointer = FrameRules((RBP, 16), (), 16)
     assert list(frame_states(sampled, stack(), [FrameRules(b"\x77\x08", (), 16)])) == []

@@ -103,7 +103,7 @@ def test_the_kernels_part_stays_in_front():
     assert pieces(mapped(1) + sample(2, kernel=(CONTEXT_KERNEL, 1 << 63))) == [[[CONTEXT_KERNEL, 1 << 63, *WHOLE]]]
 
 
-def test_what_ran_before_is_known():
+def test_synthesized_mappings_are_used():
     assert pieces(sample(2), known=mapped(0)) == [[WHOLE]]
 
 

@@ -65,7 +65,7 @@ def test_reading_is_bounded_whatever_the_memory_says(version: tuple[int, int]):
                 assert all(line >= 0 for _, line in decode_lines(code.lines, code.first_line, version))
 
 
-def test_functions_of_any_content_become_an_image_or_none():
+def test_functions_with_random_content_become_an_image():
     chance = random.Random(1)
     functions = PythonFunctions()
     for number in range(300):
@@ -78,7 +78,7 @@ def test_functions_of_any_content_become_an_image_or_none():
     assert len(functions.image()) < 512 << 20
 
 
-def test_registers_and_stacks_of_any_content_say_something_or_nothing():
+def test_random_registers_and_stacks_are_evaluated_or_none():
     chance = random.Random(2)
     ranges, slots = CodeRanges(), HomeSlots()
     for number in range(50):

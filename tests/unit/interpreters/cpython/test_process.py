@@ -67,7 +67,7 @@ def test_names_beyond_ascii(memory):
     assert frames_of(process_of(memory)).frames[0].code.name == "größe"
 
 
-def test_threads_are_told_apart(memory):
+def test_each_thread_has_its_own_frames(memory):
     stacks = [memory.stack([[(memory.code(name), 0)]]) for name in ("first", "second", "third")]
     for number, stack in enumerate(stacks):
         memory.thread(100 + number, stack, thread_id=0x7000_0000_0000 + number * 0x80_0000)
@@ -82,7 +82,7 @@ def test_threads_without_a_state_have_no_frames(memory):
     assert process_of(memory).frames(78, 0x7100_0000_0000) is None
 
 
-def test_states_that_went_to_another_thread_are_looked_for_again():
+def test_reused_thread_states_are_searched_again():
     memory = PythonMemory((3, 12))
     time = [0.0]
     state = memory.thread(77, memory.stack([[(memory.code("old"), 0)]]))
@@ -137,14 +137,14 @@ def left_behind(memory: PythonMemory, code: int, previous: Callable[[int], int])
     return frames_of(process_of(memory))
 
 
-def test_frames_that_a_thread_has_left_are_told():
+def test_ended_frames_are_returned():
     memory = PythonMemory((3, 12))
     found = left_behind(memory, memory.code("called"), lambda innermost: innermost)
     assert [(frame.code.name, frame.offset, frame.is_entry) for frame in found.left] == [("called", 12, False)]
     assert [frame.code.name for frame in found.frames] == ["main"]
 
 
-def test_frames_left_by_a_generator_have_it_as_caller():
+def test_ended_frames_of_a_generator_have_it_as_caller():
     """A generator's frame lies in its object; what resumed it is not known any more."""
     memory = PythonMemory((3, 12))
     generator = memory.heap.new(256)
@@ -154,7 +154,7 @@ def test_frames_left_by_a_generator_have_it_as_caller():
 
 
 @pytest.mark.parametrize("caller", ["thread", "nowhere", "misaligned"])
-def test_frames_left_by_anything_else_are_entries(caller: str):
+def test_ended_frames_with_an_unknown_caller_are_entries(caller: str):
     memory = PythonMemory((3, 12))
     other = memory.heap.new(256)
     memory.frame(other, memory.code("other"), 30, 0, owner=0)
@@ -164,7 +164,7 @@ def test_frames_left_by_anything_else_are_entries(caller: str):
 
 
 @pytest.mark.parametrize(("wrong", "is_whole"), [(1, True), (2, True), (3, False)])
-def test_chains_that_lead_nowhere_are_read_again(wrong: int, *, is_whole: bool):
+def test_broken_chains_are_read_again(wrong: int, *, is_whole: bool):
     """As a thread changes them while they are read."""
     memory = PythonMemory((3, 12))
     outer, inner = memory.code("outer"), memory.code("inner")
@@ -188,7 +188,7 @@ def test_chains_that_lead_nowhere_are_read_again(wrong: int, *, is_whole: bool):
     assert len(copies) <= 3
 
 
-def test_frames_that_were_left_while_they_were_copied_are_not_believed():
+def test_frames_that_ended_during_the_copy_are_dropped():
     """Their callers may be of another moment."""
     memory = PythonMemory((3, 12))
     code = memory.code("main")
@@ -208,7 +208,7 @@ def test_frames_that_were_left_while_they_were_copied_are_not_believed():
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12)])
-def test_where_the_lock_is(version):
+def test_addresses_of_the_gil(version):
     memory = PythonMemory(version)
     memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
     runtime = memory.layout.runtime
@@ -239,7 +239,7 @@ def test_endless_chains_of_frames_end(memory):
 
 
 @pytest.mark.parametrize("pointer", [1, 0xFFFF_FFFF_FFFF_FFFF, BASE + 4097, 0x1234_5678_9ABC_DEF0])
-def test_pointers_to_nowhere_end_a_chain(memory, pointer):
+def test_invalid_pointers_end_a_chain(memory, pointer):
     innermost, chunk, top = memory.stack([[(memory.code("main"), 0)]])
     memory.heap.write(innermost + memory.layout.frame.previous, struct.pack("<Q", pointer))
     memory.thread(77, (innermost, chunk, top))
@@ -249,7 +249,7 @@ def test_pointers_to_nowhere_end_a_chain(memory, pointer):
 
 
 @pytest.mark.parametrize("offset", [-4, 100, 1 << 30])
-def test_instructions_outside_of_their_code_are_not_believed(memory, offset):
+def test_instructions_outside_their_code_end_a_chain(memory, offset):
     memory.thread(77, memory.stack([[(memory.code("main", units=50), offset)]]))
     found = frames_of(process_of(memory))
     assert not found.frames

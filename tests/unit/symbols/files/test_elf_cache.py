@@ -87,7 +87,7 @@ def test_a_file_of_another_user_is_not_taken_for_one_of_roots(tmp_path: Path):
     assert elf_cache.key_of("elf", false) != elf_cache.key_of("elf", true)
 
 
-def test_an_image_in_memory_is_not_kept(tmp_path: Path):
+def test_an_image_in_memory_is_not_cached(tmp_path: Path):
     written(tmp_path / "prog", "f")
     file = ElfFile("[vdso]", (tmp_path / "prog").read_bytes())
     assert names(elf_cache.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))) == [b"f", b"exported"]

@@ -37,19 +37,19 @@ def seen(waits: Intervals) -> list[tuple[int, int, int, str, list[int]]]:
     return found
 
 
-def test_a_wait_lasts_from_leaving_to_coming_back_and_has_the_stack_it_left_with():
+def test_an_interval_lasts_from_out_to_in_with_the_stack_of_out():
     pairing = IntervalPairing()
     found = pairing.take_ended(NEVER, transitions((11, 99, STACK, ASLEEP), (11, 100, OUT, UNKNOWN_STATE), (11, 350, IN, 0)))
     assert seen(found) == [(11, 350, 250, "S", [11, 99])]
 
 
-def test_threads_are_kept_apart():
+def test_intervals_of_threads_are_separate():
     both = transitions((11, 100, OUT, READY), (12, 110, OUT, READY), (12, 120, IN, 0), (11, 200, IN, 0))
     assert [(tid, duration) for tid, _, duration, _, _ in seen(IntervalPairing().take_ended(NEVER, both))] == [(12, 10), (11, 100)]
 
 
 @pytest.mark.parametrize("cut", range(1, 7))
-def test_it_does_not_matter_which_piece_a_mark_comes_in(cut):
+def test_the_partition_into_pieces_does_not_matter(cut):
     given = [(11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 350, IN, 0), (11, 400, STACK, ASLEEP), (11, 401, OUT, 0), (11, 500, IN, 0)]
     pairing = IntervalPairing()
     found = []
@@ -59,30 +59,30 @@ def test_it_does_not_matter_which_piece_a_mark_comes_in(cut):
     assert found == [(11, 350, 250, "S", [11, 99]), (11, 500, 99, "S", [11, 400])]
 
 
-def test_who_comes_back_on_a_cpu_whose_ring_was_read_before_is_waited_for():
+def test_an_end_read_before_its_begin_is_paired():
     pairing = IntervalPairing()
     assert not seen(pairing.take_ended(0, transitions((11, 350, IN, 0))))
     assert seen(pairing.take_ended(350, transitions((11, 300, OUT, READY), (11, 400, OUT, READY)))) == [(11, 350, 50, "R", [])]
 
 
-def test_who_never_left_has_not_waited():
+def test_a_thread_that_never_left_has_no_interval():
     assert not seen(IntervalPairing().take_ended(NEVER, transitions((11, 350, IN, 0), (11, 360, WOKEN, 7))))
 
 
-def test_the_last_waking_between_leaving_and_coming_back_ended_it():
+def test_the_last_wakeup_of_an_interval_has_its_waker():
     by = WOKEN_BY_THREAD << NOTE_SHIFT
     given = transitions((11, 50, WOKEN, by | 3), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 200, WOKEN, by | 77), (11, 210, IN, 0))
     (row,) = IntervalPairing().take_ended(NEVER, given).rows
     assert (row["waker"], row["note"]) == (77, WOKEN_BY_THREAD)
 
 
-def test_a_waking_before_it_left_is_of_another_wait():
+def test_a_wakeup_before_out_belongs_to_an_earlier_interval():
     given = transitions((11, 50, WOKEN, WOKEN_BY_INTERRUPT << NOTE_SHIFT), (11, 99, STACK, ASLEEP), (11, 100, OUT, 0), (11, 210, IN, 0))
     (row,) = IntervalPairing().take_ended(NEVER, given).rows
     assert (row["waker"], row["note"]) == (0, 0)
 
 
-def test_a_thread_that_has_ended_waits_for_nothing_and_whoever_gets_its_number_begins_anew():
+def test_an_ended_thread_has_no_interval_and_its_tid_starts_afresh():
     pairing = IntervalPairing()
     ended = transitions((11, 100, END, 0), (11, 101, STACK, ord("X")), (11, 102, OUT, 0))
     assert not seen(pairing.take_ended(200, ended))
@@ -90,7 +90,7 @@ def test_a_thread_that_has_ended_waits_for_nothing_and_whoever_gets_its_number_b
     assert not seen(pairing.take_unfinished())
 
 
-def test_who_has_not_come_back_has_waited_up_to_the_end():
+def test_unfinished_intervals_last_to_the_end():
     pairing = IntervalPairing()
     pairing.take_ended(NEVER, transitions((11, 99, STACK, ord("D")), (11, 100, OUT, 0), (12, 400, IN, 0)))
     assert seen(pairing.take_unfinished()) == [(11, 400, 300, "D", [11, 99])]
@@ -101,7 +101,7 @@ def test_the_idle_task_does_not_wait():
     assert not seen(IntervalPairing().take_ended(NEVER, transitions((0, 100, OUT, READY), (0, 200, IN, 0))))
 
 
-def test_wakings_of_threads_that_are_not_recorded_are_not_kept():
+def test_wakeups_of_unrecorded_threads_are_dropped():
     pairing = IntervalPairing()
     pairing.take_ended(NEVER, transitions(*((5, time, WOKEN, 7) for time in range(100))))
     assert not len(pairing._kept.rows)

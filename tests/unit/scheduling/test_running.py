@@ -35,33 +35,33 @@ def ran(*pieces: list[tuple[int, int, int]], first: int = 100, newest: int = 100
     return found
 
 
-def test_from_coming_to_leaving():
+def test_a_thread_runs_from_switch_in_to_switch_out():
     assert ran([(1, 200, IN), (1, 250, OUT), (1, 300, IN), (1, 301, OUT)]) == {1: 51}
 
 
-def test_who_leaves_first_was_there_from_the_beginning():
+def test_a_thread_that_first_leaves_ran_from_the_beginning():
     assert ran([(1, 250, OUT), (1, 300, IN), (1, 310, OUT)]) == {1: 160}
 
 
-def test_who_does_not_leave_is_there_to_the_end():
+def test_a_thread_that_does_not_leave_ran_to_the_end():
     assert ran([(1, 200, IN)]) == {1: 800}
 
 
-def test_what_begins_in_one_piece_may_end_in_another():
+def test_a_run_can_span_two_pieces():
     assert ran([(1, 200, IN), (2, 210, IN), (2, 215, OUT)], [(1, 260, OUT), (2, 300, IN)], [(2, 310, OUT)]) == {1: 60, 2: 15}
 
 
-def test_the_end_of_a_thread_is_the_end_of_its_time():
+def test_exit_ends_a_run():
     assert ran([(1, 200, IN), (1, 240, END)]) == {1: 40}
     assert ran([(1, 200, IN), (1, 240, END), (1, 241, OUT)]) == {1: 40}
 
 
-def test_lost_marks_count_for_nothing():
+def test_runs_with_lost_transitions_are_not_counted():
     """Twice in a row the same: what lies between is not known."""
     assert ran([(1, 200, IN), (1, 210, OUT), (1, 400, OUT), (1, 500, IN), (1, 600, IN), (1, 610, OUT)]) == {1: 20}
 
 
-def test_the_idle_task_is_no_thread():
+def test_the_idle_task_is_not_counted():
     assert ran([(0, 200, IN), (0, 300, OUT), (-1, 200, IN), (-1, 300, OUT)]) == {}
 
 

@@ -33,24 +33,24 @@ MB = 1 << 20
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.binary(max_size=2000), times=st.integers(1, 50))
-def test_what_was_compressed_comes_back(kind: str, data: bytes, times: int):
+def test_compressed_data_round_trip(kind: str, data: bytes, times: int):
     assert expand(kind, COMPRESS[kind](data * times)) == data * times
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_than_a_piece_comes_back(kind: str):
+def test_data_longer_than_a_piece_round_trip(kind: str):
     data = os.urandom(MB) + bytes(MB)
     assert expand(kind, memoryview(COMPRESS[kind](data))) == data
 
 
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
-def test_parts_one_behind_the_other_are_one(kind: str):
+def test_consecutive_parts_are_joined(kind: str):
     compress = COMPRESS[kind]
     assert expand(kind, compress(b"one") + compress(b"") + compress(b"two") + bytes(8)) == b"onetwo"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_limit_is_the_last_size_that_is_allowed(kind: str):
+def test_the_limit_is_inclusive(kind: str):
     data = COMPRESS[kind](bytes(1000))
     assert expand(kind, data, 1000) == bytes(1000)
     with pytest.raises(ExpansionError, match="become more than 999"):
@@ -60,7 +60,7 @@ def test_the_limit_is_the_last_size_that_is_allowed(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_becomes_far_more_than_it_may_costs_no_more_than_that(kind: str):
+def test_data_beyond_the_limit_take_no_more_memory_than_the_limit(kind: str):
     bomb = COMPRESS[kind](bytes(64 * MB))
     tracemalloc.start()
     try:
@@ -81,7 +81,7 @@ def test_data_cut_anywhere_are_refused(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(at=st.integers(0, 200), bit=st.integers(0, 7))
-def test_damage_is_an_expansion_error_or_changes_nothing_dangerous(kind: str, at: int, bit: int):
+def test_damaged_data_raise_or_stay_within_the_limit(kind: str, at: int, bit: int):
     data = bytearray(COMPRESS[kind](os.urandom(150)))
     data[at % len(data)] ^= 1 << bit
     with contextlib.suppress(ExpansionError):
@@ -104,7 +104,7 @@ def test_thousands_of_empty_parts_are_refused():
         expand("gzip", gzip.compress(b"") * 5000)
 
 
-def test_little_may_become_some_megabytes_and_much_not_more_than_a_browsers_symbols():
+def test_the_allowance_grows_with_the_size_between_its_bounds():
     assert allowance(10) == 4 * MB
     assert allowance(MB) == 32 * MB
     assert allowance(100 * MB) == 256 * MB

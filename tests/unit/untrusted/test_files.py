@@ -30,12 +30,12 @@ def test_a_fifo_does_not_block(fifo: str):
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/zero", "/tmp"])
-def test_devices_and_folders_are_no_files(path: str):
+def test_devices_and_folders_are_refused(path: str):
     with pytest.raises(NotRegularFileError):
         open_regular(path)
 
 
-def test_descriptors_are_not_left_open(fifo: str, tmp_path: Path):
+def test_descriptors_are_closed_after_errors(fifo: str, tmp_path: Path):
     (tmp_path / "file").write_bytes(b"12345")
     before = os.listdir("/proc/self/fd")
     for path, named in ((fifo, {}), (str(tmp_path / "file"), {"owners": (NOBODY,)}), (str(tmp_path / "file"), {"limit": 4})):
@@ -62,7 +62,7 @@ def test_no_more_is_read_than_the_limit(tmp_path: Path):
         read_regular("/proc/self/maps", limit=4)
 
 
-def test_a_pipe_that_was_handed_over_is_read():
+def test_an_inherited_pipe_is_read():
     read, write = os.pipe()
     os.write(write, b"names")
     os.close(write)
@@ -70,11 +70,11 @@ def test_a_pipe_that_was_handed_over_is_read():
     os.close(read)
 
 
-def test_the_empty_device_stands_for_a_file_without_content():
+def test_dev_null_is_an_empty_file():
     assert read_named("/dev/null", limit=9) == b""
 
 
-def test_a_stream_waits_for_its_writer_but_not_for_ever(fifo: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_fifo_waits_for_its_writer_until_a_timeout(fifo: str, monkeypatch: pytest.MonkeyPatch):
     def write() -> None:
         with open(fifo, "wb") as out:
             out.write(b"data")
@@ -90,7 +90,7 @@ def test_a_stream_waits_for_its_writer_but_not_for_ever(fifo: str, monkeypatch: 
         stream_fd(fifo)
 
 
-def test_a_stream_is_no_device():
+def test_devices_are_refused_as_streams():
     with pytest.raises(NotRegularFileError):
         stream_fd("/dev/zero")
     os.close(stream_fd("/dev/null"))

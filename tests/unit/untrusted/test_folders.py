@@ -29,7 +29,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_only_we_can_look_into_what_is_made(tmp_path: Path):
+def test_new_folders_are_private(tmp_path: Path):
     with folders.own(str(tmp_path / "a" / "b")) as folder, folder.inner("c", "d") as inner:
         os.close(inner.create("file"))
     assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/d/file")] == [0o700] * 4 + [0o600]
@@ -43,14 +43,14 @@ def test_a_folder_into_which_others_may_write_is_refused(tmp_path: Path, bits: i
         folders.own(str(tmp_path / "cache"))
 
 
-def test_so_is_one_below(tmp_path: Path):
+def test_a_folder_below_a_writable_one_is_refused(tmp_path: Path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(ForeignFolderError, match="all may write"):
         folders.own(str(tmp_path / "open" / "cache"))
 
 
-def test_so_is_one_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("perfpy.untrusted.folders.os.geteuid", lambda: 12345)
     with pytest.raises(ForeignFolderError, match=r"belongs to user|below a folder of user"):
         folders.own(str(tmp_path))
@@ -76,7 +76,7 @@ def test_a_link_to_the_folder_itself_is_the_users_own(tmp_path: Path):
         assert not cache.has("x")
 
 
-def test_what_is_above_the_home_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_folders_above_the_home_are_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "open" / "home").mkdir(parents=True)
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "open" / "home").chmod(0o755)
@@ -102,7 +102,7 @@ def foreign_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_root
 @pytest.mark.parametrize("name", [".cache/perfpy", ".debug", "link/perfpy", "link"])
-def test_nothing_is_written_into_a_home_of_somebody_else(foreign_home: Path, name: str):
+def test_nothing_is_written_into_another_users_home(foreign_home: Path, name: str):
     with pytest.raises(ForeignFolderError, match=f"of user {UID}"):
         own(str(foreign_home / name))
     assert [path.name for path in foreign_home.iterdir()] == ["link"]
@@ -110,14 +110,14 @@ def test_nothing_is_written_into_a_home_of_somebody_else(foreign_home: Path, nam
 
 
 @needs_root
-def test_a_link_of_somebody_else_is_not_followed_in_a_home_of_ours(foreign_home: Path):
+def test_another_users_link_in_the_own_home_is_not_followed(foreign_home: Path):
     os.chown(foreign_home, 0, 0)
     with pytest.raises(ForeignFolderError, match=f"of user {UID}"):
         own(str(foreign_home / "link" / "perfpy"))
     assert [*(foreign_home.parent / "ours").iterdir()] == []
 
 
-def test_links_of_ours_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_own_links_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / ".cache").symlink_to("elsewhere")
@@ -125,7 +125,7 @@ def test_links_of_ours_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert (tmp_path / "elsewhere" / "perfpy" / "inner").is_dir()
 
 
-def test_a_folder_in_the_current_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_in_the_current_folder_is_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     with own("cache/inner") as folder:
         os.close(folder.create("file"))
@@ -133,7 +133,7 @@ def test_a_folder_in_the_current_one_is_made(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
-def test_a_program_is_trusted_where_no_other_user_can_write_beside_it(tmp_path: Path, mode: int):
+def test_a_program_is_trusted_unless_others_can_write_to_its_folder(tmp_path: Path, mode: int):
     (tmp_path / "program").write_text("")
     folder = tmp_path / "open" / "bin"
     folder.mkdir(parents=True)

@@ -62,13 +62,13 @@ def ran(program: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", [["script"], ["report", "--stdio"]])
-def test_a_recording_that_is_cut_while_it_is_read_is_told_in_a_line(recording: Path, command: list[str]):
+def test_a_recording_truncated_during_reading_is_reported_in_a_line(recording: Path, command: list[str]):
     found = ran(CUT, *command, "-i", str(recording))
     assert (found.returncode, found.stderr) == (255, f"{recording}: the file was cut while it was read\n")
 
 
 @pytest.mark.parametrize("how", ["other", "unwatched"])
-def test_other_bus_errors_stay_what_they_are(tmp_path: Path, how: str):
+def test_other_bus_errors_keep_their_effect(tmp_path: Path, how: str):
     for name in ("whole", "cut"):
         (tmp_path / name).write_bytes(bytes(1 << 13))
     found = ran(OTHER, str(tmp_path / "whole"), str(tmp_path / "cut"), how)
@@ -114,7 +114,7 @@ print(*sorted(set(bytes(file.data(file.section("content"))))), file.flaws)
 """
 
 
-def test_a_library_that_is_truncated_while_it_is_read_is_told_among_its_flaws(tmp_path: Path):
+def test_a_library_truncated_during_reading_is_reported_as_a_flaw(tmp_path: Path):
     library = tmp_path / "library.so"
     library.write_bytes(Elf().section("content", b"x" * (1 << 14)).build())
     found = ran(ELF, str(library))

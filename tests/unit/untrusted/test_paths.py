@@ -12,7 +12,7 @@ OUTSIDE = ["../x", "/a/../../x", "memfd:x/../../..", "/memfd:../../.. (deleted)/
 
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "x" * 256, "x/" * 2100])
-def test_names_that_lead_elsewhere_are_refused(name: str):
+def test_unsafe_names_are_refused(name: str):
     with pytest.raises(UnsafeNameError):
         paths.below("/folder", name)
     with pytest.raises(UnsafeNameError):
@@ -20,7 +20,7 @@ def test_names_that_lead_elsewhere_are_refused(name: str):
 
 
 @pytest.mark.parametrize("name", ["/bin/ls", "[vdso]", "[kernel.kallsyms]", "//anon", "/memfd:x (deleted)", "/a/..b/c..", "/é", "/\udcff"])
-def test_all_other_names_are_below_the_folder(name: str):
+def test_safe_names_stay_below_the_folder(name: str):
     path = paths.below("/folder", name)
     assert path.startswith("/folder/")
     assert path.endswith(name.lstrip("/"))
@@ -38,12 +38,12 @@ def test_only_hexadecimal_digits_are_a_build_id(text: str):
             make(text)
 
 
-def test_a_build_id_stands_in_its_index():
+def test_paths_of_the_build_id_index():
     assert paths.indexed("/c", ID, "elf") == f"/c/.build-id/ab/{ID[2:]}/elf"
     assert paths.debug_file("/usr/lib/debug", ID) == f"/usr/lib/debug/.build-id/ab/{ID[2:]}.debug"
 
 
-def test_no_program_takes_the_place_of_the_index():
+def test_no_program_path_collides_with_the_index():
     with pytest.raises(UnsafeNameError):
         paths.home_parts("/.build-id/ab/cd", ID)
 

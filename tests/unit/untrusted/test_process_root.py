@@ -43,13 +43,13 @@ def content(opener: Callable[[int, str, int], int], root: int, path: str) -> str
 
 @pytest.mark.parametrize("opener", [open_beneath, walk_beneath])
 @pytest.mark.parametrize("path", ["/etc/name", "etc//name", "/absolute/name", "/up", "/etc/up", "/../../etc/name", "/etc/../etc/name"])
-def test_links_and_double_dots_stay_in_the_root(container: int, opener: Callable[[int, str, int], int], path: str):
+def test_links_and_parent_components_stay_in_the_root(container: int, opener: Callable[[int, str, int], int], path: str):
     assert content(opener, container, path) == "inside"
 
 
 @pytest.mark.parametrize("opener", [open_beneath, walk_beneath])
 @pytest.mark.parametrize("path", ["/host/name", "/loop", "/../name", "/etc/name/more", "/none/name", "/a\0b"])
-def test_what_is_not_in_the_root_is_not_found(container: int, opener: Callable[[int, str, int], int], path: str):
+def test_files_outside_the_root_are_not_found(container: int, opener: Callable[[int, str, int], int], path: str):
     with pytest.raises((OSError, ValueError)):
         opener(container, path, os.O_RDONLY)
 
@@ -89,7 +89,7 @@ def test_without_openat2_the_path_is_walked(container: int, monkeypatch: pytest.
     assert content(open_beneath, container, "/absolute/name") == "inside"
 
 
-def test_our_own_root_is_opened_like_any_other(tmp_path: Path):
+def test_the_own_root_is_opened_like_any_other(tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     with open(open_in_process(os.getpid(), str(tmp_path / "file"))) as file:
         assert file.read() == "mine"
@@ -97,7 +97,7 @@ def test_our_own_root_is_opened_like_any_other(tmp_path: Path):
     assert paths.split_process(f"/proc/self/root{tmp_path}") is None
 
 
-def test_of_a_process_that_has_ended_nothing_is_opened():
+def test_an_ended_process_raises():
     pid = os.fork()
     if not pid:
         os._exit(0)
@@ -110,7 +110,7 @@ def test_of_a_process_that_has_ended_nothing_is_opened():
 
 
 @needs_root
-def test_what_a_user_may_not_read_is_not_read_for_the_process(tmp_path: Path):
+def test_files_unreadable_for_the_processs_user_are_not_read(tmp_path: Path):
     os.chmod(tmp_path, 0o755)
     (tmp_path / "secret").write_text("root's")
     (tmp_path / "secret").chmod(0o600)
@@ -144,7 +144,7 @@ def test_new_files_belong_to_the_user(tmp_path: Path):
 
 
 @needs_root
-def test_the_user_cannot_reach_the_thread_that_works_for_him():
+def test_the_user_cannot_signal_the_thread_with_his_rights():
     """Signals go by real and saved ids, which stay root's; and no capability is left."""
 
     def look() -> tuple[list[str], int]:
@@ -164,7 +164,7 @@ def test_without_the_right_to_change_ids_nothing_is_read(tmp_path: Path, monkeyp
 
 
 @needs_root
-def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch):
+def test_a_file_system_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(other_user, "_PATIENCE", 0.05)
     read, write = os.pipe()
     with pytest.raises(TimeoutError):
@@ -176,7 +176,7 @@ def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
     ("ids", "uid"),
     [("1000\t1000\t1000\t1000", 1000), ("1000\t0\t0\t0", 1000), ("0\t65534\t0\t65534", 65534), ("0\t0\t0\t0", 0)],
 )
-def test_the_rights_are_those_of_who_is_not_root(ids: str, uid: int):
+def test_the_rights_are_those_of_the_first_id_that_is_not_root(ids: str, uid: int):
     status = f"Name:\tx\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t4 27 \n".encode()
     assert other_user.rights_of(status) == (uid, uid, (4, 27))
 

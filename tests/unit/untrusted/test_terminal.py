@@ -47,12 +47,12 @@ def screen() -> Iterator[Screen]:
     made.close()
 
 
-def test_text_is_shown_with_its_lines_and_tabs(screen: Screen) -> None:
+def test_line_feeds_and_tabs_pass(screen: Screen) -> None:
     print("a\tb\nc \x1b]0;x\x07 \x9b \udc9b \u202e é", file=screen.stream)
     assert screen.arrived() == "a\tb\nc ^[]0;x^G \\x9b \\x9b \\u202e é\n".encode()
 
 
-def test_bytes_are_shown_likewise(screen: Screen) -> None:
+def test_bytes_are_escaped_like_text(screen: Screen) -> None:
     buffer: IO[bytes] = screen.stream.buffer  # type: ignore[attr-defined]
     buffer.write(b"plain\n")
     buffer.write(b"\x1b[2J \xc2\x9b \x9b \xe2\x80\xae \xc3\xa9 \xed\xb0\x9b31m\n")  # at the end: a sign of ours, as bytes
@@ -60,33 +60,33 @@ def test_bytes_are_shown_likewise(screen: Screen) -> None:
     assert screen.arrived() == "plain\n^[[2J \\x9b \\x9b \\u202e é \\xed\\xb0\\x9b31m\n".encode()
 
 
-def test_forgetting_a_door_whose_terminal_is_closed_is_no_error(screen: Screen) -> None:
+def test_a_discarded_terminal_with_a_closed_stream_is_no_error(screen: Screen) -> None:
     buffer: IO[bytes] = screen.stream.buffer  # type: ignore[attr-defined]
     screen.plain.close()
     buffer.close()  # as its finaliser does
     assert buffer.closed
 
 
-def test_lines_of_many_pieces_are_shown_likewise(screen: Screen) -> None:
+def test_lines_of_many_pieces_are_escaped_like_text(screen: Screen) -> None:
     screen.stream.writelines(["a\x1b\n", "b\x07\n"])
     assert screen.arrived() == b"a^[\nb^G\n"
 
 
-def test_our_own_sequences_pass(screen: Screen) -> None:
+def test_perfpys_control_sequences_pass(screen: Screen) -> None:
     control(screen.stream, "\r\x1b[K")
     screen.stream.write(f"{escape_of(screen.stream)}[31mred{escape_of(screen.stream)}[m \x1b[31m")
     Painted(screen.stream).write("\x1b[1mbold")
     assert screen.arrived() == b"\r\x1b[K\x1b[31mred\x1b[m ^[[31m\x1b[1mbold"
 
 
-def test_no_bytes_decode_to_what_our_sequences_begin_with() -> None:
+def test_no_bytes_decode_to_the_prefix_of_control_sequences() -> None:
     begin = escape_of(Terminal.__new__(Terminal))
     assert begin != "\x1b"
     every = bytes(range(256)) + bytes(a for b in range(256) for a in (0xED, 0xB0, b))
     assert begin not in every.decode("utf-8", "surrogateescape")
 
 
-def test_what_is_no_terminal_has_no_door(tmp_path: object) -> None:
+def test_other_streams_are_returned_unchanged(tmp_path: object) -> None:
     memory = io.StringIO()
     assert guarded(memory) is memory
     control(memory, "\r\x1b[K")
@@ -96,5 +96,5 @@ def test_what_is_no_terminal_has_no_door(tmp_path: object) -> None:
         assert guarded(file) is file
 
 
-def test_a_door_is_not_put_before_a_door(screen: Screen) -> None:
+def test_a_guarded_stream_is_returned_unchanged(screen: Screen) -> None:
     assert guarded(screen.stream) is screen.stream

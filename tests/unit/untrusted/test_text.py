@@ -24,11 +24,11 @@ from perfpy.untrusted.text import lines, one_line, one_line_bytes, visible
         ("\U000e0041", "\\U000e0041"),
     ],
 )
-def test_what_cannot_be_seen_is_written_out(name: str, shown: str) -> None:
+def test_invisible_characters_are_escaped(name: str, shown: str) -> None:
     assert visible(name) == shown
 
 
-def test_nothing_that_formats_is_left() -> None:
+def test_no_format_characters_remain() -> None:
     """Of all characters: what Unicode calls a control, or an embedding, an override, an isolate or a mark of direction."""
     directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI", "BN"}
     left = [
@@ -42,7 +42,7 @@ def test_nothing_that_formats_is_left() -> None:
     assert not any(chr(code).isprintable() for code in (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0xFEFF))
 
 
-def test_only_line_breaks_are_taken_from_what_programs_read() -> None:
+def test_one_line_escapes_only_line_breaks() -> None:
     assert one_line("a\nb\rc\x1b\t") == "a^Jb^Mc\x1b\t"
     assert one_line_bytes(b"a\nb\rc\x1b\xff") == b"a^Jb^Mc\x1b\xff"
     assert list(lines(["a", "b\nc", ""])) == ["a\n", "b^Jc\n", "\n"]

@@ -46,11 +46,11 @@ def test_results_come_in_the_order_of_the_parts():
     assert results(range(7), work, 3) == [part * part for part in range(7)]
 
 
-def test_the_parts_are_done_elsewhere():
+def test_parts_run_in_other_processes():
     assert os.getpid() not in results([1, 2], lambda _part: os.getpid(), 2)
 
 
-def test_arrays_come_back_as_they_were():
+def test_arrays_round_trip():
     """More bytes than a pipe holds; and none at all."""
     arrays: list[Any] = [np.arange(1_000_000), np.zeros(0, np.uint8), np.arange(5, dtype=np.int32)[::2]]
     (found,) = results([0], lambda _part: arrays, 1)
@@ -58,7 +58,7 @@ def test_arrays_come_back_as_they_were():
     assert [array.dtype for array in found] == [array.dtype for array in arrays]
 
 
-def test_what_a_killed_process_left_undone_is_done_here():
+def test_missing_parts_of_a_killed_process_run_in_the_parent():
     here = os.getpid()
 
     def work(part):
@@ -69,7 +69,7 @@ def test_what_a_killed_process_left_undone_is_done_here():
     assert results([1, 2, 3, 4], work, 2) == [1, 2, 3, 4]
 
 
-def test_an_error_comes_up_here():
+def test_an_error_is_raised_in_the_parent():
     def work(part):
         if part == 2:
             raise LookupError("part 2")
@@ -125,7 +125,7 @@ def test_small_tasks_get_fewer_processes(asked, size, jobs, monkeypatch):
     assert jobs_for(asked, size, 100) == jobs
 
 
-def test_beside_threads_nothing_is_forked():
+def test_a_process_with_threads_does_not_fork():
     code = "import threading, time; from perfpy.workers.forked import can_fork; print(can_fork());"
     code += "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(can_fork())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -32,7 +32,7 @@ def written(
             return list(workers.results())
 
 
-def test_they_write_in_the_order_of_the_parts(tmp_path: Path):
+def test_results_are_written_in_the_order_of_the_parts(tmp_path: Path):
     def make(part: int) -> int:
         time.sleep(0.02 * (3 - part % 3))
         return part * part
@@ -43,7 +43,7 @@ def test_they_write_in_the_order_of_the_parts(tmp_path: Path):
     assert os.getpid() not in pids
 
 
-def test_what_a_process_did_not_make_is_made_and_written_here(tmp_path: Path):
+def test_missing_parts_of_a_process_are_computed_by_the_parent(tmp_path: Path):
     here = os.getpid()
 
     def make(part: int) -> int:
@@ -56,7 +56,7 @@ def test_what_a_process_did_not_make_is_made_and_written_here(tmp_path: Path):
     assert [pid == here for pid in pids] == [False, True, False, True]
 
 
-def test_what_was_written_in_part_is_told(tmp_path: Path):
+def test_an_incomplete_write_is_reported(tmp_path: Path):
     here = os.getpid()
 
     def give(made: int) -> None:
@@ -68,7 +68,7 @@ def test_what_was_written_in_part_is_told(tmp_path: Path):
     assert (tmp_path / "out").read_text().split() == ["1"]
 
 
-def test_an_error_of_making_or_writing_comes_up_here(tmp_path: Path):
+def test_errors_are_raised_in_the_parent(tmp_path: Path):
     def make(part: int) -> int:
         if part == 2:
             raise LookupError("part 2")
@@ -82,7 +82,7 @@ def test_an_error_of_making_or_writing_comes_up_here(tmp_path: Path):
             written(tmp_path.__class__("/dev/full"), [1, 2], lambda part: part, 2)
 
 
-def test_a_pipe_that_nobody_reads_is_told_as_ever():
+def test_a_broken_pipe_is_raised():
     reading, writing = os.pipe()
     os.close(reading)
 

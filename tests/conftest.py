@@ -35,14 +35,14 @@ OLDEST_PERF = (6, 12)
 NEEDS = ("live", "kernel_too", "system_wide", "versus_perf")
 NO_CORPUS = "no corpus of recordings"
 
-# how long an example takes says how busy the machine is
+# A busy machine makes examples slow, which says nothing about the code.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of recordings made elsewhere: PERFPY_CORPUS, or ../shared/corpus beside the checkout."""
+    """Return the folder of recordings made elsewhere: PERFPY_CORPUS, or ../shared/corpus beside the checkout."""
     named = os.environ.get("PERFPY_CORPUS")
     folder = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
     if not (folder / "INDEX.tsv").exists():
@@ -68,7 +68,7 @@ def perf(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @functools.cache
 def _no_perf() -> str:
-    """Why there is no perf to compare with, or ""."""
+    """Return why there is no perf to compare with, or ""."""
     path = shutil.which("perf")
     if path is None:
         return "no perf in PATH (Debian: linux-perf)"
@@ -81,7 +81,7 @@ def _no_perf() -> str:
 
 @functools.cache
 def _no_perf_events(cpu: int = -1, *, kernel: bool = False) -> str:
-    """Why this machine lets us measure nothing, or with a cpu number no whole CPU, with `kernel` not the kernel; or ""."""
+    """Return why this machine permits no measurement, or "". cpu: measure this whole CPU; kernel: measure the kernel, too."""
     if not sys.platform.startswith("linux"):
         return f"perf_event_open is Linux's; this is {sys.platform}"
     from perfpy.abi.attr import EventAttr
@@ -104,7 +104,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the cases where the command line does not; workers of xdist are told the choice."""
+    """Choose the cases, unless the command line does; xdist's workers receive the choice."""
     if config.option.cases is None:
         is_whole_suite = (
             config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword and not config.option.markexpr
@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what --cases does not choose."""
+    """Deselect the cases that --cases does not choose."""
     kept, left = chosen(items, config.option.cases, lambda item: item.nodeid, lambda item: any(map(item.get_closest_marker, SLOW_MARKERS)))
     if left:
         items[:] = kept
@@ -121,13 +121,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell how to run what was left out."""
+    """Print how to run the deselected cases."""
     if config.option.cases == "some":
         terminalreporter.write_line("slow tests: one case of each ran; --cases=rest runs the others, --cases=all everything")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what this machine cannot run."""
+    """Skip tests whose requirements this machine lacks."""
     reasons: dict[str, Callable[[], str]] = {
         "live": _no_perf_events,
         "kernel_too": lambda: _no_perf_events(kernel=True),
@@ -141,12 +141,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skip for want of something into a failure where nothing may be missing."""
+    """Turn a skip for a missing requirement into a failure if nothing may be missing."""
     report = yield
     needed = any(item.get_closest_marker(name) for name in NEEDS) and not item.get_closest_marker("particular")
     if report.skipped and needed and _nothing_may_be_missing() and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
-        if NO_CORPUS not in reason:  # it is no part of the checkout
+        if NO_CORPUS not in reason:  # it is not part of the checkout
             report.outcome = "failed"
             report.longrepr = f"{reason} (a failure, because PERFPY_LIVE or CI is set)"
     return report

@@ -33,6 +33,7 @@ _LIBRARIES = {
     "click": "the command line",
     "rich": "views on a terminal",
     "numpy": "report and script: samples as columns",
+    "pyelftools": "report and script: symbols of programs",
     "pycxxfilt": "report and script: C++ and Rust names",
     "backports.zstd": "compressed recordings",
 }

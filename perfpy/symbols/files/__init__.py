@@ -3,6 +3,7 @@
 Modules:
 
 elf                headers, sections, notes and symbol tables as columns
+elf_structures     rare structures, read with pyelftools
 elf_symbols        the symbols of code and data
 plt                names for the procedure linkage table
 elf_reduction      a small ELF file with names and unwind information

@@ -2,6 +2,7 @@
 
 `ElfFile` has sections by name, PT_LOAD segments, build-id, debug links, and symbol entries as a structured array over the mapped file
 (without a copy); 32 and 64 bit, both byte orders. Layouts: the System V ABI, elf.h.
+elf_structures reads rare structures.
 
 Files are untrusted. Headers cannot cause more memory use or work than the file's own size: tables must lie in the file, sections are
 truncated at its end, expansion is limited (untrusted.expansion). `ElfFile.flaws` lists the parts that were left out.
@@ -33,7 +34,6 @@ SHT_REL: Final = 9
 SHT_DYNSYM: Final = 11
 SHF_ALLOC: Final = 2
 _SHF_COMPRESSED: Final = 0x800
-_COMPRESSIONS: Final = {1: "zlib", 2: "zstd"}  # ELFCOMPRESS_*
 _PT_LOAD: Final = 1
 _NOTE_SECTIONS: Final = (".note.gnu.build-id", ".notes", ".note")  # kernels have the second, vdsos the third
 
@@ -85,10 +85,6 @@ _PHDR: Final = {
 _SYM: Final = {
     32: fields("name u4, value u4, size u4, info u1, other u1, shndx u2"),
     64: fields("name u4, info u1, other u1, shndx u2, value u8, size u8"),
-}
-_CHDR: Final = {
-    32: fields("type u4, size u4, addralign u4"),
-    64: fields("type u4, reserved u4, size u8, addralign u8"),
 }
 
 
@@ -268,22 +264,14 @@ class ElfFile:
         return expanded
 
     def _expand(self, section: ElfSection, raw: memoryview) -> bytes:
-        from perfpy.untrusted.expansion import expand  # for debug files only
+        from perfpy.symbols.files import elf_structures  # for debug files only
+        from perfpy.untrusted.expansion import expand
 
         try:
-            return expand(*self._compression(raw))
+            kind, header = elf_structures.compression(raw, self.bits, self.endian)
+            return expand(kind, raw[header:])
         except ValueError as damage:
             raise BadElfError(self.path, f"cannot decompress section {section.name!r}: {damage}") from damage
-
-    def _compression(self, raw: memoryview) -> tuple[str, memoryview]:
-        """Return how a section is compressed, zlib or zstd, and its compressed data."""
-        layout = _dtype(_CHDR[self.bits], self.endian)
-        if len(raw) < layout.itemsize:
-            raise ValueError(f"{len(raw)} bytes are too few for the header of compressed data")
-        kind = int(np.frombuffer(raw, layout, 1)[0]["type"])
-        if kind not in _COMPRESSIONS:
-            raise ValueError(f"unknown compression {kind}")
-        return _COMPRESSIONS[kind], raw[layout.itemsize :]
 
 
 def _string(table: bytes, offset: int) -> str:

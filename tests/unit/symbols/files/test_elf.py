@@ -6,6 +6,7 @@ import io
 import lzma
 import random
 import struct
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -287,6 +288,22 @@ def test_pyelftools_reads_the_same():
         assert ours.build_id == next(notes.iter_notes())["n_desc"]
 
 
+@pytest.mark.parametrize("compressed_names", [False, True])
+def test_pyelftools_is_imported_only_for_rare_structures(tmp_path, compressed_names: bool):
+    file = Elf().segment(0x1000, 0x1000, 0x1000).text().build_id("0123")
+    if compressed_names:
+        file.section(".strtab", compressed(1, zlib.compress(b"\0f\0"), 3), type=b.STRTAB, flags=b.COMPRESSED)
+        file.section(".symtab", bytes(24), type=b.SYMTAB, link=".strtab")
+    path = tmp_path / "file"
+    path.write_bytes(file.build())
+    code = (
+        "import sys; from perfpy.symbols.files import elf, elf_symbols; file = elf.ElfFile(sys.argv[1]);"
+        "elf_symbols.load(file, file); assert file.build_id == '0123'; print('elftools' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
+    assert said == f"{compressed_names}\n"
+
+
 @pytest.mark.parametrize(("bits", "endian", "machine"), [(64, "<", b.X86_64), (64, ">", b.S390X), (32, "<", b.I386)])
 @pytest.mark.parametrize("kind", [1, 2])
 def test_compressed_sections_are_read(kind: int, bits: int, endian: str, machine: int):
@@ -300,7 +317,7 @@ def test_compressed_sections_are_read(kind: int, bits: int, endian: str, machine
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"), [(bytes(23), "23 bytes are too few"), (struct.pack("<IIQQ", 3, 0, 1, 1) + b"x", "unknown compression 3")]
+    ("data", "reason"), [(bytes(23), "damaged compression header"), (struct.pack("<IIQQ", 3, 0, 1, 1) + b"x", "unknown compression 3")]
 )
 def test_a_damaged_header_of_compressed_data_is_an_error(data: bytes, reason: str):
     read = ElfFile("x", Elf().text().section(".debug_info", data, flags=b.COMPRESSED).build())

@@ -17,10 +17,11 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -38,6 +39,18 @@ NO_CORPUS = "no corpus of recordings"
 # A busy machine makes examples slow, which says nothing about the code.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _default_signals() -> Generator[None, None, None]:
+    """Undo what a shell does to background commands, and nohup: tests send these signals to themselves and to programs they start."""
+    defaults: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in defaults if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, defaults[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")

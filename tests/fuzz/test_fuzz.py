@@ -61,7 +61,7 @@ PLANTING = """
 """
 
 
-def apart(script: str, *args: str, timeout: float = 60) -> str:
+def apart(script: str, *args: str, timeout: float = 600) -> str:
     """What a script prints. A process of its own, because it forks: pytest's has threads."""
     command = [sys.executable, "-c", textwrap.dedent(script), *args]
     return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=timeout).stdout.strip()
@@ -160,7 +160,7 @@ def test_names_that_double_do_double():
 
 def test_a_campaign_is_told_on_the_command_line():
     command = [sys.executable, "-m", "tests.fuzz", "--runs", "30", "--seed", "told", "--target", "^(header|evlist)$"]
-    out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=60).stdout
+    out = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True, timeout=600).stdout
     assert re.search(r"seed told: 30 runs in \d+ s", out)
     assert re.search(r"evlist \d+, header \d+\n  peak \d+ MB", out)
     assert "failures: 0 of 0 causes" in out
@@ -169,7 +169,7 @@ def test_a_campaign_is_told_on_the_command_line():
 def test_what_was_once_found_is_answered():
     """Every case in found/, one after the other; --replay prints them."""
     command = [sys.executable, "-m", "tests.fuzz", "--replay", str(FOUND)]
-    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout
     assert len(done.stdout.splitlines()) == len(saved(FOUND))
 

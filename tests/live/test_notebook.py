@@ -33,7 +33,7 @@ def shape(text: str) -> list[str]:
     """The lines without what varies; rows of one kind, of which there may be more or fewer, are one, and bars none."""
     text = THREADS.sub("", text)
     lines = [" ".join(VARIES.sub("~", line).split()) for line in text.splitlines()]
-    return [line for line, _ in groupby(lines) if not line.startswith("~ ~")]
+    return [line for line, _ in groupby(lines) if line.strip("~ ")]
 
 
 def test_it_has_forty_lines(script: Path) -> None:

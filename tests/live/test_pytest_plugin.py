@@ -41,7 +41,8 @@ def test_it_costs_too_much():
 def test_it_was_called_once_more_than_counted():
     assert len(CALLS) == 4
 
-@pytest.mark.perf_budget("context-switches")
+# A busy machine doubles the switches at most: it interrupts the code between two sleeps about once.
+@pytest.mark.perf_budget("context-switches", tolerance=1.5)
 @pytest.mark.perf_budget("task-clock", at_most=60_000, repeat=1)
 @pytest.mark.perf_budget("breakpoint/config=1/", at_most=1)
 def test_it_costs_what_it_did(tmp_path):
@@ -135,7 +136,7 @@ def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
     assert "did you mean 'page-faults'?" in text
     table = text.split("what tests cost =")[1]
     assert re.search(r"test_it_costs_too_much +page-faults:u +1,\d+ +3  at most 100: too much", table)
-    assert re.search(r"test_it_costs_what_it_did +context-switches +1,\d+ +5  no baseline yet", table)
+    assert re.search(r"test_it_costs_what_it_did +context-switches +[\d,]+ +5  no baseline yet", table)
     assert re.search(r"test_a_part_is_counted +page-faults:u +1,\d+ +1$", table, re.MULTILINE)
 
 
@@ -145,10 +146,10 @@ def test_a_test_may_cost_what_it_did_before(tmp_path: Path):
     (tests,) = json.loads((tmp_path / "perf-baselines.json").read_text()).values()
     assert {test: list(events) for test, events in tests.items()} == {"test_costs.py::test_it_costs_what_it_did": ["context-switches"]}
     assert outcomes(session(tmp_path, *one)) == {"test_it_costs_what_it_did": "PASSED"}
-    assert outcomes(session(tmp_path, *one, "--perf-baselines", "other.json", pages=2000)) == {"test_it_costs_what_it_did": "PASSED"}
-    text = session(tmp_path, *one, pages=2000)
+    assert outcomes(session(tmp_path, *one, "--perf-baselines", "other.json", pages=5000)) == {"test_it_costs_what_it_did": "PASSED"}
+    text = session(tmp_path, *one, pages=5000)
     assert outcomes(text) == {"test_it_costs_what_it_did": "FAILED"}
-    assert re.search(r"context-switches is \d+\.\d% higher than its baseline: [\d,]+ .* against [\d,]+ ", text)
+    assert re.search(r"context-switches is [\d,]+\.\d% higher than its baseline: [\d,]+ .* against [\d,]+ ", text)
 
 
 def test_baselines_are_written_where_several_processes_run_the_tests(tmp_path: Path):

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.particular]  # Pythons of many versions
 
 TOLERANCE = 4  # percentage points
+ENOUGH_SAMPLES = 600  # a share of 60 % is then off by 8 points once in 15,000 runs
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 REPORT = ("report", "--stdio", "--children", "-g", "none", "--percent-limit", "0")
 
-#: lines take 60, 30 and 10 of 100 parts
+#: Lines 7 to 9 take 60, 30 and 10 of 100 parts. Pauses of random length keep work() out of step with the sampling.
 LINES = """
-import time
+import random, time
 def spin(n):
     x = 1
     for _ in range(n): x = (x * 1103515245 + 12345) & 0x7fffffff
@@ -34,9 +35,10 @@ def work():
     spin(6000)
     spin(3000)
     spin(1000)
-end = time.time() + 60
+end = time.time() + 300
 while time.time() < end:
     work()
+    spin(random.randrange(10_000))
 """
 
 
@@ -76,13 +78,16 @@ def test_lines_of_a_program_that_runs(python: str, tmp_path: Path):
     with subprocess.Popen([python, "lines.py"], cwd=tmp_path, env=environment) as process:
         try:
             time.sleep(0.3)
-            record("-p", str(process.pid), "--", "sleep", "3", folder=tmp_path)
+            for seconds in ("3", "15", "60"):  # a busy machine gives the program little time
+                record("-p", str(process.pid), "--", "sleep", seconds, folder=tmp_path)
+                text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
+                lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
+                if len(lines) > ENOUGH_SAMPLES:
+                    break
             assert process.poll() is None
         finally:
             process.kill()
-    text = perfpy("script", "-F", "ip,sym,srcline", folder=tmp_path)
-    lines = re.findall(r"py::work:\S+\s+lines\.py:(\d+)", text)
-    count = {line: 100 * lines.count(line) / len(lines) for line in set(lines)}
-    assert len(lines) > 100  # of 3,000 on an idle machine
-    assert {line: count.get(line, 0) for line in "789"} == pytest.approx({"7": 60, "8": 30, "9": 10}, abs=2 * TOLERANCE)
+    assert len(lines) > ENOUGH_SAMPLES
+    percent = {line: 100 * lines.count(line) / len(lines) for line in "789"}
+    assert percent == pytest.approx({"7": 60, "8": 30, "9": 10}, abs=2 * TOLERANCE)
     assert re.search(r"^ *[\d.]+% +[\d.]+% .*py::spin:", perfpy(*REPORT, "-s", "sym", folder=tmp_path), re.MULTILINE)

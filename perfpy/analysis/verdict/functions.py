@@ -209,11 +209,17 @@ class SampledFunctions:
         return Share(self.name(number), self.share(int(periods[number])))
 
     def hottest_callers(self) -> dict[int, Share]:
-        """Return for each function with samples the function that calls it in most of them, and the share of the function's samples."""
+        """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
+
+        A callchain can begin with callees of the function: the kernel's frames of a wait, and inlined calls.
+        """
         size = len(self.category_of)
         callers = np.full(len(self.leaf), _NONE, np.int64)
+        is_outside = np.zeros(len(self.leaf), np.bool_)
         for reached, functions in self.outwards(np.arange(len(self.leaf))):
-            hits = (callers[reached] < 0) & (functions != self.leaf[reached])
+            is_leaf = functions == self.leaf[reached]
+            is_outside[reached[is_leaf]] = True
+            hits = (callers[reached] < 0) & is_outside[reached] & ~is_leaf
             callers[reached[hits]] = functions[hits]
             if (callers >= 0).all():
                 break

@@ -63,7 +63,7 @@ fcntl.ioctl(fault, 0xC020AA00, bytearray(struct.pack("QQQQ", address, 1 << 16, 1
 word(id(liar.__code__) + QUALNAME).value = address
 """,
 }
-LONGEST = 60  # seconds: the machine may be busy
+LONGEST = 300  # seconds: the machine may be busy
 MOST_MEMORY = 700 << 20
 
 
@@ -123,7 +123,8 @@ def test_memory_that_never_comes_holds_nobody_up(python: str, tmp_path: Path):
     assert time.monotonic() - began < LONGEST
     script = [sys.executable, "-m", "perfpy", "script", "-F", "ip,sym"]
     text = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST, check=True).stdout
-    assert text.count("_PyEval_EvalFrameDefault") > 100
+    samples = text.strip().split("\n\n")
+    assert sum("_PyEval_EvalFrameDefault" in sample for sample in samples) > 0.9 * len(samples) > 10
 
 
 def test_processes_whose_memory_may_not_be_read_are_told(tmp_path: Path, python: str):

@@ -114,6 +114,28 @@ def test_the_file_has_plain_callchains(tmp_path, busy):
     assert most_are_whole(path)
 
 
+CHILD_AT_THE_BEGINNING = """
+import subprocess, sys
+from perfpy.capture.session import recorder
+open_file = recorder.open_file
+def open_file_with_a_child(*args):
+    subprocess.run(["true"], check=True)
+    return open_file(*args)
+recorder.open_file = open_file_with_a_child
+from perfpy.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_child_that_ends_before_the_recording_does_not_stop_unwinding(tmp_path, busy):
+    """The interpreter that asks a running program for its names is one."""
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    command = [sys.executable, "-c", CHILD_AT_THE_BEGINNING, "record", *UNWIND, "-o", "perf.data", "--", busy, "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert "unwinding did not start" not in done.stderr
+    assert most_are_whole(tmp_path / "perf.data")
+
+
 @pytest.mark.system_wide
 def test_whole_cpus_at_2_khz_lose_nothing(tmp_path, busy):
     """Tried again where the machine was too busy: whoever empties the rings has to run now and then."""

@@ -39,9 +39,18 @@ class Wakeups:
             return self
         self.works = True
         for number in self._signals:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                self._handlers[number] = signal.signal(number, self._note)
+            self._catch(number)
         return self
+
+    def add(self, number: int) -> None:
+        """Catch another signal from now on."""
+        self._signals += (number,)
+        if self.works:
+            self._catch(number)
+
+    def _catch(self, number: int) -> None:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            self._handlers[number] = signal.signal(number, self._note)
 
     def __exit__(self, *exc: object) -> None:
         for number, handler in self._handlers.items():

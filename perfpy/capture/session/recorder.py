@@ -156,7 +156,7 @@ class Recorder:
         target, events = self.prepare()
         with ExitStack() as stack:
             # First, so that signals interrupt nothing.
-            signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGCHLD, signal.SIGUSR2)))
+            signals = stack.enter_context(Wakeups((*STOPPING, signal.SIGUSR2)))
             self._output = open_output(self.options, self._packer, events, self._tell, self._waits, self._copier)
             if self.options.target.exclude_perf:
                 from perfpy.capture.session.own_samples import exclude_threads  # rarely needed
@@ -178,6 +178,7 @@ class Recorder:
             self._file = self._open_file()
             self._file.begin()
             self._output.start(self._attention.signal_fd)
+            signals.add(signal.SIGCHLD)  # only now: programs that switch on names of functions are children, too, and end
             self._start(target)
             beginning.pop_all()
             self._loop(target)

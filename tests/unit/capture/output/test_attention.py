@@ -121,6 +121,17 @@ def test_a_control_that_nobody_holds_any_more_is_not_asked_for_ever(attend):
     os.close(reading)
 
 
+def test_a_signal_is_caught_from_when_it_is_added_on():
+    before = signal.getsignal(signal.SIGCHLD)
+    with Wakeups((signal.SIGUSR2,)) as caught:
+        os.kill(os.getpid(), signal.SIGCHLD)
+        assert caught.read() == set()
+        caught.add(signal.SIGCHLD)
+        os.kill(os.getpid(), signal.SIGCHLD)
+        assert caught.read() == {signal.SIGCHLD}
+    assert signal.getsignal(signal.SIGCHLD) == before
+
+
 def test_a_hangup_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

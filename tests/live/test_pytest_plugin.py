@@ -112,7 +112,7 @@ def session(folder: Path, *options: str, pages: int = 1000) -> str:
     line = [sys.executable, "-m", "pytest", "-p", "perfpy.testing.pytest_plugin", "-p", "no:cacheprovider", "-vrs", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PERFPY", "CI"))}
     done = subprocess.run(
-        line, cwd=folder, env={**environment, "PAGES": str(pages)}, capture_output=True, text=True, timeout=120, check=False
+        line, cwd=folder, env={**environment, "PAGES": str(pages)}, capture_output=True, text=True, timeout=300, check=False
     )
     assert not done.stderr
     return done.stdout

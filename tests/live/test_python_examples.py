@@ -28,7 +28,7 @@ for folder in ("monday", "tuesday"):
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "HOME": str(folder)}
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=folder, env=environment, timeout=120)
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=folder, env=environment, timeout=300)
 
 
 @pytest.fixture

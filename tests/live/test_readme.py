@@ -89,7 +89,7 @@ def shell(line: str, folder: Path) -> str:
     for screen in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):  # nobody wants to see it
         environment.pop(screen, None)
     with open(folder / "shown", "w+", errors="replace") as shown:  # not a pipe, into which record would write
-        done = subprocess.run(["sh", "-c", line], check=False, stdout=shown, stderr=shown, cwd=folder, env=environment, timeout=120)
+        done = subprocess.run(["sh", "-c", line], check=False, stdout=shown, stderr=shown, cwd=folder, env=environment, timeout=300)
         shown.seek(0)
         text = shown.read()
     assert done.returncode == 0, text

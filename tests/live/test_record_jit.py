@@ -79,7 +79,7 @@ def record(folder: Path, *words: str) -> tuple[Path, str]:
     path = folder / "perf.data"
     before = {*folder.iterdir()}
     perfpy = [sys.executable, "-m", "perfpy", "record", "--jit", "-o", str(path)]
-    done = subprocess.run([*perfpy, *words], check=True, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = subprocess.run([*perfpy, *words], check=True, capture_output=True, text=True, timeout=300, cwd=folder)
     assert {*folder.iterdir()} == {*before, path}
     return path, done.stderr
 
@@ -118,7 +118,7 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
         pytest.skip(f"no Python {version} that writes perf maps")
     program = PYTHON.replace("SECONDS", "1.5")
     path, said = record(tmp_path, "-v", "-F", "3000", "--call-graph", "dwarf,8192", "--", python, "-c", program)
-    assert "--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH=" in said
+    assert re.search(r"--jit sets PYTHONPERFSUPPORT=1 PYTHONPATH\+?=", said)
     forget(path)
     assert shares(path) == pytest.approx(SHARES, abs=TOLERANCE)
 

@@ -175,7 +175,8 @@ def asked_pprof(*words: str) -> str:
     go = shutil.which("go")
     if go is None:
         pytest.skip("no go, whose tool pprof reads the profile: install golang-go")
-    done = subprocess.run([go, "tool", "pprof", *words], capture_output=True, text=True, timeout=120, check=False)
+    # pprof removes from a source's path everything up to a folder that has the name of the current folder
+    done = subprocess.run([go, "tool", "pprof", *words], capture_output=True, text=True, timeout=300, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout
 

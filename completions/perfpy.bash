@@ -85,6 +85,15 @@ _perfpy_value()
     "record --synth" | "record =--synth") _perfpy_offer "," no all task mmap cgroup ;;
     "record -o" | "record --output" | "record =--output" | "record --vmlinux" | "record =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "record --affinity" | "record =--affinity") _perfpy_offer "" sys node cpu ;;
+    "top -p" | "top --pid" | "top =--pid") _perfpy_ask "," pids ;;
+    "top -t" | "top --tid" | "top =--tid") _perfpy_ask "," tids ;;
+    "top -u" | "top --uid" | "top =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    "top -C" | "top --cpu" | "top =--cpu" | "top -G" | "top --cgroup" | "top =--cgroup" | "top --filter" | "top =--filter" | "top -c" | "top --count" | "top =--count" | "top -m" | "top --mmap-pages" | "top =--mmap-pages" | "top -r" | "top --realtime" | "top =--realtime" | "top --call-graph" | "top =--call-graph" | "top --max-stack" | "top =--max-stack" | "top --comms" | "top =--comms" | "top --dsos" | "top =--dsos" | "top --symbols" | "top =--symbols" | "top --percent-limit" | "top =--percent-limit" | "top -w" | "top --column-widths" | "top =--column-widths" | "top -E" | "top --entries" | "top =--entries" | "top -d" | "top --delay" | "top =--delay" | "top --updates" | "top =--updates") : ;;
+    "top -e" | "top --event" | "top =--event") _perfpy_ask "," events ;;
+    "top -F" | "top --freq" | "top =--freq") _perfpy_offer "" max 99 997 ;;
+    "top -s" | "top --sort" | "top =--sort" | "top --fields" | "top =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline ;;
+    "top --percentage" | "top =--percentage") _perfpy_offer "" relative absolute ;;
+    "top --kallsyms" | "top =--kallsyms" | "top -k" | "top --vmlinux" | "top =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline ;;
     "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
@@ -148,7 +157,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -160,6 +169,9 @@ _perfpy()
     record)
         options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --python --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --threads --aio --overwrite --switch-output --switch-output-event --switch-max-files --max-cpu --max-size --timestamp-filename --timestamp-boundary -z --compression-level --kcore -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
         workload="yes"
+        ;;
+    top)
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup -i --no-inherit --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children --max-stack -s --sort --fields -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux --demangle-kernel -d --delay --updates --stdio --json -v --verbose --help"
         ;;
     report)
         options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --total-cycles -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --verdict --tui --stdio-color --full-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux --jobs --weights --cluster -v --verbose -q --quiet --inline --help"
@@ -211,7 +223,7 @@ _perfpy()
         options="--build-options -v --verbose --help"
         ;;
     help)
-        _perfpy_offer "" stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

@@ -24,6 +24,7 @@ _perfpy() {
     summaries=(
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
+        'top:show what runs now, as a live profile'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'
         'annotate:show the code of hot functions with samples per instruction'
@@ -257,6 +258,79 @@ _perfpy() {
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
+            ;;
+        top)
+            _arguments -s -S \
+                '*-a[watch all CPUs]' \
+                '*--all-cpus[watch all CPUs]' \
+                '*-p+[watch these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[watch these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[watch these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[watch these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[watch the threads of this user]:user:_users' \
+                '*--uid=[watch the threads of this user]:user:_users' \
+                '*-C+[watch these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[watch these CPUs, such as 0-2,5]:value: ' \
+                '*-G+[watch only the tasks of these cgroups]:value: ' \
+                '*--cgroup=[watch only the tasks of these cgroups]:value: ' \
+                '*-i[do not watch child tasks]' \
+                '*--no-inherit[do not watch child tasks]' \
+                '*--show-self[also show perfpy tops own samples]' \
+                '*-e+[select events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[select events]:events: _sequence _perfpy_ask events -' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*-F+[samples per second]:value:(max 99 997)' \
+                '*--freq=[samples per second]:value:(max 99 997)' \
+                '*-c+[take one sample every n events]:value: ' \
+                '*--count=[take one sample every n events]:value: ' \
+                '*-m+[ring buffer size in pages, or B, K, M, G]:value: ' \
+                '*--mmap-pages=[ring buffer size in pages, or B, K, M, G]:value: ' \
+                '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
+                '*-r+[run with this SCHED_FIFO priority]:value: ' \
+                '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--namespaces[follow namespaces of tasks]' \
+                '*--all-cgroups[follow cgroups of tasks, for --sort cgroup]' \
+                '*--no-bpf-event[do not follow BPF programs]' \
+                '*-g[record and show callchains by frame pointers]' \
+                '*--call-graph=[show callchains  fp or dwarf(,bytes), print_type, order]:value: ' \
+                '*--children[add callers overhead]' \
+                '*--max-stack=[use at most n frames of a callchain]:value: ' \
+                '*-s+[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker gil host recording tod date build_id pyfunc pyline' \
+                '*-n[show a column with the number of samples]' \
+                '*--show-nr-samples[show a column with the number of samples]' \
+                '*--show-total-period[show a column with the sum of periods]' \
+                '*--comms=[only these commands]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*--symbols=[only these functions]:value: ' \
+                '*-K[hide kernel functions]' \
+                '*--hide_kernel_symbols[hide kernel functions]' \
+                '*-U[hide user functions]' \
+                '*--hide_user_symbols[hide user functions]' \
+                '*--percent-limit=[hide rows below this share]:value: ' \
+                '*--percentage=[percentages of the filtered or of all samples]:value:(relative absolute)' \
+                '*--raw-trace[show raw fields of tracepoints]' \
+                '*-w+[set the column widths]:value: ' \
+                '*--column-widths=[set the column widths]:value: ' \
+                '*-E+[show this many rows]:value: ' \
+                '*--entries=[show this many rows]:value: ' \
+                '*-z[forget earlier samples at each update]' \
+                '*--zero[forget earlier samples at each update]' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*-k+[read kernel symbols from this ELF file]:file:_files' \
+                '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
+                '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*-d+[seconds between two updates]:value: ' \
+                '*--delay=[seconds between two updates]:value: ' \
+                '*--updates=[exit after n updates]:value: ' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--json[print one JSON object per update, on one line]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*--help[show this text]' \
+                '*:file:_files'
             ;;
         report)
             _arguments -s -S \
@@ -759,7 +833,7 @@ _perfpy() {
         help)
             _arguments -s -S \
                 '*--help[show this text]' \
-                '1:command:(stat record report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

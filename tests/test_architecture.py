@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},
+    "live": FOUNDATION | {"fleet", "views", "analysis", "capture", "events", "kernel", "debuginfo", "symbols", "perfdata"},
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
     "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
     "perfpy": FOUNDATION | {"fleet", "profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},
@@ -67,6 +68,7 @@ MAY_IMPORT = {
     | {
         "version",
         "workers",
+        "live",
         "fleet",
         "recording",
         "views",

@@ -24,7 +24,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "sched": ("perfpy record --off-cpu -- COMMAND", "perfpy report --with-off-cpu"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
-    "top": ("perfpy record -a -g -- sleep 10", "perfpy report"),
     "trace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
 }
 

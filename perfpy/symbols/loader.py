@@ -73,11 +73,25 @@ class SymbolLoader:
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._kernel: KernelSymbols | None = None
+        self._kernel_dsos = 0  # dsos that follow() has checked
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
         self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
         self._cache = SymbolCache(column_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
+
+    def follow(self, timeline: TaskTimeline) -> None:
+        """Continue with a later timeline of the same dso table: reread perf maps that have grown, and the symbols of new modules."""
+        self._timeline = timeline
+        for number in list(self._map_sizes):
+            self.has_grown(number)
+        if self._kernel is not None and any(self._is_new_module(number) for number in range(self._kernel_dsos, len(self._dsos))):
+            self._kernel = None
+            self._tables = {number: table for number, table in self._tables.items() if not self._dsos[number].kernel}
+        self._kernel_dsos = len(self._dsos)
+
+    def _is_new_module(self, number: int) -> bool:
+        return self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE)
 
     @property
     def kernel(self) -> KernelSymbols:

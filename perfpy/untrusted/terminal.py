@@ -112,6 +112,11 @@ def control(stream: IO[str], text: str) -> None:
     stream.write(text.translate(_OURS) if isinstance(stream, Terminal) else text)
 
 
+def clear_screen(stream: IO[str]) -> None:
+    """Move the cursor to the first column of the first line, and clear the screen."""
+    control(stream, f"{_ESCAPE}[H{_ESCAPE}[2J")
+
+
 def without_colours(text: str) -> str:
     """Return the visible part of text with colours."""
     if _ESCAPE not in text:

@@ -73,7 +73,7 @@ class RecordedFeatures:
             values[Feature.BRANCH_STACK] = True
         if self._counters.aux:
             values[Feature.AUXTRACE] = tuple(self._counters.aux.index)
-        groups = _groups(events)
+        groups = event_groups(events)
         if groups:
             values[Feature.GROUP_DESC] = groups
         if build_ids:
@@ -87,7 +87,7 @@ class RecordedFeatures:
         return sections
 
 
-def _groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
+def event_groups(events: Sequence[OpenEvent]) -> tuple[EventGroup, ...]:
     """Return the groups of more than one event."""
     groups = []
     for index, event in enumerate(events):

@@ -132,11 +132,11 @@ class Synthesis:
                 continue
             yield from self.comm(tid)
             if tid == status.tgid:
-                yield from self._maps_of(tid)
+                yield from self.maps_of(tid)
             elif status.tgid not in chosen_tids and status.tgid not in synthesized_leaders:
                 synthesized_leaders.add(status.tgid)
                 yield from self.comm(status.tgid)
-                yield from self._maps_of(status.tgid)
+                yield from self.maps_of(status.tgid)
 
     def processes(self) -> Iterator[bytes]:
         """Yield every task of the system."""
@@ -153,13 +153,14 @@ class Synthesis:
         yield from self._namespaces_of(status.tgid, tid)
         yield self._encode(Comm(0, status.tgid, tid, status.comm))
         if tid == pid and not status.kernel_thread:
-            yield from self._maps_of(pid)
+            yield from self.maps_of(pid)
 
     def _namespaces_of(self, tgid: int, tid: int) -> Iterator[bytes]:
         if self._namespaces:
             yield self._encode(Namespaces(0, tgid, tid, self._procfs.namespaces(tid)))
 
-    def _maps_of(self, pid: int) -> Iterator[bytes]:
+    def maps_of(self, pid: int) -> Iterator[bytes]:
+        """Yield the mappings of a process."""
         if not self._mmaps:
             return
         for mapping in self._procfs.maps(pid, data=self._data_mmaps):

@@ -102,18 +102,5 @@ class Replay:
             while (one := parents.get(one, one)) not in living:
                 living.add(one)
         chosen = np.isin(pid, np.array(sorted(living), np.uint32))
-        self._records = _compact(RawRecords(rows[chosen], bodies))
+        self._records = RawRecords(rows[chosen], bodies).compacted()
         self._forgotten_at = max(_WORTH_FORGETTING, 2 * len(self._records))
-
-
-def _compact(records: RawRecords) -> RawRecords:
-    """Return the same records without other records' bytes."""
-    rows = records.rows.copy()
-    parts = []
-    end = 0
-    for number, (start, size) in enumerate(zip(rows["start"].tolist(), rows["size"].tolist(), strict=True)):
-        body = records.bodies[start : start + size]
-        parts.append(body + bytes(-size % 8))
-        rows["start"][number] = end
-        end += len(parts[-1])
-    return RawRecords(rows, b"".join(parts))

@@ -37,6 +37,12 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         ),
         _example("use a pipe instead of a file", "perfpy record -o - -- ./program | perfpy script -i -"),
     ),
+    "top": (
+        _example("show what runs now", "perfpy top"),
+        _example("show the functions of a process, with their callers", "perfpy top -g -p 1234"),
+        _example("show which commands use the CPUs", "perfpy top --sort comm"),
+        _example("print ten updates as JSON, one object a line", "perfpy top --json --updates 10 -d 1"),
+    ),
     "report": (
         _example("report perf.data", "perfpy report"),
         _example("print perf's text without rows below one percent", "perfpy report --stdio --percent-limit 1"),

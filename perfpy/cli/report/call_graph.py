@@ -47,7 +47,7 @@ def call_graph(options: ReportCommandOptions, *, children: bool, config: Config)
     The limit for rows also applies to callchains; the last one of it and a limit in --call-graph wins.
     """
     limit = options.percent_limit
-    chosen = _configured(config) | _parts(options.call_graph or "")
+    chosen = _configured(config) | call_graph_parts(options.call_graph or "")
     if limit is None:
         chosen.setdefault("percent", _configured_limit(config))
     elif "percent" not in chosen or options.gives_row_limit_last:
@@ -60,7 +60,7 @@ def call_graph(options: ReportCommandOptions, *, children: bool, config: Config)
 
 def check(text: str) -> None:
     """Raise UsageError for an invalid value of -g."""
-    _parts(text)
+    call_graph_parts(text)
 
 
 def _configured(config: Config) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _configured(config: Config) -> dict[str, Any]:
     return parts
 
 
-def _parts(text: str) -> dict[str, Any]:
+def call_graph_parts(text: str) -> dict[str, Any]:
     """Return the parts of a CallGraph from --call-graph: words in any order, a percentage, then a number of callers."""
     parts: dict[str, Any] = {}
     numbers = iter((("percent", float), ("limit", int)))

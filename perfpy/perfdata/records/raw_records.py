@@ -86,6 +86,15 @@ class RawRecords:
         order = delivery_order(key, time)
         return self if order is None else RawRecords(self.rows[order], self.bodies)
 
+    def compacted(self) -> RawRecords:
+        """Return the same records without the bytes of records that were dropped."""
+        words = (self.rows["size"].astype(np.int64) + 7) >> 3
+        index, offsets = slices_index(self.rows["start"] >> 3, words)
+        data = np.frombuffer(self.bodies, np.uint64, len(self.bodies) >> 3)
+        rows = self.rows.copy()
+        rows["start"] = offsets[:-1] << 3
+        return RawRecords(rows, data[index].tobytes())
+
     @classmethod
     def of_chunk(cls, ordered: OrderedChunk, chosen: NDArray[np.bool_]) -> RawRecords:
         """Return the chosen records of a chunk. chosen: a mask of chunk.others."""

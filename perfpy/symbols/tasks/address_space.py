@@ -51,6 +51,7 @@ class TaskTimeline:
         build_ids: file name -> hex, of the recording's BUILD_ID feature.
         kernel_name: the kernel's name in that table (see `kernel_name`).
         keep_exited: whether exited threads keep their names (perf report: yes, perf script: no).
+        dso_table: the dsos of an earlier timeline, whose numbers stay valid; None for a new table.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class TaskTimeline:
         build_ids: dict[str, str] | None = None,
         kernel_name: str = KERNEL_NAME,
         keep_exited: bool = False,
+        dso_table: DsoTable | None = None,
     ) -> None:
-        self.dso_table = DsoTable(build_ids)
+        self.dso_table = DsoTable(build_ids) if dso_table is None else dso_table
         self._keys = np.maximum.accumulate(records.keys)
         replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited)
         self.comms = replay.comms

@@ -42,6 +42,8 @@ class TextOptions(NamedTuple):
         colour: the beginning of escape sequences, "" for none; in columns
             only of aligned text, as in perf.
         short_names: shorten function names for screens.
+        most_rows: the most rows of a table; 0 for all.
+        most_columns: rows are truncated to this width; 0 for no limit.
     """
 
     separator: str | None = None
@@ -54,6 +56,8 @@ class TextOptions(NamedTuple):
     socket: int = -1
     colour: str = ""
     short_names: bool = False
+    most_rows: int = 0
+    most_columns: int = 0
 
 
 _PERFS: Final = TextOptions()

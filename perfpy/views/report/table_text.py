@@ -72,7 +72,8 @@ class HistogramText:
         fields = [entry for entry in histogram.layout.fields if isinstance(entry, OutputField) or entry.event in (None, event)]
         shown = [entry for entry in fields if entry.name not in histogram.layout.hidden]
         self._last = histogram.layout.fields[-1]
-        wide = KeyWidths(histogram, histogram.shown(), options)
+        visible = histogram.shown()
+        wide = KeyWidths(histogram, visible[: options.most_rows] if options.most_rows else visible, options)
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
@@ -93,6 +94,8 @@ class HistogramText:
         measure = "children" if "children" in histogram.entries.measures else "period"
         shown = histogram.shown()
         shown = shown[histogram.percents(measure, shown) >= self._options.percent_limit]
+        if self._options.most_rows:
+            shown = shown[: self._options.most_rows]
         for first in range(0, len(shown), _ROWS_AT_ONCE):
             entries = shown[first : first + _ROWS_AT_ONCE]
             rows = self._rows(entries)
@@ -114,7 +117,9 @@ class HistogramText:
         separator = self._options.separator
         if separator:
             return list(map(separator.join, zip(*filled, strict=True)))
-        return list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
+        rows = list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
+        most = self._options.most_columns
+        return [row[:most] for row in rows] if most else rows
 
 
 def _filled(cells: list[str], width: int, *, numbers: bool) -> list[str]:

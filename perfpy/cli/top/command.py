@@ -1,0 +1,22 @@
+"""`perfpy top`: what runs now, updated every two seconds."""
+
+from __future__ import annotations
+
+from perfpy.cli.line.options import PerfCommand, fail
+from perfpy.cli.top.options import TopCommandOptions
+
+
+def run(options: TopCommandOptions) -> int:
+    """Show what runs now, updated until q or Ctrl-C."""
+    if options.cgroup and not options.event:
+        fail("--cgroup requires -e before it")
+    if options.json and options.stdio:
+        fail("--json excludes --stdio")
+    if options.freq is not None and options.count is not None:
+        fail("-F excludes -c")
+    from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy
+
+    return TopRun(options).run()
+
+
+command = PerfCommand(TopCommandOptions, run)

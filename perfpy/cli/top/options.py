@@ -1,0 +1,144 @@
+"""Options of `perfpy top`: perf top's names, letters and defaults (perf-top(1))."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, option
+from perfpy.cli.record.options import frequency, period
+
+DEFAULT_DELAY: Final = 2.0  # seconds
+_LONGEST_DELAY: Final = 1_000_000.0
+
+_BRANCHES: Final = "it needs a PMU with branch records; record -b and report -b read those of other machines"
+_CODE: Final = "perfpy top shows no code; record -p PID, then perfpy annotate FUNCTION"
+_EXTERNAL: Final = "perfpy top shows no code and starts no other program"
+_LACKING: Final = {
+    "-b,--branch-any": _BRANCHES,
+    "-j,--branch-filter": _BRANCHES,
+    "--branch-history": _BRANCHES,
+    "--stitch-lbr": _BRANCHES,
+    "--sym-annotate": _CODE,
+    "-M,--disassembler-style": _CODE,
+    "--asm-raw": _CODE,
+    "--source": _CODE,
+    "--objdump": _EXTERNAL,
+    "--addr2line": _EXTERNAL,
+    "--prefix": _CODE,
+    "--prefix-strip": _CODE,
+    "-D,--dump-symtab": "it prints perf's internal tables",
+    "-H,--hierarchy": "rows of a live view are flat; record, then report -H",
+    "--ignore-callees": "use record -g, then report --ignore-callees",
+    "--switch-on": "use record, then report --switch-on",
+    "--switch-off": "use record, then report --switch-off",
+    "--show-on-off-events": "use record, then report --switch-on",
+    "--group-sort-idx": "use record, then report --group-sort-idx",
+}
+
+
+def delay(text: str) -> float:
+    """Parse -d: seconds between two updates; fractions are allowed."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.01 <= seconds <= _LONGEST_DELAY:
+        raise ValueError("a number of seconds from 0.01 on")
+    return seconds
+
+
+class TopTargetOptions(CommandOptions):
+    """Which tasks and CPUs to watch."""
+
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "watch all CPUs (default)")
+    pid: str = option("-p,--pid", Value(default=""), "watch these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "watch these threads (comma-separated)", metavar="<tid>")
+    uid: str = option("-u,--uid", Value(default=""), "watch the threads of this user", metavar="<user>")
+    cpu: str = option("-C,--cpu", Value(default=""), "watch these CPUs, such as 0-2,5", metavar="<cpu>")
+    cgroup: str = option("-G,--cgroup", Value(default=""), "watch only the tasks of these cgroups (after -e)", metavar="<name>")
+    no_inherit: bool = option("-i,--no-inherit", Flag(), "do not watch child tasks")
+    show_self: bool = option("--show-self", Flag(), "also show perfpy top's own samples")
+
+
+class TopSamplingOptions(CommandOptions):
+    """The events, and the sampling frequency."""
+
+    event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
+    freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
+    count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")
+    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "ring buffer size in pages, or B, K, M, G", metavar="<pages>")
+    overwrite: bool = option("--overwrite", Flag(), "overwrite the oldest samples if the ring buffer is full")
+    realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority", metavar="<n>")
+    namespaces: bool = option("--namespaces", Flag(), "follow namespaces of tasks")
+    all_cgroups: bool = option("--all-cgroups", Flag(), "follow cgroups of tasks, for --sort cgroup")
+    no_bpf_event: bool = option("--no-bpf-event", Flag(), "do not follow BPF programs")
+
+
+class TopCallchainOptions(CommandOptions):
+    """Callchains."""
+
+    callchains: bool = option("-g", Flag(), "record and show callchains by frame pointers")
+    call_graph: str | None = option(
+        "--call-graph", Value(), "show callchains: fp or dwarf[,bytes], print_type, order", metavar="<mode,print_type,...>"
+    )
+    children: bool | None = option("--children", Flag(default=None), "add callers' overhead (default with callchains)")
+    max_stack: int = option("--max-stack", Value(unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+
+
+class TopRowOptions(CommandOptions):
+    """Which rows are shown, and their columns."""
+
+    sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, pid, cpu (default: dso,symbol)", metavar="<key[,key2...]>")
+    fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")
+    show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
+    show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
+    comms: str = option("--comms", Value(default=""), "only these commands", metavar="<comm[,comm...]>")
+    dsos: str = option("--dsos", Value(default=""), "only these shared objects", metavar="<dso[,dso...]>")
+    symbols: str = option("--symbols", Value(default=""), "only these functions", metavar="<symbol[,symbol...]>")
+    hide_kernel: bool = option("-K,--hide_kernel_symbols", Flag(), "hide kernel functions")
+    hide_user: bool = option("-U,--hide_user_symbols", Flag(), "hide user functions")
+    percent_limit: float = option("--percent-limit", Value(float, default=0.0), "hide rows below this share", metavar="<percent>")
+    percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
+    raw_trace: bool = option("--raw-trace", Flag(), "show raw fields of tracepoints")
+    column_widths: str = option("-w,--column-widths", Value(default=""), "set the column widths", metavar="<width[,width...]>")
+    entries: int = option("-E,--entries", Value(unsigned, default=0), "show this many rows (default: as the screen has)", metavar="<n>")
+    zero: bool = option("-z,--zero", Flag(), "forget earlier samples at each update")
+
+
+class TopSymbolOptions(CommandOptions):
+    """Where symbols come from."""
+
+    kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
+    vmlinux: str = option("-k,--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
+    ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
+    demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
+
+
+class IgnoredTopOptions(CommandOptions):
+    """perf's options that change nothing here."""
+
+    count_filter: int = option("-f,--count-filter", Value(int, default=0), "perf 6.12 ignores it, too", hidden=True)
+    force: bool = option("--force", Flag(), "files are checked by descriptor", hidden=True)
+    num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "one thread is enough", hidden=True)
+    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "maps are read at once", hidden=True)
+    tui: bool = option("--tui", Flag(), "the default on a terminal", hidden=True)
+
+
+class TopCommandOptions(
+    TopTargetOptions,
+    TopSamplingOptions,
+    TopCallchainOptions,
+    TopRowOptions,
+    TopSymbolOptions,
+    IgnoredTopOptions,
+    lacks=_LACKING,
+):
+    """Options of `perfpy top`."""
+
+    delay: float = option("-d,--delay", Value(delay, default=DEFAULT_DELAY), "seconds between two updates (default: 2)", metavar="<n>")
+    updates: int = option("--updates", Value(unsigned, default=0), "exit after n updates (default: run until q or Ctrl-C)", metavar="<n>")
+    stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
+    json: bool = option("--json", Flag(), "print one JSON object per update, on one line")
+    verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")

@@ -1,0 +1,170 @@
+"""The request of one `perfpy top`: its command line as options of the library."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from typing import TYPE_CHECKING, Any
+
+from perfpy.analysis.filters.sample_filter import SampleFilter
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.capture.option_values import Callchain, parse_callchain, parse_pages
+from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
+from perfpy.capture.targets import online_cpus
+from perfpy.cli.line.options import fail
+from perfpy.cli.report import option_values as texts
+from perfpy.cli.report.call_graph import call_graph_parts
+from perfpy.kernel.refusals import may_count_cpus, paranoid_level
+from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.views.top.rates import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.cli.line.perfconfig import Config
+    from perfpy.cli.top.options import TopCommandOptions
+    from perfpy.live.rings import LiveRings
+
+_DEFAULT_SORT = "dso,symbol"
+_NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
+
+
+class TopRequest:
+    """The options of a live view, for the library. tell: called with each line for the user."""
+
+    def __init__(self, options: TopCommandOptions, config: Config, tell: Callable[[str], None]) -> None:
+        self._options = options
+        self._config = config
+        mode, self._graph_parts = _split_call_graph(options.call_graph or "")
+        self._chain = self._callchain(mode)
+        self._user = self._default_user(tell)
+
+    def _callchain(self, mode: str) -> Callchain | None:
+        options = self._options
+        if not (options.callchains or options.call_graph is not None):
+            return None
+        return parse_callchain(mode or self._config.get("call-graph.record-mode", "fp"))._replace(addresses=False)
+
+    def _default_user(self, tell: Callable[[str], None]) -> str:
+        """Return the user to watch: as given, or this one if users may not watch whole CPUs."""
+        options = self._options
+        is_chosen = options.pid or options.tid or options.uid or options.cpu or options.cgroup or options.all_cpus
+        level = paranoid_level() or 0
+        if is_chosen or may_count_cpus() or level >= _NOBODY_ALLOWED:
+            return options.uid
+        tell(f"note: kernel.perf_event_paranoid is {level}; watching only your processes that run now (sysctl ...=0 or root: all)")
+        return str(os.getuid())
+
+    def record_options(self) -> RecordOptions:
+        """Return the options of the events."""
+        options = self._options
+        keys = f"{options.sort or ''},{options.fields or ''}"
+        return RecordOptions(
+            sampling=SamplingOptions(
+                freq=options.freq,
+                period=options.count,
+                callchain=self._chain,
+            ),
+            target=TargetOptions(
+                pid=options.pid,
+                tid=options.tid,
+                user=self._user,
+                cpu=options.cpu,
+                all_cpus=options.all_cpus,
+                cgroups=tuple(options.cgroup.split(",")) if options.cgroup else (),
+                inherit=not options.no_inherit,
+            ),
+            side_band=SideBandOptions(
+                namespaces=options.namespaces or "cgroup_id" in keys,
+                all_cgroups=options.all_cgroups or "cgroup" in keys.replace("cgroup_id", "").split(","),
+                bpf_events=not options.no_bpf_event,
+            ),
+            buffers=BufferOptions(mmap_pages=parse_pages(options.mmap_pages) if options.mmap_pages else 0, overwrite=options.overwrite),
+            command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
+        )
+
+    def report_options(self, *, of_tracepoints: bool) -> ReportOptions:
+        """Return the options of the rows; of_tracepoints: all events are. Raises UsageError for invalid options."""
+        options = self._options
+        has_chains = self._chain is not None
+        children = has_chains and (self._config.flag("top.children", True) if options.children is None else options.children)
+        sample_filter = self._sample_filter()
+        percentage = options.percentage or texts.configured_percentage(self._config)
+        return ReportOptions(
+            wanted=Wanted(
+                sort=options.sort or (None if options.fields else "trace" if of_tracepoints else _DEFAULT_SORT),
+                fields=options.fields,
+                children=children,
+                raw_trace=options.raw_trace,
+                metrics=tuple(self._metrics()),
+                hidden=tuple(key for key, _, _ in texts.hidden_keys(sample_filter)),
+            ),
+            sample_filter=sample_filter,
+            chains=ChainOptions(self._call_graph(children=children), children, options.max_stack),
+            rows=RowOptions(relative_percentages=percentage == "relative", rows_filtered=True),
+        )
+
+    def _call_graph(self, *, children: bool) -> CallGraph | None:
+        """Return how callchains are shown; with callers' overhead from callers to callees, as perf does."""
+        if self._chain is None:
+            return None
+        return CallGraph(**{"order": "caller" if children else "callee", **self._graph_parts})
+
+    def _sample_filter(self) -> SampleFilter:
+        options = self._options
+        return SampleFilter(comms=texts.words(options.comms), dsos=texts.words(options.dsos), symbols=texts.words(options.symbols))
+
+    def _metrics(self) -> list[str]:
+        options = self._options
+        chosen = (("sample", options.show_nr_samples), ("period", options.show_total_period))
+        return [name for name, is_chosen in chosen if is_chosen]
+
+    def symbol_options(self) -> SymbolOptions:
+        """Return where to look for symbols."""
+        options = self._options
+        for name, path in (("kallsyms", options.kallsyms), ("vmlinux", options.vmlinux)):
+            if path and not os.path.isfile(path):
+                fail(f"--{name} {path}: no such file")
+        return SymbolOptions(
+            kallsyms=options.kallsyms,
+            vmlinux=options.vmlinux,
+            ignore_vmlinux=options.ignore_vmlinux,
+            demangle_kernel=options.demangle_kernel,
+            os_release=os.uname().release,
+            buildid_dir=self._config.build_id_folder,
+            inline=Inline.NONE,
+        )
+
+    def subject(self, rings: LiveRings) -> Subject:
+        """Return what is measured, for the header line."""
+        options, sampled = self._options, rings.sampled_events
+        event = rings.counters.events[sampled[0]]
+        return Subject(
+            event.name,
+            event.attr.sample_period,
+            *(not options.count, len(sampled) == 1),
+            *(options.pid, options.tid, _user_name(self._user), options.cpu),
+            len(online_cpus()),
+        )
+
+
+def _user_name(user: str) -> str:
+    if not user.isdecimal():
+        return user
+    try:
+        return pwd.getpwuid(int(user)).pw_name
+    except KeyError:
+        return user
+
+
+def _split_call_graph(text: str) -> tuple[str, dict[str, Any]]:
+    """Split --call-graph into the mode of recording ("" if not given) and the parts of a CallGraph."""
+    words = text.split(",")
+    mode = words.pop(0) if words[0] in ("fp", "dwarf", "lbr") else ""
+    if mode == "dwarf" and words and words[0].isdecimal():
+        mode = f"dwarf,{words.pop(0)}"
+    parts = call_graph_parts(",".join(words))
+    parts.pop("branches", None)
+    return mode, parts

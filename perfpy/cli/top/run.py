@@ -1,0 +1,157 @@
+"""One run of `perfpy top`: open the events, then one interval after the other until the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.capture.output.wakeups import Wakeups
+from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.perfconfig import load
+from perfpy.cli.line.shared import events_with_filters
+from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.report.option_values import widths
+from perfpy.cli.top.request import TopRequest
+
+if TYPE_CHECKING:
+    from perfpy.cli.top.options import TopCommandOptions
+    from perfpy.live.monitor import LiveMonitor, LiveUpdate
+    from perfpy.live.rings import LiveRings
+    from perfpy.views.top.rates import Subject
+
+_STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_KILLED: Final = 128  # plus the signal's number: the exit status
+_COLUMNS, _ROWS = 80, 25  # perf's size without a terminal
+
+
+class Output(Protocol):
+    """The destination of intervals."""
+
+    def show(self, update: LiveUpdate) -> None:
+        """Show the state at the end of an interval."""
+
+
+class TopRun:
+    """One run of the command."""
+
+    def __init__(self, options: TopCommandOptions) -> None:
+        without_idle_threads()
+        self._options = options
+        self._request = TopRequest(options, load(), _tell)
+
+    def run(self) -> int:
+        """Show intervals until the end; return the exit status."""
+        from perfpy.live.monitor import LiveMonitor
+        from perfpy.live.rings import LiveRings
+
+        options = self._options
+        symbols = self._request.symbol_options()
+        events, filters = events_with_filters(options)
+        with ExitStack() as stack:
+            rings = LiveRings(events, filters, self._request.record_options(), _tell)
+            stack.callback(rings.close)
+            report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints)
+            hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
+            monitor = LiveMonitor(rings, report_options, symbols, shows_self=options.show_self, hidden=hidden, zero=options.zero)
+            for event in rings.counters.events if options.verbose else ():
+                _tell(f"{event.name}: {len(rings.counters.ids(event))} counters, {event.attr!r}")
+            if options.realtime:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+            signals = stack.enter_context(Wakeups(_STOPPING))
+            output = self._output(self._request.subject(rings))
+            monitor.begin()
+            return self._loop(rings, monitor, signals, output)
+
+    def _output(self, subject: Subject) -> Output:
+        return JsonLines(subject, self._options.entries) if self._options.json else PlainText(subject, self._options)
+
+    def _loop(self, rings: LiveRings, monitor: LiveMonitor, signals: Wakeups, output: Output) -> int:
+        """Show an interval each `delay` seconds; return the exit status."""
+        rings.watch(signals.fileno())
+        shown, due = 0, time.monotonic() + self._options.delay
+        while True:
+            while (left := due - time.monotonic()) > 0 and not signals.arrived and not rings.has_ended:
+                rings.wait(left)
+                monitor.drain()
+            numbers = signals.read()
+            if numbers:
+                return 0 if signal.SIGINT in numbers else _KILLED + min(numbers)
+            output.show(monitor.update(last=rings.has_ended))
+            shown += 1
+            if rings.has_ended:
+                _tell("the target has ended")
+                return 0
+            if shown == self._options.updates:
+                return 0
+            due = max(due + self._options.delay, time.monotonic())
+
+
+class PlainText:
+    """perf's text."""
+
+    def __init__(self, subject: Subject, options: TopCommandOptions) -> None:
+        from perfpy.views.top.text import TopText
+
+        columns, rows = _screen_size()
+        limit, cell_widths = options.percent_limit, widths(options.column_widths)
+        self._text = TopText(subject, columns=columns, rows=rows, entries=options.entries, percent_limit=limit, widths=cell_widths)
+
+    def show(self, update: LiveUpdate) -> None:
+        """Clear the screen, and print the interval."""
+        from perfpy.untrusted.terminal import clear_screen
+
+        clear_screen(sys.stdout)
+        print()
+        print_lines(self._text.lines(update.rates, update.report))
+        sys.stdout.flush()
+
+
+class JsonLines:
+    """One object per interval, each on a line: its rates, its duration, and the form of `perfpy report --json`."""
+
+    def __init__(self, subject: Subject, entries: int) -> None:
+        self._subject = subject
+        self._entries = entries
+
+    def show(self, update: LiveUpdate) -> None:
+        """Print the interval."""
+        rates, report = update.rates, update.report
+        values: dict[str, Any] = report.to_dict()
+        tables = [table for table, histogram in zip(values["events"], report.histograms, strict=True) if histogram.leader.samples]
+        for table in tables:
+            if self._entries:
+                del table["rows"][self._entries :]
+        line = {
+            "format": "perfpy-top",
+            "version": 1,
+            "time": time.time(),
+            "seconds": rates.seconds,
+            "samples": rates.samples,
+            "kernel": rates.kernel,
+            "exact": rates.exact,
+            "lost": rates.lost,
+            "events": tables,
+        }
+        print(json.dumps(line), flush=True)
+
+
+def _screen_size() -> tuple[int, int]:
+    """Return the columns and rows of the screen: as LINES and COLUMNS say together, or the terminal, or perf's default."""
+    lines, columns = (os.environ.get(name, "") for name in ("LINES", "COLUMNS"))
+    if lines.isdecimal() and columns.isdecimal() and int(lines) and int(columns):
+        return int(columns), int(lines)
+    try:
+        size = os.get_terminal_size(1)
+    except OSError:
+        return _COLUMNS, _ROWS
+    return (size.columns, size.lines) if size.columns and size.lines else (_COLUMNS, _ROWS)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,11 @@
+"""Live views: the samples of running events as a source of reports, window by window.
+
+Modules, in the order of the data:
+
+rings         open the events of a live view and read their ring buffers
+tasks         the side-band of running tasks, bounded for days
+window        the samples of one interval as a SampleSource
+symbolizing   symbols across windows: files are searched and read once
+decay         the rows of earlier windows, with falling weights
+monitor       LiveMonitor: one report per interval
+"""

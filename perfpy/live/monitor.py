@@ -1,0 +1,185 @@
+"""LiveMonitor: one report per interval of what runs now."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.analysis.report.plan import plan_report
+from perfpy.analysis.report.report import key_style, planned_scan, recording_text, report_of
+from perfpy.analysis.sortkeys.key_texts import TraceData
+from perfpy.capture.metadata.synthesis import Synthesis, id_layout
+from perfpy.debuginfo.known_lines import lines_of
+from perfpy.fleet.merged_profile import MergedProfile
+from perfpy.fleet.own_values import OwnWords
+from perfpy.fleet.portable import portable
+from perfpy.fleet.traced_values import formats_of, shown_texts
+from perfpy.kernel.procfs import ProcFs
+from perfpy.live.decay import add_window
+from perfpy.live.symbolizing import LiveSymbols
+from perfpy.live.tasks import LiveTasks
+from perfpy.live.window import LiveWindow
+from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.views.top.rates import Rates
+from perfpy.views.tracepoints.payloads import PayloadTexts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from perfpy.analysis.report.options import ReportOptions
+    from perfpy.analysis.report.report import Report
+    from perfpy.fleet.portable import PortableProfile
+    from perfpy.live.rings import LiveRings
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+    from perfpy.symbols.files.debug_files import SymbolOptions
+
+
+_DRAIN_EVERY: Final = 0.05  # seconds
+
+
+class LiveUpdate(NamedTuple):
+    """The state at the end of an interval: the rates in it, and the rows so far."""
+
+    rates: Rates
+    report: Report
+
+
+class LiveMonitor:
+    """Reports of running events, one per call of update().
+
+    Args:
+        rings: the open events.
+        options: of the reports.
+        symbols: where to look for symbols.
+        shows_self: count perfpy's own samples.
+        hidden: cpumodes without rows.
+        zero: forget earlier windows instead of fading them.
+    """
+
+    def __init__(
+        self,
+        rings: LiveRings,
+        options: ReportOptions,
+        symbols: SymbolOptions,
+        *,
+        shows_self: bool = False,
+        hidden: Collection[int] = (),
+        zero: bool = False,
+    ) -> None:
+        self._rings = rings
+        self._options = options
+        self.zero = zero
+        tracing_data = rings.tracing_data()
+        tracing = _tracing(tracing_data) if tracing_data else None
+        events = rings.events(tracing)
+        self._window = LiveWindow(events, rings.features, tracing, own=-1 if shows_self else os.getpid(), hidden=hidden)
+        layout = id_layout(events[0].attr.sample_type)
+        has_data_maps = any(event.attr.mmap_data for event in events)
+        self._synthesis = Synthesis(ProcFs(), layout, data_mmaps=has_data_maps, namespaces=rings.options.side_band.namespaces)
+        self._tasks = LiveTasks(self._window.table, self._present_maps)
+        self._symbols = LiveSymbols(self._tasks, symbols)
+        self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
+        self._history: PortableProfile | None = None
+        self._pieces: list[bytes] = []
+        self._total_lost = 0
+        self._since = time.monotonic()
+
+    def begin(self) -> None:
+        """Enable the events, and learn about the running tasks."""
+        self._rings.counters.enable()
+        self._since = time.monotonic()
+        self._learn(self._draining(self._synthesized()))
+
+    def _synthesized(self) -> Iterable[bytes]:
+        rings, synthesis = self._rings, self._synthesis
+        if not all(event.attr.exclude_kernel for event in rings.counters.events):
+            yield from synthesis.kernel()
+        if rings.options.side_band.all_cgroups:
+            from perfpy.capture.cgroups import mount_point  # rarely needed
+
+            yield from synthesis.cgroups(mount_point())
+        if rings.target.has_tasks:
+            yield from synthesis.threads(rings.target.tids)
+        else:
+            yield from synthesis.processes()
+
+    def _draining(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the records, and empty the ring buffers in the meantime: large machines have many tasks."""
+        due = time.monotonic() + _DRAIN_EVERY
+        for record in records:
+            yield record
+            if time.monotonic() >= due:
+                self.drain()
+                due = time.monotonic() + _DRAIN_EVERY
+
+    def _learn(self, records: Iterable[bytes]) -> None:
+        data = b"".join(records)
+        if data:
+            self._tasks.add(self._window.begin(data))
+
+    def _present_maps(self, pid: int) -> RawRecords | None:
+        """Return the mappings that a process has now; None if they cannot be read."""
+        data = b"".join(self._synthesis.maps_of(pid))
+        if not data:
+            return None
+        ordered = self._window.ordered(np.frombuffer(data, np.uint8))
+        return RawRecords.of_chunk(ordered, np.ones(len(ordered.chunk.others), np.bool_))
+
+    def drain(self) -> None:
+        """Empty the ring buffers before they are full."""
+        data = self._rings.read()
+        if data:
+            self._pieces.append(data)
+
+    def update(self, *, last: bool = False) -> LiveUpdate:
+        """Return the report of what happened until now; last: nothing follows."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self.drain()
+        data, self._pieces = b"".join(self._pieces), []
+        clock = time.monotonic()
+        seconds, self._since = max(clock - self._since, 1e-9), clock
+        window = self._window
+        self._tasks.add(window.begin(data, until=0 if last else now))
+        profile = self._fold()
+        self._history = profile if self.zero else add_window(self._history, profile)
+        self._tasks.forget(window.sample_times[0] or now)
+        counts = window.counts
+        self._total_lost += counts.lost
+        rates = Rates(seconds, counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost)
+        return LiveUpdate(rates, self._report(self._history))
+
+    def forget(self) -> None:
+        """Drop the rows of earlier windows."""
+        self._history = None
+
+    def _fold(self) -> PortableProfile:
+        """Return the profile of the current window."""
+        window, plan = self._window, self._plan
+        timeline, symbolizer = self._symbols.of_window(window.pids)
+        scan, machine = planned_scan(plan, window, timeline, symbolizer)
+        profile = scan.profile()
+        shown: list[Any] = []
+        if "raw" in plan.folding.dimensions:
+            payloads = PayloadTexts(window.tracing, symbolizer) if window.tracing is not None else None
+            shown = shown_texts(plan.layout, TraceData(profile.raw.payloads, payloads), symbolizer, key_style(plan.options))
+        words = OwnWords(timeline.last_comm, machine, formats_of(window.events, window.tracing), shown)
+        infos = lines_of(symbolizer) if plan.needs_sources else None
+        parts = recording_text(window)._replace(seconds=0), window.events, profile, symbolizer, timeline, words
+        return portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated)
+
+    def _report(self, history: PortableProfile) -> Report:
+        merged = MergedProfile(history)
+        merged.features = self._window.features
+        plan = plan_report(merged, self._options, merged.fields(raw=self._options.wanted.raw_trace))
+        report = report_of(plan, merged, merged.symbolizer, merged.words(None), ())
+        report.lost = self._total_lost
+        return report
+
+
+def _tracing(data: bytes) -> Tracing:
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing  # few views have tracepoints
+
+    return Tracing(decode_tracing(data), lambda _text: None)

@@ -1,0 +1,174 @@
+"""Open the events of a live view and read their ring buffers."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from perfpy.capture.environment import Environment
+from perfpy.capture.metadata.recorded_features import event_groups
+from perfpy.capture.rings.sample_attrs import configure_sampling, is_dummy
+from perfpy.capture.rings.sample_counters import SampleCounters, pages_for
+from perfpy.capture.session.recorder import MAX_RATE, with_frequency
+from perfpy.capture.targets import ANY, resolve
+from perfpy.errors import UsageError
+from perfpy.events import parse_events
+from perfpy.events.machine import this_machine as event_source
+from perfpy.kernel import this_kernel
+from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.refusals import may_measure_kernel, own_status
+from perfpy.perfdata.container.events import FileEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.targets import Target
+    from perfpy.events.event import Event
+    from perfpy.kernel import Kernel
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+
+_GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
+_DEFAULT_EVENT: Final = "cycles:P"
+
+
+class LiveRings:
+    """The counters and ring buffers of a live view.
+
+    Args:
+        texts: the events, () for perf's default.
+        filters: (number of events before it, expression).
+        options: of sampling and target.
+        tell: called with each line for the user.
+
+    Attributes:
+        counters: the open counters.
+        target: the tasks and CPUs.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        filters: Sequence[tuple[int, str]],
+        options: RecordOptions,
+        tell: Callable[[str], None],
+        kernel: Kernel | None = None,
+    ) -> None:
+        kernel, procfs = kernel or this_kernel(), ProcFs()
+        sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
+        options = with_frequency(options._replace(sampling=sampling), procfs.setting(MAX_RATE), tell)
+        self.target = target = _find_target(options, procfs)
+        if target.kind == "tid":
+            options = options._replace(target=options.target._replace(inherit=False))
+        self.options = options
+        events = configure_sampling(_parse(texts, filters), options, target, kernel)
+        tids = target.tids if target.has_tasks else (ANY,)
+        counters = SampleCounters(
+            *(kernel, events, target.cpus, tids),
+            cgroup_fds=_cgroups(options.target.cgroups, events),
+            skip_missing=target.kind in ("pid", "user"),
+            tell=tell,
+        )
+        counters.open()
+        try:
+            usual = pages_for([event.attr for event in events], procfs, own_status()[0])
+            counters.map(options.buffers.mmap_pages or usual)
+        except BaseException:
+            counters.close()
+            raise
+        self.counters = counters
+        self._watched = {*counters.fds()} if target.has_tasks else set()
+        self._poll = select.poll()
+        for fd in {*self._watched, *counters.ring_fds()}:
+            self._poll.register(fd, select.POLLIN)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all tasks of the target have ended."""
+        return self.target.has_tasks and not self._watched
+
+    def watch(self, fd: int) -> None:
+        """Let wait() return when a descriptor becomes readable."""
+        self._poll.register(fd, select.POLLIN)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a ring buffer is half full, a watched descriptor is readable, or the time has passed."""
+        for fd, happened in self._poll.poll(max(seconds, 0) * 1000):
+            if happened & _GONE:
+                self._poll.unregister(fd)
+                self._watched.discard(fd)
+
+    def read(self) -> bytes:
+        """Take all records out of the ring buffers."""
+        pieces = []
+        self.counters.pause(True)
+        for ring in self.counters.rings:
+            pieces += [bytes(piece) for piece in ring.pending()]
+            ring.consume()
+        self.counters.pause(False)
+        return b"".join(pieces)
+
+    def events(self, tracing: Tracing | None) -> list[FileEvent]:
+        """Return the events as samples refer to them."""
+        events = []
+        for index, event in enumerate(self.counters.events):
+            point = event.event.tracepoint if tracing is not None else None
+            events.append(FileEvent(event.attr, self.counters.ids(event), event.name, index, point))
+        for group in event_groups(self.counters.events):
+            for event_of_group in events[group.leader : group.leader + group.members]:
+                event_of_group.leader = group.leader
+        return events
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The features that reports need, by name."""
+        groups, topology = event_groups(self.counters.events), Environment().cpu_topology()
+        return {**({"group_desc": groups} if groups else {}), **({"cpu_topology": topology} if topology else {})}
+
+    @property
+    def sampled_events(self) -> list[int]:
+        """The indexes of the events with samples."""
+        return [index for index, event in enumerate(self.counters.events) if not is_dummy(event)]
+
+    @property
+    def has_only_tracepoints(self) -> bool:
+        """Whether all events with samples are tracepoints."""
+        return all(self.counters.events[index].event.tracepoint for index in self.sampled_events)
+
+    def tracing_data(self) -> bytes:
+        """Return the formats of the tracepoints as a section of a file; empty without tracepoints."""
+        tracepoints = [event.event.tracepoint for event in self.counters.events if event.event.tracepoint]
+        if not tracepoints:
+            return b""
+        from perfpy.capture.metadata.tracing_data import tracing_data  # few views have tracepoints
+        from perfpy.kernel.tracefs import Tracefs
+
+        return tracing_data(Tracefs(), tracepoints).encode()
+
+    def close(self) -> None:
+        """Close the counters."""
+        self.counters.close()
+
+
+def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:
+    wanted = options.target
+    everything = wanted.all_cpus or not (wanted.pid or wanted.tid or wanted.user or wanted.cpu)
+    return resolve(pid=wanted.pid, tid=wanted.tid, user=wanted.user, cpu=wanted.cpu, system_wide=everything, procfs=procfs)[0]
+
+
+def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]]) -> list[Event]:
+    default = _DEFAULT_EVENT if may_measure_kernel() else _DEFAULT_EVENT + "u"
+    events = parse_events(texts or (default,), filters, event_source(""))
+    if tool := next((event.name for event in events if event.tool), ""):
+        raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
+    return events
+
+
+def _cgroups(names: Sequence[str], events: Sequence[Event]) -> dict[Event, int]:
+    """Return event -> the folder of its cgroup."""
+    if not names:
+        return {}
+    from perfpy.capture.cgroups import folders_of  # rarely needed
+
+    return {event: fd for event, fd in zip(events, folders_of(names, len(events)), strict=False) if fd is not None}

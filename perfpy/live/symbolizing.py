@@ -1,0 +1,45 @@
+"""Symbols across windows: each window has its own timeline of tasks, all share the dsos and their symbols."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from perfpy.symbols.dso import DsoTable
+from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfpy.live.tasks import LiveTasks
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.tasks.address_space import TaskTimeline
+
+_KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
+_MOST_DSOS: Final = 10_000
+_LONGEST: Final = 600.0  # seconds until files are searched again: they may have been replaced, and tables of old ones take memory
+
+
+class LiveSymbols:
+    """The symbols of a live view. options: where to look for them."""
+
+    def __init__(self, tasks: LiveTasks, options: SymbolOptions) -> None:
+        self._tasks = tasks
+        self._options = options._replace(live=True)
+        self._dso_table = DsoTable()
+        self._loader: SymbolLoader | None = None
+        self._since = time.monotonic()
+
+    def of_window(self, pids: NDArray[np.uint32]) -> tuple[TaskTimeline, Symbolizer]:
+        """Return the tasks and the symbols for the samples of some processes."""
+        if len(self._dso_table.dsos) > _MOST_DSOS or time.monotonic() - self._since > _LONGEST:
+            self._dso_table, self._loader, self._since = DsoTable(), None, time.monotonic()
+        timeline = self._tasks.timeline(pids, self._dso_table)
+        if timeline.kernel_dso >= 0:
+            self._dso_table.dsos[timeline.kernel_dso].short_name = _KERNEL
+        if self._loader is None:
+            self._loader = SymbolLoader(timeline, self._options)
+        self._loader.follow(timeline)
+        return timeline, Symbolizer(timeline, self._options, self._loader)

@@ -1,0 +1,224 @@
+"""The samples of one interval of running events as a SampleSource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.columns import Columns, rows_where
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
+from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
+from perfpy.perfdata.records.chunk import Chunk
+from perfpy.perfdata.records.delivery_keys import KeyedSamples, OrderedChunk
+from perfpy.perfdata.records.event_table import EventTable
+from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.records.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.container.events import FileEvent
+    from perfpy.perfdata.records.batches import FurtherColumns
+    from perfpy.perfdata.thread_rates import ThreadRates
+    from perfpy.perfdata.tracepoints.tracing_data import Tracing
+
+_EXACT: Final = 1 << 14  # PERF_RECORD_MISC_EXACT_IP
+#: records that a report of a window asks for
+_OF_WINDOW: Final = (RecordType.LOST, RecordType.LOST_SAMPLES)
+#: records that later windows refer to, too
+_LASTING: Final = (RecordType.CGROUP, RecordType.NAMESPACES)
+
+
+class WindowCounts:
+    """The numbers of an interval.
+
+    Attributes:
+        samples: of all events.
+        kernel: samples in the kernel.
+        exact: samples with the exact address.
+        lost: samples and records that did not fit in the ring buffers.
+    """
+
+    def __init__(self) -> None:
+        self.samples = self.kernel = self.exact = self.lost = 0
+
+
+class LiveWindow:
+    """The samples between two updates; a SampleSource whose samples change.
+
+    Args:
+        events: the events of the samples.
+        features: as in a file's header.
+        tracing: the formats of tracepoints.
+        own: the process whose samples are dropped, -1 for none.
+        hidden: cpumodes whose samples are counted, but not delivered.
+    """
+
+    is_pipe = False
+    endian = NATIVE_ENDIAN
+    path = "live"
+    part_count = 1
+
+    def __init__(
+        self,
+        events: list[FileEvent],
+        features: dict[str, Any],
+        tracing: Tracing | None = None,
+        *,
+        own: int = -1,
+        hidden: Collection[int] = (),
+    ) -> None:
+        self.events = events
+        self.features = features
+        self.tracing = tracing
+        self.warnings: list[str] = []
+        self.table = EventTable(events, NATIVE_ENDIAN)
+        self._own = own
+        self._hidden = sorted(hidden)
+        self._ordinal = 0
+        self._late = b""  # samples that are newer than the last read
+        self._others = RawRecords.joined([])
+        self.counts = WindowCounts()
+        self.samples = self._no_samples()
+
+    def _no_samples(self) -> KeyedSamples:
+        nothing = np.zeros(0, np.int64)
+        chunk = Chunk(np.zeros(8, np.uint8), nothing, NATIVE_ENDIAN, 0)
+        return KeyedSamples(chunk, nothing.astype(np.int32), nothing.astype(np.uint64), nothing.astype(np.uint64))
+
+    def begin(self, data: bytes, until: int = 0) -> OrderedChunk:
+        """Take the records of the next interval, and return them for the side-band.
+
+        until: samples after this time wait for the next interval, because side-band records before them may not have been read;
+            0 for no limit.
+        """
+        ordered = self.ordered(np.frombuffer(self._late + data, np.uint8))
+        samples, self._late = ordered.keyed_samples, b""
+        late = rows_where(samples.times > np.uint64(until)) if until else rows_where(np.zeros(0))
+        if len(late):
+            self._late = b"".join(samples.chunk.record(row) for row in late.tolist())
+            samples = samples.rows(rows_where(samples.times <= np.uint64(until)))
+        samples = self._without_own(samples)
+        self._count(samples, ordered)
+        if self._hidden:
+            samples = samples.rows(rows_where(~np.isin(samples.chunk.miscs & MISC_CPUMODE_MASK, self._hidden)))
+        self.samples = samples
+        self._keep_others(ordered)
+        return ordered
+
+    def ordered(self, data: NDArray[np.uint8]) -> OrderedChunk:
+        """Return records with their events, times and keys."""
+        table = self.table
+        chunk = Chunk(data, walk(data, NATIVE_ENDIAN).starts, NATIVE_ENDIAN, 0)
+        rows, others = rows_where(chunk.types == RecordType.SAMPLE), chunk.others
+        samples, side_band = chunk.rows(rows), chunk.rows(others)
+        events, other_events = table.of_samples(samples), table.of_side_band(side_band)
+        times = np.zeros(len(chunk), np.uint64)
+        times[rows] = table.sample_times(samples, events)
+        times[others] = table.side_band_times(side_band, other_events)
+        return OrderedChunk(chunk, times, times, rows, samples, events, other_events)
+
+    def _without_own(self, samples: KeyedSamples) -> KeyedSamples:
+        """Drop the samples of perfpy itself, and those of no known event."""
+        chosen = samples.events >= 0
+        word = self.table.layouts[0].word_of("pid")
+        if self._own >= 0 and word is not None and len(chosen):
+            chosen &= samples.chunk.column("u4", 8 * word) != self._own
+        return samples if chosen.all() else samples.rows(rows_where(chosen))
+
+    def _count(self, samples: KeyedSamples, ordered: OrderedChunk) -> None:
+        counts = self.counts = WindowCounts()
+        counts.samples = len(samples.keys)
+        misc = samples.chunk.miscs
+        counts.kernel = int(np.count_nonzero((misc & MISC_CPUMODE_MASK) == MISC_KERNEL))
+        counts.exact = int(np.count_nonzero(misc & _EXACT))
+        lost = self._raw(ordered, _OF_WINDOW)
+        counts.lost = sum(side.record.lost for side in SideBand(lost, lambda _types: iter(()), self.table, self._warn, None))
+
+    def _raw(self, ordered: OrderedChunk, types: Collection[int]) -> RawRecords:
+        chunk = ordered.chunk
+        return RawRecords.of_chunk(ordered, np.isin(chunk.types[chunk.others], list(types)))
+
+    def _keep_others(self, ordered: OrderedChunk) -> None:
+        lasting = self._others.of_types(_LASTING)
+        self._others = RawRecords.joined([lasting, self._raw(ordered, (*_OF_WINDOW, *_LASTING))])
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    @property
+    def sample_counts(self) -> Counter[int]:
+        """The number of samples of each event."""
+        return Counter(self.samples.events.tolist())
+
+    @property
+    def sample_times(self) -> tuple[int, int]:
+        """The times of the first and the last sample."""
+        times = self.samples.times
+        return (int(times.min()), int(times.max())) if len(times) else (0, 0)
+
+    @property
+    def pids(self) -> NDArray[np.uint32]:
+        """The process of each sample."""
+        word = self.table.layouts[0].word_of("pid")
+        assert word is not None
+        return self.samples.chunk.column("u4", 8 * word).astype(np.uint32, copy=False)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of all columns that samples have."""
+        return list(dict.fromkeys(name for layout in self.table.layouts for name in layout.names))
+
+    def no_samples(self) -> Columns:
+        """Return the columns of no samples."""
+        empty = np.zeros(8, np.uint8), np.zeros(0, np.int64)
+        return Columns.concat([Columns(0), *(layout.decode(*empty) for layout in self.table.layouts)])
+
+    def has(self, field: int) -> bool:
+        """Whether samples of any event have a field."""
+        return any(event.attr.sample_type & field for event in self.events)
+
+    def side_band(self, types: Collection[int] | None = None) -> SideBand:
+        """Return the side-band of this window, and records of cgroups and namespaces of all windows."""
+        return SideBand(self._others, lambda _types: iter(()), self.table, self._warn, types)
+
+    def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
+        """Yield the samples by time."""
+        for stored in self.stored(fields, None, more):
+            ordered = stored._replace(columns=stored.columns.gathered()).ordered()
+            yield Batch(ordered.columns, ordered.event, ordered.key, ordered.offset)
+
+    def stored(
+        self, fields: Collection[str] | None = None, parts: range | None = None, more: FurtherColumns | None = None
+    ) -> Iterator[StoredBatch]:
+        """Yield the samples in the order of the ring buffers."""
+        del parts  # there is one
+        if not len(self.samples.keys):
+            return
+        needed = None if fields is None else {*fields, *(more.fields if more else ())}
+        batch = decode_chunk(self.samples, self.table, needed, self._warn, late=True)
+        if more is not None:
+            columns = more.extended(batch.columns, batch.event, batch.key)
+            for name in () if fields is None else set(more.fields).difference(fields):
+                columns.pop(name, None)
+            batch = batch._replace(columns=columns)
+        yield batch
+
+    def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
+        """Return the delivery keys of samples: their times."""
+        return batch.key
+
+    def share_read(self, batch: Batch) -> float:
+        """Return 1: a window is one batch."""
+        del batch
+        return 1.0
+
+    def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
+        """Raise NotImplementedError: live events stay separate."""
+        raise NotImplementedError

@@ -1,0 +1,49 @@
+"""perf top --stdio: the header line and the rows of the first event, once per interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.table_text import HistogramText
+from perfpy.views.top.rates import header_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.report.report import Report
+    from perfpy.views.top.rates import Rates, Subject
+
+#: rows of the screen that are not for the table
+_OTHER_ROWS: Final = 5
+_MARGIN: Final = 2
+
+
+class TopText:
+    """The text of intervals.
+
+    Args:
+        subject: what is measured.
+        columns, rows: the size of the screen; perf assumes 80 and 25 without one.
+        entries: the most entries of a table, 0 for those that fit on the screen.
+        percent_limit: smaller rows are hidden.
+        widths: -w.
+    """
+
+    def __init__(
+        self, subject: Subject, *, columns: int, rows: int, entries: int = 0, percent_limit: float = 0.0, widths: tuple[int, ...] = ()
+    ) -> None:
+        self._subject = subject
+        self._options = TextOptions(
+            quiet=True,
+            percent_limit=percent_limit,
+            widths=widths,
+            most_rows=entries or max(rows - _OTHER_ROWS, 1),
+            most_columns=max(columns - _MARGIN, 1),
+        )
+
+    def lines(self, rates: Rates, report: Report) -> Iterator[str]:
+        """Yield the lines of an interval, without the sequence that clears the screen."""
+        yield from header_lines(rates, self._subject)
+        if report.histograms and report.histograms[0].leader.samples:
+            yield from HistogramText(report.histograms[0], self._options).lines()

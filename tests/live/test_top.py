@@ -1,0 +1,177 @@
+"""perfpy top on this machine: what runs is shown, with and without a terminal, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.live
+
+TOP = [sys.executable, "-m", "perfpy", "top"]
+CLEAR = "\33[H\33[2J"
+SOURCE = """
+static volatile long sum;
+__attribute__((noinline)) void hot(void) { for (int i = 0; i < 900000; i++) sum += i; }
+__attribute__((noinline)) void cool(void) { for (int i = 0; i < 100000; i++) sum ^= i; }
+__attribute__((noinline)) void work(void) { hot(); cool(); }
+int main(void) { for (;;) work(); }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("top") / "spinning"
+    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-x", "c", "-o", path, "-"], input=SOURCE, text=True, check=True)
+    return path
+
+
+@pytest.fixture
+def spinning(program: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([program]) as started:
+        yield started
+        started.kill()
+
+
+def top(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*TOP, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def updates(*words: str) -> list[dict[str, Any]]:
+    done = top("--json", *words)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def rows(update: dict[str, Any]) -> dict[str, float]:
+    return {row["keys"]["symbol"]: row["overhead"] for row in update["events"][0]["rows"]}
+
+
+def test_each_update_has_the_functions_that_run(spinning: subprocess.Popen[bytes]) -> None:
+    first, second = updates("-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.5", "--updates", "2")
+    for update in (first, second):
+        shares = rows(update)
+        assert shares["[.] hot"] > 60
+        assert 2 < shares["[.] cool"] < 30
+        assert (update["format"], update["version"], update["kernel"]) == ("perfpy-top", 1, 0)
+    assert abs(second["seconds"] - 0.5) < 0.4
+
+
+def test_earlier_samples_fade_unless_they_are_zeroed(spinning: subprocess.Popen[bytes]) -> None:
+    options = ("-e", "task-clock:u", "-c", "1000000", "-p", str(spinning.pid), "-d", "0.3", "--updates", "4")
+    fading, zeroed = updates(*options)[-1], updates(*options, "-z")[-1]
+    assert fading["events"][0]["events"][0]["samples"] > fading["samples"]
+    assert zeroed["events"][0]["events"][0]["samples"] == zeroed["samples"]
+
+
+def test_callers_are_rows_with_callchains(spinning: subprocess.Popen[bytes]) -> None:
+    (update,) = updates("-g", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.5", "--updates", "1")
+    row = next(row for row in update["events"][0]["rows"] if row["keys"]["symbol"] == "[.] main")
+    assert row["overhead_children"] > 90
+    assert row["calls"]
+
+
+def test_the_text_is_perf_s_also_without_input(spinning: subprocess.Popen[bytes]) -> None:
+    done = top("--stdio", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.5", "--updates", "2", "-E", "1")
+    assert done.returncode == 0, done.stderr
+    _, first, second = done.stdout.split(CLEAR)
+    for text in (first, second):
+        lines = text.splitlines()
+        assert lines[0] == ""
+        assert lines[1].startswith("   PerfTop: ")
+        assert lines[1].endswith(f"lost: 0/0 drop: 0/0 [4000Hz task-clock:u],  (target_pid: {spinning.pid})")
+        assert lines[2:4] == ["-" * 79, ""]
+        assert lines[4].endswith("%  spinning       [.] hot")
+        assert len(lines) == 5
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_end_it_at_once(number: int, status: int, spinning: subprocess.Popen[bytes]) -> None:
+    command = [*TOP, "--json", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline()
+        before = time.monotonic()
+        started.send_signal(number)
+        _, errors = started.communicate(timeout=20)
+    assert (started.returncode, errors) == (status, b"")
+    assert time.monotonic() - before < 10
+
+
+def test_it_ends_with_its_target(program: Path) -> None:
+    with subprocess.Popen([program]) as target:
+        command = [*TOP, "--json", "-e", "task-clock:u", "-p", str(target.pid), "-d", "0.2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+            assert started.stdout is not None
+            assert started.stdout.readline()
+            target.kill()
+            target.wait()
+            _, errors = started.communicate(timeout=20)
+    assert started.returncode == 0
+    assert errors == "the target has ended\n"
+
+
+def test_a_reader_that_goes_away_ends_it(spinning: subprocess.Popen[bytes]) -> None:
+    command = [*TOP, "--stdio", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        started.stdout.close()
+        assert started.wait(timeout=20) == 141
+        assert started.stderr is not None
+        assert started.stderr.read() == b""
+
+
+@pytest.mark.system_wide
+def test_its_own_samples_are_hidden_unless_they_are_wanted() -> None:
+    def own(*words: str) -> bool:
+        command = [*TOP, "--json", "-a", "-s", "pid", "-d", "0.2", "--updates", "3", *words]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+            text, _ = started.communicate(timeout=60)
+        keys = [row["keys"]["pid"] for line in text.splitlines() for row in json.loads(line)["events"][0]["rows"]]
+        return any(int(key.partition(":")[0]) == started.pid for key in keys)
+
+    assert not own()
+    assert own("--show-self")
+
+
+@pytest.mark.system_wide
+def test_the_whole_machine_has_programs_that_start_later(program: Path) -> None:
+    command = [*TOP, "--json", "-a", "-s", "comm,symbol", "-d", "0.5", "--updates", "6"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        with subprocess.Popen([program]) as later:
+            lines = started.stdout.read().splitlines()
+            later.kill()
+    keys = {(row["keys"]["comm"].strip(), row["keys"]["symbol"]) for row in json.loads(lines[-1])["events"][0]["rows"]}
+    assert ("spinning", "[.] hot") in keys
+
+
+def test_names_of_processes_are_data(program: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "p\33[2J\nx"
+    hostile.symlink_to(program)
+    with subprocess.Popen([hostile]) as target:
+        arguments = ("-e", "task-clock:u", "-p", str(target.pid), "-d", "0.3", "--updates", "1", "-s", "comm,dso,symbol")
+        done = top("--json", *arguments)
+        target.kill()
+    update = json.loads(done.stdout)
+    assert update["events"][0]["rows"][0]["keys"]["comm"].startswith("p\33[2J")
+    assert "\33" not in done.stdout
+
+
+def test_nothing_is_left_behind(spinning: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [*TOP, "--json", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.2", "--updates", "1"]
+    subprocess.run(command, env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True)
+    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}

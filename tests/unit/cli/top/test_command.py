@@ -1,0 +1,29 @@
+"""`perfpy top`: lines that are refused before anything is opened."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfpy.cli import run
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-d", "0"], "option -d expects a number of seconds from 0.01 on, not '0'"),
+        (["-d", "nan"], "option -d expects a number of seconds from 0.01 on, not 'nan'"),
+        (["--updates", "-1"], "option --updates expects a whole number up to 2147483647, not '-1'"),
+        (["-F", "9", "-c", "9"], "-F excludes -c"),
+        (["-G", "/"], "--cgroup requires -e before it"),
+        (["--json", "--stdio"], "--json excludes --stdio"),
+    ],
+)
+def test_a_wrong_line_exits_129_with_one_line(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["top", *words]) == 129
+    assert capsys.readouterr().err == f"perfpy top: {text}\n"
+
+
+@pytest.mark.parametrize("words", [["-b"], ["-j", "any"], ["--sym-annotate", "main"], ["-M", "intel"], ["-H"], ["-D"], ["--source"]])
+def test_options_that_only_perf_has_are_refused_with_a_reason(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["top", *words]) == 129
+    assert capsys.readouterr().err.startswith(f"perfpy top: perfpy does not have perf's option {words[0]}: ")

@@ -1,0 +1,77 @@
+"""The command line of `perfpy top` as options of the library."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from perfpy.analysis.report.options import CallGraph, ReportOptions
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.top import request as module
+from perfpy.cli.top.command import command
+from perfpy.cli.top.request import TopRequest
+
+
+def request(*words: str, notes: list[str] | None = None) -> TopRequest:
+    told: list[str] = [] if notes is None else notes
+    return TopRequest(command.options_class.read(command.parser(words)), Config({}), told.append)
+
+
+def report(*words: str) -> ReportOptions:
+    return request(*words).report_options(of_tracepoints=False)
+
+
+def test_without_options_rows_are_functions_of_files() -> None:
+    options = report()
+    assert (options.wanted.sort, options.wanted.children, options.chains.call_graph) == ("dso,symbol", False, None)
+
+
+def test_tracepoints_are_shown_with_their_text() -> None:
+    assert request().report_options(of_tracepoints=True).wanted.sort == "trace"
+    assert request("-s", "comm").report_options(of_tracepoints=True).wanted.sort == "comm"
+
+
+@pytest.mark.parametrize(
+    ("words", "graph", "children"),
+    [
+        (["-g"], CallGraph(order="caller"), True),
+        (["-g", "--no-children"], CallGraph(order="callee"), False),
+        (["--call-graph", "fp,caller", "--no-children"], CallGraph(order="caller"), False),
+        (["--call-graph", "dwarf,4096,flat,1.5"], CallGraph(style="flat", percent=1.5, order="caller"), True),
+        (["--call-graph", "fp,graph,0.5,callee,address"], CallGraph(order="callee", key="address"), True),
+    ],
+)
+def test_call_graphs_are_ordered_as_in_perf(words: list[str], graph: CallGraph, children: bool) -> None:
+    options = report(*words)
+    assert (options.chains.call_graph, options.chains.children) == (graph, children)
+
+
+def test_the_mode_of_call_graph_is_that_of_record() -> None:
+    chain = request("--call-graph", "dwarf,4096,flat").record_options().sampling.callchain
+    assert chain is not None
+    assert (chain.mode, chain.stack_size, chain.addresses) == ("dwarf", 4096, False)
+
+
+@pytest.mark.parametrize(("words", "follows"), [([], False), (["-s", "cgroup,comm"], True), (["--all-cgroups"], True)])
+def test_cgroups_are_followed_if_rows_show_them(words: list[str], follows: bool) -> None:
+    assert request(*words).record_options().side_band.all_cgroups is follows
+
+
+@pytest.mark.parametrize(
+    ("level", "words", "user"),
+    [
+        (2, [], str(os.getuid())),
+        (1, [], str(os.getuid())),
+        (2, ["-a"], ""),
+        (2, ["-p", "1"], ""),
+        (2, ["-u", "ada"], "ada"),
+        (3, [], ""),  # the kernel's refusal has the reason
+    ],
+)
+def test_users_without_privileges_watch_their_processes(level: int, words: list[str], user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "may_count_cpus", lambda: False)
+    monkeypatch.setattr(module, "paranoid_level", lambda: level)
+    notes: list[str] = []
+    assert request(*words, notes=notes).record_options().target.user == user
+    assert bool(notes) == (user == str(os.getuid()) and not words)

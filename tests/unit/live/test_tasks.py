@@ -1,0 +1,152 @@
+"""The side-band of a live view: address spaces of sampled processes, without records of tasks that ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfpy.abi.records import Comm, Exit, Fork, Mmap2
+from perfpy.abi.sample_id import SampleId
+from perfpy.live.tasks import LiveTasks
+from perfpy.live.window import LiveWindow
+from perfpy.perfdata.container.events import FileEvent
+from perfpy.symbols.dso import DsoTable
+from tests.builders.perfdata import PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from perfpy.perfdata.records.raw_records import RawRecords
+
+READ_EXECUTE = 5
+USER = 2
+
+
+def window() -> LiveWindow:
+    return LiveWindow([FileEvent(usual_attr(), (), "cpu-clock:u", 0)], {})
+
+
+def tasks_of(builder: PerfDataBuilder, alive: Collection[int] = (), maps: RawRecords | None = None) -> LiveTasks:
+    live = window()
+    tasks = LiveTasks(live.table, lambda _pid: maps, lambda tid: tid in alive)
+    tasks.add(live.begin(bytes(builder.body)))
+    return tasks
+
+
+def at(pid: int, tid: int, time: int) -> SampleId:
+    return SampleId(pid=pid, tid=tid, time=time)
+
+
+def exec_(builder: PerfDataBuilder, pid: int, time: int, maps: int = 1) -> None:
+    builder.record(Comm(0, pid, pid, f"program{pid}", at(pid, pid, time)))
+    for number in range(maps):
+        start = 0x400000 + number * 0x10000
+        builder.record(
+            Mmap2(USER, pid, pid, start, 0x1000, 0, 8, 1, 77, 0, READ_EXECUTE, 2, f"/bin/p{pid}-{number}", b"", at(pid, pid, time))
+        )
+
+
+def end(builder: PerfDataBuilder, pid: int, tid: int, time: int) -> None:
+    builder.record(Exit(0, pid, 1, tid, 1, time, at(pid, tid, time)))
+
+
+def fork(builder: PerfDataBuilder, pid: int, parent: int, time: int, tid: int = 0) -> None:
+    builder.record(Fork(0, pid, parent, tid or pid, parent, time, at(parent, parent, time)))
+
+
+def mapped(tasks: LiveTasks, pid: int) -> list[str]:
+    dsos = DsoTable()
+    timeline = tasks.timeline(np.array([pid], np.uint32), dsos)
+    view = timeline.views(np.array([pid]), np.array([1 << 30], np.int32))
+    space = int(timeline.view_space[int(view[0])])
+    names = []
+    while space >= 0:
+        names += [dsos.dsos[number].name for number in timeline.spaces.dsos(space)]
+        space = timeline.spaces.parent(space)
+    return sorted(set(names))
+
+
+def test_a_child_has_the_mappings_that_it_inherited() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    exec_(builder, 30, 2)
+    fork(builder, 11, 10, 3)
+    assert mapped(tasks_of(builder), 11) == ["/bin/p10-0"]
+
+
+def test_processes_without_samples_are_not_replayed() -> None:
+    builder = PerfDataBuilder()
+    for pid in range(10, 20):
+        exec_(builder, pid, pid)
+    dsos = DsoTable()
+    tasks_of(builder).timeline(np.array([12], np.uint32), dsos)
+    assert [dso.name for dso in dsos.dsos] == ["/bin/p12-0"]
+
+
+def test_ended_processes_are_forgotten_and_living_ones_are_not() -> None:
+    builder = PerfDataBuilder()
+    for pid in range(100, 3100):
+        exec_(builder, pid, pid)
+        if pid != 200:
+            end(builder, pid, pid, pid)
+    tasks = tasks_of(builder, alive={200})
+    before = len(tasks)
+    tasks.forget(5000)
+    assert before > 8000
+    assert len(tasks) == 2  # the comm and the mapping of the living one
+    assert mapped(tasks, 200) == ["/bin/p200-0"]
+
+
+def test_a_process_that_ended_after_the_last_sample_is_still_known() -> None:
+    builder = PerfDataBuilder()
+    for pid in range(100, 3100):
+        exec_(builder, pid, pid)
+        end(builder, pid, pid, pid)
+    tasks = tasks_of(builder)
+    tasks.forget(3000)
+    assert mapped(tasks, 3050) == ["/bin/p3050-0"]
+    assert mapped(tasks, 150) == []
+
+
+def test_an_ended_parent_keeps_the_mappings_of_its_living_child() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    fork(builder, 11, 10, 2)
+    end(builder, 10, 10, 3)
+    for pid in range(100, 3100):
+        exec_(builder, pid, 10)
+        end(builder, pid, pid, 11)
+    tasks = tasks_of(builder, alive={11})
+    tasks.forget(5000)
+    assert mapped(tasks, 11) == ["/bin/p10-0"]
+
+
+def test_threads_that_come_and_go_leave_nothing() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    for tid in range(100, 3100):
+        fork(builder, 10, 10, tid, tid)
+        end(builder, 10, tid, tid)
+    tasks = tasks_of(builder, alive={10})
+    tasks.forget(5000)
+    assert len(tasks) == 2
+
+
+def test_mappings_that_are_gone_are_replaced_by_the_present_ones() -> None:
+    builder, now = PerfDataBuilder(), PerfDataBuilder()
+    exec_(builder, 10, 1, maps=5000)
+    exec_(now, 10, 1, maps=1)
+    maps = tasks_of(now).records()
+    tasks = tasks_of(builder, alive={10}, maps=maps)
+    tasks.forget(5000)
+    assert len(tasks) <= 4
+
+
+def test_few_records_are_left_alone() -> None:
+    builder = PerfDataBuilder()
+    exec_(builder, 10, 1)
+    end(builder, 10, 10, 2)
+    tasks = tasks_of(builder)
+    tasks.forget(5000)
+    assert len(tasks) == 3

@@ -1,0 +1,86 @@
+"""perfpy top --stdio beside perf top --stdio on one spinning program: the same header, columns and layout."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.live, pytest.mark.kernel_too, pytest.mark.versus_perf]
+
+PERFPY = [sys.executable, "-m", "perfpy"]
+CLEAR = "\33[H\33[2J"
+# All functions have long names, and shares that differ by far, so that rows keep their order.
+SOURCE = """
+static volatile long sum;
+__attribute__((noinline)) void function_with_a_name_that_is_longer_than_its_column(void) { for (int i = 0; i < 800000; i++) sum += i; }
+__attribute__((noinline)) void second(void) { for (int i = 0; i < 200000; i++) sum ^= i; }
+__attribute__((noinline)) void work(void) { function_with_a_name_that_is_longer_than_its_column(); second(); }
+int main(void) { for (;;) work(); }
+"""
+OPTIONS = [
+    "",
+    "-n",
+    "-c 1000000",
+    "-F 99",
+    "--overwrite",
+    "-z",
+    "-U",
+    "--show-total-period -n",
+    "-s comm,dso,symbol",
+    "-s pid,comm,dso,symbol -n",
+    "--fields overhead,sample,sym",
+    "--percent-limit 40",
+    "-e {task-clock,cpu-clock}",
+    "-e task-clock:u,page-faults",
+    "--symbols second",
+    "-K -w 10,20",
+]
+
+
+@pytest.fixture(scope="module")
+def spinning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    path: Path = tmp_path_factory.mktemp("top") / "spinning"
+    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-x", "c", "-o", path, "-"], input=SOURCE, text=True, check=True)
+    with subprocess.Popen([path]) as started:
+        yield started.pid
+        started.kill()
+
+
+def shape(text: str) -> list[str]:
+    """Return the lines of an update without what differs between two measurements."""
+    lines = [line for line in text.splitlines() if "[k] " not in line or "-U" in text]
+    lines = [re.sub(r"PerfTop: +\d+ irqs/sec  kernel: *[\d.]+%", "PerfTop: N irqs/sec  kernel: N%", line) for line in lines]
+    return [re.sub(r" +\d+\.\d\d%", " N%", re.sub(r" +\d{2,}  ", " N  ", line)) for line in lines]
+
+
+def perf(options: str, pid: int) -> str:
+    """Return perf's output; its standard input stays open and silent for a while."""
+    command = f"sleep 4 | timeout 2.7 perf top --stdio -d 1 -E 2 -p {pid} {shlex.join(options.split())} 2>/dev/null"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    updates = [update.partition("\nMapped keys:")[0] for update in done.stdout.split(CLEAR)]
+    return next((update for update in reversed(updates) if len(update.splitlines()) > 4), updates[-1])
+
+
+def perfpy(options: str, pid: int) -> str:
+    words = ["top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), "--updates", "2", *options.split()]
+    done = subprocess.run([*PERFPY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(CLEAR)[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_text_is_perf_s(options: str, spinning: int) -> None:
+    ours, theirs = shape(perfpy(options, spinning)), shape(perf(options, spinning))
+    if options == "-U":  # kernel functions come and go
+        ours, theirs = ours[:4], theirs[:4]
+    assert ours == theirs

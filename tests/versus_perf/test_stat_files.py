@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -93,3 +94,15 @@ def test_counting_options_are_refused_before_report(option: str) -> None:
     assert run.returncode == 129
     assert f"{option[:2]}" in run.stderr
     assert "stat report does not count" in run.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
+def test_a_file_of_another_user_is_refused_as_perf_does(perf: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "counts.data")
+    stat(PERFPY, "record", "-o", path, "-e", "task-clock", "--", "true")
+    text = stat(PERFPY, "report", "-i", path)
+    os.chown(path, 65534, -1)
+    for program in ([perf], PERFPY):
+        run = subprocess.run([*program, "stat", "report", "-i", path], check=False, capture_output=True, text=True, timeout=60)
+        assert (run.returncode == 0, "-f" in run.stderr) == (False, True)
+    assert stat(PERFPY, "report", "-f", "-i", path) == text

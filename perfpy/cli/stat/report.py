@@ -36,6 +36,7 @@ class StatReportOptions(_FormOptions, PartOptions):
     """Options of `perfpy stat report`."""
 
     no_aggr: bool = option("-A,--no-aggr", Flag(), "print one line for each CPU")
+    force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 
     @property
     def form(self) -> OutputForm:
@@ -67,9 +68,9 @@ def run(options: StatReportOptions) -> None:
     from perfpy.cli.stat.request import cache_level, chosen_aggregation
 
     with ExitStack() as stack:
-        recorded = _open(stack, options.input or default_input())
+        recorded = _open(stack, options.input or default_input(), options)
         if options.compare:
-            _compare(recorded, _open(stack, options.compare), options)
+            _compare(recorded, _open(stack, options.compare, options), options)
             return
         grouping = recorded.grouping(chosen_aggregation(options, no_aggr=options.no_aggr), cache_level(options))
         output = stack.enter_context(StatOutput(options.form))
@@ -78,11 +79,11 @@ def run(options: StatReportOptions) -> None:
             output.show(tally)
 
 
-def _open(stack: ExitStack, path: str) -> RecordedCounts:
+def _open(stack: ExitStack, path: str, options: StatReportOptions) -> RecordedCounts:
     from perfpy.analysis.recorded_counts import RecordedCounts
     from perfpy.perfdata.reader import PerfData
 
-    return RecordedCounts(stack.enter_context(PerfData(path)))
+    return RecordedCounts(stack.enter_context(PerfData(path, check_owner=not options.force)))
 
 
 def _compare(a: RecordedCounts, b: RecordedCounts, options: StatReportOptions) -> None:

@@ -17,6 +17,8 @@ from perfpy.untrusted.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.untrusted.folders import Folder
+
 KALLSYMS: Final = "kallsyms"
 KCORE: Final = "kcore"
 _MODULES: Final = "modules"
@@ -37,18 +39,18 @@ class Range(NamedTuple):
     end: int
 
 
-def copy_kernel(folder: str, proc: str = "/proc") -> None:
-    """Write the folder. Raises PerfError if the kernel denies access."""
+def copy_kernel(recording: Folder, name: str, proc: str = "/proc") -> None:
+    """Write a folder of this name in that of a recording. Raises PerfError if the kernel denies access."""
     try:
         with open_regular(f"{proc}/{KCORE}") as memory:
             with open_regular(f"{proc}/{KALLSYMS}") as file:
                 symbols = file.read()
             with open_regular(f"{proc}/{_MODULES}") as file:
                 modules = file.read()
-            os.mkdir(folder, 0o700)
-            for name, data in ((KALLSYMS, symbols), (_MODULES, modules)):
-                _write(f"{folder}/{name}", iter((data,)))
-            _write(f"{folder}/{KCORE}", _kcore(memory, _text(symbols, modules)))
+            with recording.inner(name) as folder:
+                _write(folder, KALLSYMS, iter((symbols,)))
+                _write(folder, _MODULES, iter((modules,)))
+                _write(folder, KCORE, _kcore(memory, _text(symbols, modules)))
     except OSError as error:
         why = f"{error.filename or f'{proc}/{KCORE}'}: {error.strerror}"
         raise PerfError(f"--kcore: {why}; run as root on a kernel with CONFIG_PROC_KCORE and without lockdown") from None
@@ -56,8 +58,9 @@ def copy_kernel(folder: str, proc: str = "/proc") -> None:
         raise PerfError(f"--kcore: {proc}: {error}") from None
 
 
-def _write(path: str, pieces: Iterator[bytes]) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400), "wb") as file:
+def _write(folder: Folder, name: str, pieces: Iterator[bytes]) -> None:
+    with open(folder.create(name), "wb") as file:
+        os.fchmod(file.fileno(), 0o400)
         file.writelines(pieces)
 
 

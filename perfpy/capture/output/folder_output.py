@@ -28,7 +28,7 @@ class FolderOutput(RecordOutput):
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)  # an empty file, which is not kept as .old
-            self._folder = new_folder(self.path)
+            self.folder = new_folder(self.path)
         except OSError as error:
             raise OutputFailedError(self.path, error.strerror or str(error), remedy="choose another folder with -o") from None
         return FileWriter(os.path.join(self.path, MAIN_FILE), self.create(MAIN_FILE))
@@ -36,7 +36,7 @@ class FolderOutput(RecordOutput):
     def create(self, name: str) -> int:
         """Create a file in the folder, through its descriptor: others may exchange the folder of that name."""
         try:
-            return self._folder.create(name)
+            return self.folder.create(name)
         except OSError as error:
             path = os.path.join(self.path, name)
             raise OutputFailedError(path, os.strerror(error.errno or 0), remedy="choose another folder with -o") from None
@@ -46,15 +46,15 @@ class FolderOutput(RecordOutput):
         try:
             super().finish(features)
         finally:
-            self._folder.close()
+            self.folder.close()
 
     def abandon(self) -> None:
         """Remove the folder, and restore the old one: nothing was recorded."""
         self.writer.close()
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.lstat(self.path), os.fstat(self._folder.fd)):
+            if os.path.samestat(os.lstat(self.path), os.fstat(self.folder.fd)):
                 shutil.rmtree(self.path, ignore_errors=True)
-        self._folder.close()
+        self.folder.close()
         if self._old:
             with contextlib.suppress(OSError):
                 os.rename(self._old, self.path)

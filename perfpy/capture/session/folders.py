@@ -34,7 +34,7 @@ def open_folder(options: RecordOptions, packer: Packer | None) -> RecordOutput:
         output = FolderOutput(options.output.path, packer)
     if options.output.kcore:
         try:
-            copy_kernel(f"{options.output.path}/{KERNEL_FOLDER}")
+            copy_kernel(output.folder, KERNEL_FOLDER)
         except BaseException:
             output.abandon()
             raise

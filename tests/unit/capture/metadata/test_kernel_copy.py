@@ -17,6 +17,7 @@ from perfpy.disassembly import kernel_memory
 from perfpy.errors import PerfError, UsageError
 from perfpy.recording import Recording
 from perfpy.symbols.files.elf import ElfFile
+from perfpy.untrusted.folders import own
 from tests.builders.options import record_options
 from tests.builders.perfdata import PerfDataBuilder
 
@@ -50,8 +51,13 @@ def proc(tmp_path):
     return folder
 
 
+def copy(folder: Path, name: str, proc: Path) -> None:
+    with own(str(folder)) as opened:
+        copy_kernel(opened, name, str(proc))
+
+
 def test_the_text_of_the_kernel_and_of_its_modules_is_copied(proc, tmp_path):
-    copy_kernel(str(tmp_path / "copy"), str(proc))
+    copy(tmp_path, "copy", proc)
     assert sorted(os.listdir(tmp_path / "copy")) == ["kallsyms", "kcore", "modules"]
     assert (tmp_path / "copy" / "kallsyms").read_text() == SYMBOLS
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "copy").iterdir()} == {0o400}
@@ -69,7 +75,7 @@ def test_a_kernel_that_does_not_show_itself_is_told_in_one_line(proc, tmp_path, 
     if content is not None:
         (proc / spoilt).write_bytes(content)
     with pytest.raises(PerfError, match="--kcore: "):
-        copy_kernel(str(tmp_path / "copy"), str(proc))
+        copy(tmp_path, "copy", proc)
 
 
 def recording(folder: Path) -> None:
@@ -83,7 +89,7 @@ def recording(folder: Path) -> None:
 
 def test_a_report_takes_names_and_code_from_the_copy(proc, tmp_path):
     recording(tmp_path / "recorded")
-    copy_kernel(str(tmp_path / "recorded" / "kcore_dir"), str(proc))
+    copy(tmp_path / "recorded", "kcore_dir", proc)
     shutil.rmtree(proc)
     with Recording(tmp_path / "recorded") as opened:
         assert list(opened.samples["symbol"]) == ["kernel_works"]
@@ -98,3 +104,14 @@ def test_what_is_one_file_is_refused(others):
     RecordOptions(output=OutputOptions(kcore=True)).check()
     with pytest.raises(UsageError, match="--kcore excludes"):
         record_options(kcore=True, **others).check()
+
+
+def test_a_recording_s_folder_that_is_exchanged_gets_no_copy(proc, tmp_path):
+    (tmp_path / "recorded").mkdir(0o700)
+    (tmp_path / "victim").mkdir()
+    with own(str(tmp_path / "recorded")) as opened:
+        (tmp_path / "recorded").rename(tmp_path / "moved")
+        (tmp_path / "recorded").symlink_to("victim")
+        copy_kernel(opened, "kcore_dir", str(proc))
+    assert os.listdir(tmp_path / "victim") == []
+    assert "kcore" in os.listdir(tmp_path / "moved" / "kcore_dir")

@@ -36,9 +36,10 @@ def command(*args: str) -> list[str]:
 
 def record(folder: Path, *args: str, program: list[str] = BUSY) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    return subprocess.run(
-        command(*EVENT, *args, "--", *program), cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True
-    )
+    line = command(*EVENT, *args, "--", *program)
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.fixture

@@ -27,9 +27,10 @@ class ForeignFolderError(PermissionError):
 class Folder:
     """An open folder. Close it, or use it in a with statement."""
 
-    def __init__(self, fd: int, path: str) -> None:
+    def __init__(self, fd: int, path: str, *, is_private: bool = True) -> None:
         self.fd = fd
         self.path = path  # for messages
+        self.is_private = is_private  # only we may read and write in it
 
     def __enter__(self) -> Folder:
         return self
@@ -51,17 +52,19 @@ class Folder:
             try:
                 if make:
                     with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, _MODE, dir_fd=held)
+                        os.mkdir(name, _MODE if self.is_private else 0o777, dir_fd=held)
                 fd = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=held)
             finally:
                 os.close(held)
             held = fd
-            _require_ours(fd, path)
-        return Folder(held, path)
+            if self.is_private:
+                _require_ours(fd, path)
+        return Folder(held, path, is_private=self.is_private)
 
     def create(self, name: str) -> int:
-        """Create a file that only we can read, and open it for reading and writing. Raises FileExistsError."""
-        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+        """Create a file, and open it for reading and writing; in a private folder only we can read it. Raises FileExistsError."""
+        mode = 0o600 if self.is_private else 0o666
+        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.fd)
 
     def has(self, name: str) -> bool:
         """Whether an entry with a name exists."""
@@ -109,6 +112,12 @@ def new_folder(path: str) -> Folder:
         folder.close()
         raise
     return folder
+
+
+def shared_folder(path: str) -> Folder:
+    """Open a folder that an option names, whoever owns it; create it and missing parents. Its methods follow no links. Raises OSError."""
+    os.makedirs(path, exist_ok=True)
+    return Folder(os.open(path, _FLAGS), path, is_private=False)
 
 
 def require_own(path: str) -> None:

@@ -331,3 +331,29 @@ def test_nobody_else_can_read_what_is_recorded_whatever_the_umask(umask: int, op
     paths = [path for path in tmp_path.rglob("*") if not path.is_symlink() and path.name != "elf"]
     assert any(path.name.startswith("perf.data") for path in paths)
     assert [str(path) for path in paths if path.stat().st_mode & 0o077 and path.parent.stat().st_mode & 0o077] == []
+
+
+# -- tables of perfpy export --------------------------------------------------------------------------------------
+
+
+def test_tables_in_a_folder_of_another_user_follow_no_links(theirs: Path, victim: Path):
+    """The other user plants links with the names of the tables, of unfinished ones and of their folders."""
+    pytest.importorskip("pyarrow")
+    (theirs / "perf.data").write_bytes(recording())
+    command = [sys.executable, "-m", "perfpy", "export", "-f", "-i", str(theirs / "perf.data"), "--parquet"]
+    subprocess.run([*command, str(theirs / "first")], check=True, capture_output=True, timeout=60)
+    names = [path.relative_to(theirs / "first") for path in (theirs / "first").rglob("*") if path.is_file()]
+    (theirs / "second").mkdir()
+    for name in names:
+        (theirs / "second" / name).parent.mkdir(parents=True, exist_ok=True)
+        link(theirs / "second" / name, victim)
+        link(theirs / "second" / f"{name}.unfinished", victim)
+    subprocess.run([*command, str(theirs / "second")], check=True, capture_output=True, timeout=60)
+    assert victim.read_text() == SECRET
+    (theirs / "third").mkdir()
+    (theirs / "outside").mkdir()
+    for name in {name.parts[0] for name in names if len(name.parts) > 1}:
+        link(theirs / "third" / name, theirs / "outside")
+    done = subprocess.run([*command, str(theirs / "third")], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, os.listdir(theirs / "outside")) == (255, [])
+    assert len(done.stderr.splitlines()) == 1

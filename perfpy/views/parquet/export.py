@@ -19,6 +19,7 @@ from perfpy.analysis.samples.user_callchains import user_callchains
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.skeleton import make_skeleton
 from perfpy.perfdata.tables_folder import MARKER, VERSION
+from perfpy.untrusted.folders import shared_folder
 from perfpy.untrusted.paths import UnsafeNameError, component
 from perfpy.views.parquet.keys import FrameKeys, key_of, key_of_numbers, text_of
 from perfpy.views.parquet.tables import TableFiles, require_pyarrow
@@ -55,12 +56,15 @@ def export(recording: Recorded, folder: str, symbols: SymbolOptions | None = Non
     if not recording.events:
         raise PerfError(f"{recording.path}: no events to export")
     try:
-        os.makedirs(folder, exist_ok=True)
-        if [name for name in os.listdir(folder) if not name.startswith(".")] and not os.path.exists(os.path.join(folder, MARKER)):
-            raise OutputFailedError(folder, "the folder has other files", remedy="name a new folder, or one of an earlier export")
-        with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
-            json.dump({"format": "perfpy", "version": VERSION}, file)
-        return _Export(recording, TableFiles(folder), symbols).run()
+        with shared_folder(folder) as opened:
+            names = os.listdir(opened.fd)
+            if MARKER not in names and not all(name.startswith(".") for name in names):
+                raise OutputFailedError(folder, "the folder has other files", remedy="name a new folder, or one of an earlier export")
+            tables = TableFiles(opened)
+            marker = tables.create(MARKER)
+            marker.file.write(json.dumps({"format": "perfpy", "version": VERSION}).encode())
+            marker.finish()
+            return _Export(recording, tables, symbols).run()
     except OSError as error:
         raise OutputFailedError(folder, error.strerror or str(error)) from None
 

@@ -6,6 +6,7 @@ events) are written by the first recording that has them.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.untrusted.folders import Folder
+
 _COMPRESSION: Final = {"compression": "zstd", "compression_level": 3}
 #: ascending columns: their differences are small
 _GROWING: Final = ("at", "time")
@@ -34,10 +37,30 @@ def require_pyarrow() -> None:
         raise PerfError("Parquet needs pyarrow: pip install 'perfpy[frames]'") from None
 
 
+class NewFile:
+    """A file that gets its name when it is finished; others may write in its folder, and plant links there."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        """Create the file; the folder is closed at the end."""
+        self._folder = folder
+        self._name = name
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{name}.unfinished", dir_fd=folder.fd)
+        self.file = open(folder.create(f"{name}.unfinished"), "wb")  # noqa: SIM115  # finish() closes it
+
+    def finish(self) -> int:
+        """Rename the file, and return its size in bytes."""
+        size = self.file.tell()
+        self.file.close()
+        os.replace(f"{self._name}.unfinished", self._name, src_dir_fd=self._folder.fd, dst_dir_fd=self._folder.fd)
+        self._folder.close()
+        return size
+
+
 class TableFiles:
     """The tables of one folder; bytes: written by this object."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.bytes = 0
 
@@ -87,7 +110,7 @@ class TableFiles:
 
     def _known(self, name: str, key: str, recording: str) -> NDArray[np.int64]:
         """Return the keys that other recordings have written."""
-        folder = os.path.join(self.folder, name)
+        folder = os.path.join(self.folder.path, name)
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         others = [file for file in files if file.endswith(".parquet") and file != f"{recording}.parquet"]
         keys = [np.zeros(0, np.int64)]
@@ -109,15 +132,14 @@ class TableFiles:
         """Write one file atomically."""
         import pyarrow.parquet
 
-        full_path = os.path.join(self.folder, path)
-        os.makedirs(os.path.dirname(full_path), exist_ok=True)
-        pyarrow.parquet.write_table(table, f"{full_path}.unfinished", **_COMPRESSION)
-        self.done(full_path)
+        created = self.create(path)
+        pyarrow.parquet.write_table(table, created.file, **_COMPRESSION)
+        self.bytes += created.finish()
 
-    def done(self, full_path: str) -> None:
-        """Rename a finished file."""
-        self.bytes += os.path.getsize(f"{full_path}.unfinished")
-        os.replace(f"{full_path}.unfinished", full_path)
+    def create(self, path: str) -> NewFile:
+        """Create a file at a relative path, with its folders."""
+        *folders, name = path.split("/")
+        return NewFile(self.folder.inner(*folders), name)
 
 
 class SampleFiles:
@@ -127,35 +149,37 @@ class SampleFiles:
         self._tables = tables
         self._host = host
         self._recording = recording
-        self._writers: dict[str, Any] = {}
-        self._earlier = _files_of(os.path.join(tables.folder, "samples"), f"{recording}.parquet")
+        self._writers: dict[str, tuple[Any, NewFile]] = {}
 
     def write(self, day: str, columns: Mapping[str, Any]) -> None:
         """Write some rows of a day."""
         import pyarrow
         import pyarrow.parquet
 
-        path = os.path.join(self._tables.folder, "samples", f"host={self._host}", f"day={day}", f"{self._recording}.parquet")
+        path = f"samples/host={self._host}/day={day}/{self._recording}.parquet"
         count = len(columns["at"])
         arrays = {"recording": pyarrow.array([self._recording] * count), **{name: arrow_array(name, one) for name, one in columns.items()}}
         table = pyarrow.table(arrays)
         if path not in self._writers:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             plain = {name: "DELTA_BINARY_PACKED" for name in _GROWING if name in arrays}
             dictionary = [name for name in arrays if name not in plain]
-            self._writers[path] = pyarrow.parquet.ParquetWriter(
-                f"{path}.unfinished", table.schema, use_dictionary=dictionary, column_encoding=plain or None, **_COMPRESSION
+            created = self._tables.create(path)
+            writer = pyarrow.parquet.ParquetWriter(
+                created.file, table.schema, use_dictionary=dictionary, column_encoding=plain or None, **_COMPRESSION
             )
-        self._writers[path].write_table(table)
+            self._writers[path] = writer, created
+        self._writers[path][0].write_table(table)
 
     def close(self) -> None:
-        """Finish the files."""
-        for path, writer in self._writers.items():
+        """Finish the files, and delete those of an earlier export that were not written again."""
+        for writer, created in self._writers.values():
             writer.close()
-            self._tables.done(path)
-        for path in self._earlier:
-            if path not in self._writers:
-                os.unlink(path)
+            self._tables.bytes += created.finish()
+        root = self._tables.folder
+        name = f"{self._recording}.parquet"
+        for folder, _, files, fd in os.fwalk("samples", dir_fd=root.fd) if root.has("samples") else ():
+            if name in files and f"{folder}/{name}" not in self._writers:
+                os.unlink(name, dir_fd=fd)
 
 
 def arrow_array(name: str, column: Any) -> Any:
@@ -170,10 +194,6 @@ def arrow_array(name: str, column: Any) -> Any:
         whole, bounds = column.values.tobytes(), column.offsets.tolist()
         return pyarrow.array([whole[begin:end] for begin, end in itertools.pairwise(bounds)], pyarrow.binary())
     return pyarrow.ListArray.from_arrays(pyarrow.array(column.offsets.astype(np.int32)), pyarrow.array(column.values))
-
-
-def _files_of(folder: str, name: str) -> list[str]:
-    return [os.path.join(where, name) for where, _, files in os.walk(folder) if name in files]
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ rings         open the events of a live view and read their ring buffers
 tasks         the side-band of running tasks, bounded for days
 window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once
+snapshot      the last minute as a perf.data
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
 """

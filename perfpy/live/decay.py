@@ -13,6 +13,7 @@ from perfpy.abi.columns import slices_index
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.samples.dimensions import DIMENSIONS
 from perfpy.fleet.merging import Merging
+from perfpy.views.top.rates import WINDOW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ def fade(profile: PortableProfile) -> PortableProfile:
     share, of = _KEPT
     rows = profile.folded
     period, count = rows.period * share // of, rows.count * share // of
-    measures = {name: values * share // of for name, values in rows.measures.items()}
+    measures = {name: values * 0 if name == WINDOW else values * share // of for name, values in rows.measures.items()}
     chosen = period > 0
     if int(np.count_nonzero(chosen)) > _MOST_ROWS:
         least = np.partition(period, -_MOST_ROWS)[-_MOST_ROWS]

@@ -11,19 +11,22 @@ import numpy as np
 from perfpy.analysis.report.plan import plan_report
 from perfpy.analysis.report.report import key_style, planned_scan, recording_text, report_of
 from perfpy.analysis.sortkeys.key_texts import TraceData
+from perfpy.capture.metadata.recorded_features import RecordedFeatures
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
 from perfpy.debuginfo.known_lines import lines_of
+from perfpy.errors import PerfError
 from perfpy.fleet.merged_profile import MergedProfile
 from perfpy.fleet.own_values import OwnWords
 from perfpy.fleet.portable import portable
 from perfpy.fleet.traced_values import formats_of, shown_texts
 from perfpy.kernel.procfs import ProcFs
 from perfpy.live.decay import add_window
+from perfpy.live.snapshot import Retained, write_snapshot
 from perfpy.live.symbolizing import LiveSymbols
 from perfpy.live.tasks import LiveTasks
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.records.raw_records import RawRecords
-from perfpy.views.top.rates import Rates
+from perfpy.views.top.rates import WINDOW, Rates
 from perfpy.views.tracepoints.payloads import PayloadTexts
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ class LiveMonitor:
         shows_self: count perfpy's own samples.
         hidden: cpumodes without rows.
         zero: forget earlier windows instead of fading them.
+        retain: seconds of samples that save() writes.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class LiveMonitor:
         shows_self: bool = False,
         hidden: Collection[int] = (),
         zero: bool = False,
+        retain: float = 0,
     ) -> None:
         self._rings = rings
         self._options = options
@@ -83,6 +88,8 @@ class LiveMonitor:
         self._symbols = LiveSymbols(self._tasks, symbols)
         self._plan = plan_report(self._window, options)  # raises for invalid options before anything runs
         self._history: PortableProfile | None = None
+        self._retained = Retained(retain)
+        self._recorded = RecordedFeatures(rings.counters, rings.options, [event.attr for event in events])
         self._pieces: list[bytes] = []
         self._total_lost = 0
         self._since = time.monotonic()
@@ -143,17 +150,51 @@ class LiveMonitor:
         seconds, self._since = max(clock - self._since, 1e-9), clock
         window = self._window
         self._tasks.add(window.begin(data, until=0 if last else now))
+        first, last_time = window.sample_times
+        self._retained.add(first, last_time, window.sample_bytes() if self._retained.is_wanted else b"")
         profile = self._fold()
         self._history = profile if self.zero else add_window(self._history, profile)
-        self._tasks.forget(window.sample_times[0] or now)
+        self._tasks.forget(self._retained.first or first or now)
         counts = window.counts
         self._total_lost += counts.lost
         rates = Rates(seconds, counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost)
         return LiveUpdate(rates, self._report(self._history))
 
-    def forget(self) -> None:
-        """Drop the rows of earlier windows."""
-        self._history = None
+    @property
+    def options(self) -> ReportOptions:
+        """The options of the reports."""
+        return self._options
+
+    def change(self, options: ReportOptions, hidden: Collection[int] | None = None) -> bool:
+        """Report by other options from now on; return whether the rows so far were dropped, because they do not have the columns.
+
+        hidden: cpumodes without rows; None to leave them. Raises UsageError for invalid options.
+        """
+        plan = plan_report(self._window, options)
+        if hidden is not None:
+            self._window.hidden = sorted(hidden)
+        begins_again = plan.folding != self._plan.folding or hidden is not None
+        if begins_again:
+            self._history = None
+        self._plan, self._options = plan, options
+        return begins_again
+
+    @property
+    def hidden(self) -> list[int]:
+        """The cpumodes without rows."""
+        return self._window.hidden
+
+    def report(self) -> Report | None:
+        """Return the report of the rows so far; None before the first update."""
+        return None if self._history is None else self._report(self._history)
+
+    def save(self, path: str) -> float:
+        """Write the retained samples as a perf.data; return the seconds that it covers. Raises OutputFailedError, PerfError."""
+        retained = self._retained
+        if not len(retained):
+            raise PerfError("no samples to write yet")
+        write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded)
+        return (retained.last - retained.first) / 1e9
 
     def _fold(self) -> PortableProfile:
         """Return the profile of the current window."""
@@ -168,7 +209,9 @@ class LiveMonitor:
         words = OwnWords(timeline.last_comm, machine, formats_of(window.events, window.tracing), shown)
         infos = lines_of(symbolizer) if plan.needs_sources else None
         parts = recording_text(window)._replace(seconds=0), window.events, profile, symbolizer, timeline, words
-        return portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated)
+        folded = portable(*parts, by_function=plan.folding.by_function, infos=infos)._replace(truncated=scan.truncated)
+        folded.folded.measures[WINDOW] = folded.folded.period.copy()
+        return folded
 
     def _report(self, history: PortableProfile) -> Report:
         merged = MergedProfile(history)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _KERNEL: Final = "[kernel]"  # perf top's name of the running kernel
 _MOST_DSOS: Final = 10_000
-_LONGEST: Final = 600.0  # seconds until files are searched again: they may have been replaced, and tables of old ones take memory
+_LONGEST: Final = 300.0  # seconds until files are searched again: they may have been replaced, and tables of old ones take memory
 
 
 class LiveSymbols:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, rows_where
+from perfpy.abi.columns import Columns, rows_where, slices_index
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
 from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
 from perfpy.perfdata.records.chunk import Chunk
@@ -56,7 +56,7 @@ class LiveWindow:
         features: as in a file's header.
         tracing: the formats of tracepoints.
         own: the process whose samples are dropped, -1 for none.
-        hidden: cpumodes whose samples are counted, but not delivered.
+        hidden: cpumodes whose samples are counted, but not delivered; may be changed between windows.
     """
 
     is_pipe = False
@@ -79,7 +79,7 @@ class LiveWindow:
         self.warnings: list[str] = []
         self.table = EventTable(events, NATIVE_ENDIAN)
         self._own = own
-        self._hidden = sorted(hidden)
+        self.hidden = sorted(hidden)
         self._ordinal = 0
         self._late = b""  # samples that are newer than the last read
         self._others = RawRecords.joined([])
@@ -105,8 +105,8 @@ class LiveWindow:
             samples = samples.rows(rows_where(samples.times <= np.uint64(until)))
         samples = self._without_own(samples)
         self._count(samples, ordered)
-        if self._hidden:
-            samples = samples.rows(rows_where(~np.isin(samples.chunk.miscs & MISC_CPUMODE_MASK, self._hidden)))
+        if self.hidden:
+            samples = samples.rows(rows_where(~np.isin(samples.chunk.miscs & MISC_CPUMODE_MASK, self.hidden)))
         self.samples = samples
         self._keep_others(ordered)
         return ordered
@@ -169,6 +169,13 @@ class LiveWindow:
         word = self.table.layouts[0].word_of("pid")
         assert word is not None
         return self.samples.chunk.column("u4", 8 * word).astype(np.uint32, copy=False)
+
+    def sample_bytes(self) -> bytes:
+        """Return the records of the samples."""
+        chunk = self.samples.chunk
+        words = chunk.sizes.astype(np.int64) >> 3
+        data = chunk.data[: len(chunk.data) & ~7].view(np.uint64)
+        return data[slices_index(chunk.starts >> 3, words)[0]].tobytes()
 
     @property
     def column_names(self) -> list[str]:

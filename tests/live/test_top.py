@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+import perfpy
+from tests.builders.terminals import Shown, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +173,80 @@ def test_names_of_processes_are_data(program: Path, tmp_path: Path) -> None:
     update = json.loads(done.stdout)
     assert update["events"][0]["rows"][0]["keys"]["comm"].startswith("p\33[2J")
     assert "\33" not in done.stdout
+
+
+LEAVE = "\33[?1049l"
+
+
+def screen(*words: str, keys: list[str], pid: int, columns: int = 80, lines: int = 24) -> Shown:
+    """Run top on a terminal, typing a key after each of its updates."""
+    todo, length = list(keys), [0]
+
+    def watch(_pid: int, text: str) -> bytes | None:
+        if len(text) > length[0] and "samples/s" in text[length[0] :] and todo:
+            length[0] = len(text)
+            return todo.pop(0).encode()
+        return None
+
+    return on_terminal("top", "-e", "task-clock:u", "-p", str(pid), "-d", "0.3", *words, watch=watch, columns=columns, lines=lines)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 60), (40, 8)])
+def test_the_screen_shows_rows_and_leaves_the_terminal_as_it_was(columns: int, lines: int, spinning: subprocess.Popen[bytes]) -> None:
+    shown = screen(keys=["\33[B", "s", "q"], pid=spinning.pid, columns=columns, lines=lines)
+    assert shown.status == 0
+    assert "hot" in shown.text
+    assert shown.text.rstrip().endswith(LEAVE)
+    assert "Traceback" not in shown.text
+
+
+def test_w_writes_what_was_seen(spinning: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = screen(keys=["\33[B", "w", "q"], pid=spinning.pid)
+    assert "to perf.data; perfpy report" in shown.text
+    with perfpy.open("perf.data") as recording:
+        rows = {row.texts["symbol"]: row.percent for row in recording.report(by="symbol")}
+        assert rows["[.] hot"] > 60
+        assert recording.warnings == []
+        assert recording.header["cmdline"]
+
+
+def test_a_process_is_chosen_and_left(spinning: subprocess.Popen[bytes]) -> None:
+    shown = screen("--by", "process", keys=["\33[B", "\r", "\33", "\33", "q"], pid=spinning.pid)
+    assert shown.status == 0
+    assert f"[process {spinning.pid}]" in shown.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal(number: int, spinning: subprocess.Popen[bytes]) -> None:
+    sent: list[int] = []
+
+    def watch(pid: int, text: str) -> None:
+        if "samples/s" in text and not sent:
+            sent.append(number)
+            os.kill(pid, signal.SIGWINCH)
+            os.kill(pid, number)
+
+    shown = on_terminal("top", "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.3", watch=watch)
+    assert shown.status == 128 + number
+    assert shown.text.rstrip().endswith(LEAVE)
+
+
+def test_a_terminal_that_is_closed_ends_it(spinning: subprocess.Popen[bytes]) -> None:
+    child, master = pty.fork()
+    if not child:
+        os.execve(sys.executable, [*TOP, "-e", "task-clock:u", "-p", str(spinning.pid), "-d", "0.2"], {**os.environ, "TERM": "xterm"})
+    text = b""
+    while b"samples/s" not in text and select.select([master], [], [], 20)[0]:
+        text += os.read(master, 4096)
+    os.close(master)
+    deadline = time.monotonic() + 20
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended[0], "it still runs"
 
 
 def test_nothing_is_left_behind(spinning: subprocess.Popen[bytes], tmp_path: Path) -> None:

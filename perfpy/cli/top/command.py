@@ -12,6 +12,8 @@ def run(options: TopCommandOptions) -> int:
         fail("--cgroup requires -e before it")
     if options.json and options.stdio:
         fail("--json excludes --stdio")
+    if options.by and (options.sort or options.fields):
+        fail("--by excludes --sort and --fields")
     if options.freq is not None and options.count is not None:
         fail("-F excludes -c")
     from perfpy.cli.top.run import TopRun  # --help needs neither the kernel nor numpy

@@ -48,6 +48,17 @@ def delay(text: str) -> float:
     return seconds
 
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+def duration(text: str) -> float:
+    """Parse --keep: seconds, or a number with s, m or h."""
+    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    if not number.isdecimal() or not 0 < int(number) * unit <= _LONGEST_DELAY:
+        raise ValueError("a time such as 90s, 5m or 1h")
+    return float(int(number) * unit)
+
+
 class TopTargetOptions(CommandOptions):
     """Which tasks and CPUs to watch."""
 
@@ -91,6 +102,9 @@ class TopRowOptions(CommandOptions):
     """Which rows are shown, and their columns."""
 
     sort: str | None = option("-s,--sort", Value(), "sort by these keys: comm, pid, cpu (default: dso,symbol)", metavar="<key[,key2...]>")
+    by: str = option(
+        "--by", Value(Choice("process", "thread", "cgroup"), default=""), "rows are processes, threads or cgroups", metavar="<kind>"
+    )
     fields: str | None = option("--fields", Value(), "choose the columns", metavar="<key[,keys...]>")
     show_nr_samples: bool = option("-n,--show-nr-samples", Flag(), "show a column with the number of samples")
     show_total_period: bool = option("--show-total-period", Flag(), "show a column with the sum of periods")
@@ -139,6 +153,9 @@ class TopCommandOptions(
 
     delay: float = option("-d,--delay", Value(delay, default=DEFAULT_DELAY), "seconds between two updates (default: 2)", metavar="<n>")
     updates: int = option("--updates", Value(unsigned, default=0), "exit after n updates (default: run until q or Ctrl-C)", metavar="<n>")
+    keep: float = option(
+        "--keep", Value(duration, default=60.0), "time that the key w writes as perf.data (default: 60s)", metavar="<time>"
+    )
     stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
     json: bool = option("--json", Flag(), "print one JSON object per update, on one line")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perfpy.cli.top.options import TopCommandOptions
     from perfpy.live.rings import LiveRings
 
+_SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup"}  # --by
 _DEFAULT_SORT = "dso,symbol"
 _NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
 
@@ -60,7 +61,7 @@ class TopRequest:
     def record_options(self) -> RecordOptions:
         """Return the options of the events."""
         options = self._options
-        keys = f"{options.sort or ''},{options.fields or ''}"
+        keys = f"{options.sort or _SORT_OF.get(options.by, '')},{options.fields or ''}"
         return RecordOptions(
             sampling=SamplingOptions(
                 freq=options.freq,
@@ -94,7 +95,7 @@ class TopRequest:
         percentage = options.percentage or texts.configured_percentage(self._config)
         return ReportOptions(
             wanted=Wanted(
-                sort=options.sort or (None if options.fields else "trace" if of_tracepoints else _DEFAULT_SORT),
+                sort=options.sort or _SORT_OF.get(options.by) or (None if options.fields else "trace" if of_tracepoints else _DEFAULT_SORT),
                 fields=options.fields,
                 children=children,
                 raw_trace=options.raw_trace,

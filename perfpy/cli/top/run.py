@@ -15,7 +15,7 @@ from perfpy.capture.output.wakeups import Wakeups
 from perfpy.cli.line.opening import without_idle_threads
 from perfpy.cli.line.perfconfig import load
 from perfpy.cli.line.shared import events_with_filters
-from perfpy.cli.line.terminal import print_lines
+from perfpy.cli.line.terminal import print_lines, wants_plain
 from perfpy.cli.report.option_values import widths
 from perfpy.cli.top.request import TopRequest
 
@@ -58,15 +58,34 @@ class TopRun:
             stack.callback(rings.close)
             report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints)
             hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
-            monitor = LiveMonitor(rings, report_options, symbols, shows_self=options.show_self, hidden=hidden, zero=options.zero)
+            monitor = LiveMonitor(
+                rings,
+                report_options,
+                symbols,
+                shows_self=options.show_self,
+                hidden=hidden,
+                zero=options.zero,
+                retain=options.keep if self._is_screen else 0,
+            )
             for event in rings.counters.events if options.verbose else ():
                 _tell(f"{event.name}: {len(rings.counters.ids(event))} counters, {event.attr!r}")
             if options.realtime:
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
-            signals = stack.enter_context(Wakeups(_STOPPING))
-            output = self._output(self._request.subject(rings))
+            signals = stack.enter_context(Wakeups((*_STOPPING, *((signal.SIGWINCH,) if self._is_screen else ()))))
+            subject = self._request.subject(rings)
+            if self._is_screen:
+                from perfpy.cli.top.screen_run import ScreenRun  # needs a terminal
+
+                monitor.begin()
+                return ScreenRun(rings, monitor, subject, options).run(signals)
+            output = self._output(subject)
             monitor.begin()
             return self._loop(rings, monitor, signals, output)
+
+    @property
+    def _is_screen(self) -> bool:
+        """Whether to show a screen with keys."""
+        return not self._options.json and not wants_plain(stdio=self._options.stdio) and sys.stdin.isatty()
 
     def _output(self, subject: Subject) -> Output:
         return JsonLines(subject, self._options.entries) if self._options.json else PlainText(subject, self._options)

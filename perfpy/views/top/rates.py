@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from perfpy.plurals import plural
 
+#: the measure of a row's period in the last interval (perfpy.analysis.aggregate.profile.Folded)
+WINDOW: Final = "window"
 _RULE: Final = 79  # columns
 
 

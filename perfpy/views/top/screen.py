@@ -1,0 +1,336 @@
+"""The screen of `perfpy top`: what its keys do, and its lines for a size. It knows no terminal.
+
+A line is a list of segments, each a text and the number of its colour or style (ECMA-48, SGR), "" for plain text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.views.report.callchain_text import Stem
+from perfpy.views.report.column_text import TextOptions
+from perfpy.views.report.table_text import chain_writer
+from perfpy.views.top.model import CELLS, TopModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.analysis.report.histogram import Histogram
+    from perfpy.analysis.report.report import Report
+    from perfpy.views.top.model import TopRow
+    from perfpy.views.top.rates import Rates, Subject
+
+    Segment = tuple[str, str]
+    Line = list[Segment]
+
+PLAIN, DIM, BOLD, REVERSED, RED, GREEN, YELLOW = "", "2", "1", "7", "31", "32", "33"
+_HOT, _WARM = 5.0, 0.5  # percent: perf's limits of red and green
+_KEYS: Final = (
+    ("up down PgUp PgDn", "choose a row; it keeps its place"),
+    ("Home Esc", "let go of the row; the rows are sorted again"),
+    ("Enter", "calls of the row (with -g), or this process alone"),
+    ("/", "show only rows that contain a text (empty: all)"),
+    ("s", "rows: functions, commands, processes, threads ..."),
+    ("c", "call trees from callers or from callees"),
+    ("Space", "freeze the screen; again: go on"),
+    ("z", "only the last interval, or the fading minute, too"),
+    ("K U", "hide or show kernel functions, user functions"),
+    ("Tab", "next event"),
+    ("w", "write what was seen as perf.data"),
+    ("? h", "these keys"),
+    ("q Ctrl+C", "quit"),
+)
+_STATUS: Final = "? keys  / filter  s rows  Enter calls  Space freeze  w write  q quit"
+_WIDEST_KEY: Final = 24
+_SHARE: Final = 8
+_HEAD_LINES: Final = 3
+_NARROW: Final = 60  # columns, below which there are no sparklines
+
+
+class Request(NamedTuple):
+    """What a key asks of the program. name: quit, write, rows, callers, zero, kernel, user or zoom; text: the row's for zoom."""
+
+    name: str
+    text: str = ""
+
+
+class TopScreen:
+    """The state of the screen.
+
+    Attributes:
+        model: the rows.
+        message: a line for the user, shown until the next key.
+        is_frozen: whether updates wait.
+    """
+
+    def __init__(self, subject: Subject, *, most_rows: int = 0) -> None:
+        self.model = TopModel()
+        self.message = ""
+        self.is_frozen = False
+        self._subject = subject
+        self._most = most_rows
+        self._rates: Rates | None = None
+        self._seen: list[TopRow] = []
+        self._selected: tuple[str, ...] | None = None
+        self._cursor = 0
+        self._top = 0
+        self._height = 10  # lines for rows
+        self._opened: set[tuple[str, ...]] = set()
+        self._prompt: str | None = None
+        self._shows_help = False
+        self.zoomed = ""  # the process that is shown alone
+
+    def set_subject(self, subject: Subject) -> None:
+        """Show another header."""
+        self._subject = subject
+
+    def clear(self) -> None:
+        """Forget the rows: they have other keys from now on."""
+        self.model.clear()
+        self._seen, self._selected, self._opened = [], None, set()
+        self._cursor = self._top = 0
+
+    def update(self, rates: Rates, report: Report) -> None:
+        """Take the next interval; a frozen screen stays as it is."""
+        if self.is_frozen:
+            return
+        self._rates = rates
+        self.model.update(report, rates)
+        self._arrange()
+
+    def refresh(self, report: Report) -> None:
+        """Show the same interval by another report."""
+        self.model.refresh(report)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Sort the rows; the selected one keeps its place."""
+        rows = self.model.rows(self._most or 200)
+        if self._selected is not None:
+            chosen = next((row for row in rows if row.key == self._selected), None)
+            if chosen is None:
+                chosen = next((row for row in self._seen if row.key == self._selected), None)
+                chosen = chosen._replace(percent=0.0, children=None, entry=-1, has_risen=False) if chosen else None
+            if chosen is not None:
+                rows = [row for row in rows if row.key != self._selected]
+                self._cursor = min(self._cursor, len(rows))
+                rows.insert(self._cursor, chosen)
+        self._seen = rows
+        self._cursor = max(min(self._cursor, len(rows) - 1), 0)
+
+    # keys
+
+    def press(self, key: str) -> Request | None:
+        """Apply a key: a character, or a name such as "up"; return what it asks of the program."""
+        if self._prompt is not None:
+            return self._type(key)
+        self.message = ""
+        if self._shows_help:
+            self._shows_help = False
+            return Request("quit") if key == "ctrl+c" else None
+        if key in _MOVES:
+            self._move(key)
+        elif key in ("home", "escape"):
+            return self._let_go()
+        elif key in ("enter", "right", "left"):
+            return self._open(key)
+        elif key == "/":
+            self._prompt = self.model.filter
+        elif key == " ":
+            self.is_frozen = not self.is_frozen
+        elif key == "tab":
+            self.model.event += 1
+            self.model.clear_minute()
+            self._arrange()
+        elif key in ("?", "h", "f1"):
+            self._shows_help = True
+        elif key in _REQUESTS:
+            return Request(_REQUESTS[key])
+        return None
+
+    def _move(self, key: str) -> None:
+        if not self._seen:
+            return
+        moves = {"up": -1, "down": 1, "pageup": -self._height, "pagedown": self._height, "end": len(self._seen)}
+        if self._selected is not None:
+            self._cursor = max(0, min(self._cursor + moves[key], len(self._seen) - 1))
+        elif key == "end":
+            self._cursor = len(self._seen) - 1
+        self._selected = self._seen[self._cursor].key
+
+    def _let_go(self) -> Request | None:
+        if self._selected is None and self.zoomed:
+            return Request("zoom")
+        self._selected, self._cursor, self._top = None, 0, 0
+        if not self.is_frozen:
+            self._arrange()
+        return None
+
+    def _open(self, key: str) -> Request | None:
+        """Open or close the calls of the selected row; without calls ask for its process."""
+        if self._selected is None or not self._seen:
+            self.message = "choose a row first (up, down)"
+            return None
+        table = self.model.table
+        if table is not None and table.trees is not None:
+            if key == "left" or (key == "enter" and self._selected in self._opened):
+                self._opened.discard(self._selected)
+            else:
+                self._opened.add(self._selected)
+            return None
+        if table is not None and (process := self._process_of(table)):
+            return Request("zoom", process)
+        self.message = "no callchains; start with -g, or choose processes with s"
+        return None
+
+    def _process_of(self, table: Histogram) -> str:
+        """Return the process id in the selected row, "" if its columns have none."""
+        names = list(table.keys)
+        for name in ("tgid", "pid"):
+            if name in names and self._selected is not None:
+                return f"{name} {self._selected[names.index(name)].partition(':')[0].strip()}"
+        return ""
+
+    def _type(self, key: str) -> Request | None:
+        """Edit the filter."""
+        assert self._prompt is not None
+        if key == "enter":
+            self._prompt = None
+        elif key in ("escape", "ctrl+c"):
+            self._prompt, self.model.filter = None, ""
+        elif key == "backspace":
+            self._prompt = self.model.filter = self._prompt[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self._prompt = self.model.filter = self._prompt + key
+        self._selected, self._cursor, self._top = None, 0, 0
+        self._arrange()
+        return None
+
+    # lines
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        """Return the lines of the screen, at most `height`, each at most `width` columns wide."""
+        if self._shows_help:
+            body = [[(f"  {keys:<18} {purpose}", PLAIN)] for keys, purpose in _KEYS]
+            return [_cut(line, width) for line in [[("perfpy top: keys", BOLD)], [], *body, [], [("any key returns", DIM)]][:height]]
+        self._height = max(height - _HEAD_LINES - 1, 1)
+        body = self._visible_part(list(self._table_lines(width)))
+        lines = [*self._head(width), *body]
+        lines = lines[: max(height - 1, 0)]
+        lines += [[] for _ in range(height - 1 - len(lines))]
+        return [_cut(line, width) for line in [*lines, self._status()]][:height]
+
+    def _head(self, width: int) -> list[Line]:
+        rates, subject = self._rates, self._subject
+        marks = "".join(f"  [{name}]" for name, is_on in (("frozen", self.is_frozen), (self.zoomed, bool(self.zoomed))) if is_on)
+        if rates is None:
+            return [[("perfpy top: waiting for the first samples", DIM)], [], []]
+        lost = f"  lost {rates.total_lost}" if rates.total_lost else ""
+        first = f"{rates.samples / rates.seconds:.0f} samples/s  kernel {rates.share(rates.kernel):.0f} %{lost}  {_subject_text(subject)}"
+        verdict = self.model.verdict() if width >= 40 else ""
+        return [[(first, BOLD), (marks, YELLOW)], [(verdict, GREEN)], self._heading(width)]
+
+    def _heading(self, width: int) -> Line:
+        table = self.model.table
+        if table is None:
+            return [("no samples", DIM)]
+        names = [key.header.strip() for key in table.layout.keys]
+        shares = (f"{'Children':>{_SHARE}}{'Self':>{_SHARE}}" if "children" in table.entries.measures else f"{'Share':>{_SHARE}}") + "  "
+        cells = [f"{name:<{size}}" for name, size in zip(names, self._widths(), strict=True)]
+        minute = f"{'last minute':<{CELLS}}" if width >= _NARROW else ""
+        return [(f"{shares}{minute}   " + "  ".join(cells), DIM)]
+
+    def _widths(self) -> list[int]:
+        table = self.model.table
+        if table is None:
+            return []
+        names = [key.header.strip() for key in table.layout.keys]
+        rows = [row.texts for row in self._seen[self._top : self._top + self._height]]
+        widths = [max([len(name), *(len(row[column]) for row in rows)]) for column, name in enumerate(names)]
+        return [min(width, _WIDEST_KEY) for width in widths[:-1]] + widths[-1:]
+
+    def _table_lines(self, width: int) -> Iterator[tuple[int, Line]]:
+        """Yield the lines of rows and their calls, each with the number of its row."""
+        table = self.model.table
+        widths = self._widths()
+        for number, row in enumerate(self._seen):
+            yield number, self._row(row, widths, width, is_selected=self._selected is not None and number == self._cursor)
+            if table is not None and row.key in self._opened and row.entry >= 0:
+                yield from ((number, [(f"{' ' * 4}{text}", PLAIN)]) for text in _call_lines(table, row.entry))
+
+    def _visible_part(self, lines: Sequence[tuple[int, Line]]) -> list[Line]:
+        """Return the part of the lines with the cursor in it."""
+        line_of_cursor = next((index for index, (number, _) in enumerate(lines) if number == self._cursor), 0)
+        if self._selected is None:
+            self._top = 0
+        elif line_of_cursor < self._top:
+            self._top = line_of_cursor
+        elif line_of_cursor >= self._top + self._height:
+            self._top = line_of_cursor - self._height + 1
+        return [line for _, line in lines[self._top : self._top + self._height]]
+
+    @staticmethod
+    def _row(row: TopRow, widths: list[int], width: int, *, is_selected: bool) -> Line:
+        main = row.percent if row.children is None else row.children
+        colour = RED if main >= _HOT else GREEN if main > _WARM else PLAIN
+        shares = f"{row.percent:>{_SHARE - 1}.2f}%" if row.children is None else f"{row.children:>7.2f}%{row.percent:>7.2f}%"
+        texts = "  ".join(f"{_ended(text, size):<{size}}" for text, size in zip(row.texts, widths, strict=True))
+        line = [
+            (shares, colour),
+            ("  ", PLAIN),
+            (row.sparkline if width >= _NARROW else "", DIM),
+            (" ▲ " if row.has_risen else "   ", YELLOW),
+            (texts, PLAIN),
+        ]
+        if is_selected:
+            whole = "".join(text for text, _ in line)
+            return [(f"{whole:<{width}}", REVERSED)]
+        return line
+
+    def _status(self) -> Line:
+        if self._prompt is not None:
+            return [(f"filter: {self._prompt}", BOLD), (" (Enter keeps it, Esc removes it)", DIM)]
+        if self.message:
+            return [(self.message, YELLOW)]
+        kept = f"filter: {self.model.filter}  " if self.model.filter else ""
+        return [(kept, YELLOW), (_STATUS, DIM)]
+
+
+_MOVES: Final = ("up", "down", "pageup", "pagedown", "end")
+_REQUESTS: Final = {"q": "quit", "ctrl+c": "quit", "w": "write", "s": "rows", "c": "callers", "z": "zero", "K": "kernel", "U": "user"}
+
+
+def _call_lines(table: Histogram, entry: int) -> Iterator[str]:
+    from perfpy.untrusted.text import visible
+
+    writer = chain_writer(table, TextOptions())
+    if writer is None or table.trees is None:
+        return
+    stem = Stem(table.weight(entry), table.leader.period, *table.trees.under(entry))
+    for line in writer.lines(table.calls(entry), stem):
+        if line.strip():
+            yield visible(line.rstrip().removeprefix(" " * 8))
+
+
+def _subject_text(subject: Subject) -> str:
+    pace = f"{subject.pace} Hz " if subject.is_frequency and subject.is_alone else ""
+    target = next(
+        (f"{name} {value}" for name, value in (("pid", subject.pid), ("tid", subject.tid), ("user", subject.user)) if value),
+        f"CPU {subject.cpus}" if subject.cpus else f"{subject.cpu_count} CPUs",
+    )
+    return f"{pace}{subject.event}  {target}"
+
+
+def _ended(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: max(size - 1, 0)] + "…"
+
+
+def _cut(line: Line, width: int) -> Line:
+    """Truncate a line to a number of columns."""
+    short: Line = []
+    for text, style in line:
+        if width <= 0:
+            break
+        short.append((text[:width], style))
+        width -= len(text)
+    return [segment for segment in short if segment[0]]

@@ -1,0 +1,188 @@
+"""The screen of perfpy top: keys, and lines for every size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.analysis.report.layout import Wanted
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.views.top.rates import WINDOW, Rates, Subject
+from perfpy.views.top.screen import Request, TopScreen
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from perfpy.analysis.report.report import Report
+
+SUBJECT = Subject("cpu-clock", 4000, True, True, "", "", "", "", 2)
+USER = -512 & (1 << 64) - 1
+
+
+def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool) -> Report:
+    builder = PerfDataBuilder(attrs=[usual_attr(USUAL | perfpy.SampleType.CALLCHAIN)])
+    time = 10
+    for tid, count in samples.items():
+        for _ in range(count):
+            time += 1
+            builder.sample(ip=tid, pid=tid, tid=tid, time=time, period=1, misc=2, callchain=[USER, tid, 0x9000])
+    path.write_bytes(builder.file())
+    graph = ChainOptions(CallGraph()) if chains else ChainOptions()
+    with perfpy.open(path) as recording:
+        report = recording.report(options=ReportOptions(wanted=Wanted(sort=sort), chains=graph))
+        assert report.histograms[0].trees is None or report.histograms[0].calls(0)
+    for table in report.histograms:
+        table.entries.measures[WINDOW] = table.entries.measures["period"]
+    return report
+
+
+class Shown:
+    """A screen, and the intervals that it is given."""
+
+    def __init__(self, path: Path, *, sort: str = "comm", chains: bool = False) -> None:
+        self.screen = TopScreen(SUBJECT)
+        self._path, self._sort, self._chains = path, sort, chains
+
+    def update(self, samples: Mapping[int, int]) -> None:
+        report = report_of(self._path, samples, self._sort, chains=self._chains)
+        self.screen.update(Rates(2.0, sum(samples.values()), 0, 0, 0, 0), report)
+
+    def lines(self, width: int = 80, height: int = 24) -> list[str]:
+        return ["".join(text for text, _ in line) for line in self.screen.lines(width, height)]
+
+    def rows(self) -> list[int]:
+        """Return the threads of the rows, from top to bottom."""
+        return [int(line.rpartition(":")[2]) for line in self.lines() if "%" in line and ":" in line and "samples" not in line]
+
+    def selected(self) -> list[int]:
+        lines = self.screen.lines(80, 24)
+        return [int(line[0][0].rpartition(":")[2]) for line in lines if line and line[0][1] == "7"]
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Shown:
+    return Shown(tmp_path / "perf.data")
+
+
+def test_before_the_first_interval_it_says_so(shown: Shown) -> None:
+    assert shown.lines()[0] == "perfpy top: waiting for the first samples"
+
+
+def test_rows_are_sorted_until_one_is_chosen(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30, 103: 20})
+    assert (shown.rows(), shown.selected()) == ([102, 103, 101], [])
+    shown.update({101: 40, 102: 30, 103: 20})
+    assert shown.rows() == [101, 102, 103]
+
+
+def test_the_chosen_row_keeps_its_place(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30, 103: 20})
+    shown.screen.press("down")
+    shown.screen.press("down")
+    assert shown.selected() == [103]
+    shown.update({101: 10, 102: 30, 103: 90})
+    assert (shown.rows(), shown.selected()) == ([102, 103, 101], [103])
+    shown.update({101: 10, 102: 30, 103: 1, 104: 80})
+    assert (shown.rows(), shown.selected()) == ([104, 103, 102, 101], [103])
+
+
+def test_the_chosen_row_stays_when_it_has_no_samples_any_more(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30})
+    shown.screen.press("down")
+    shown.update({101: 10})
+    assert (shown.rows(), shown.selected()) == ([102, 101], [102])
+    shown.screen.press("escape")
+    assert (shown.rows(), shown.selected()) == ([101], [])
+
+
+def test_a_frozen_screen_stays_as_it_is(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30})
+    shown.screen.press(" ")
+    shown.update({101: 90, 102: 30})
+    assert shown.rows() == [102, 101]
+    assert "[frozen]" in shown.lines()[0]
+    shown.screen.press(" ")
+    shown.update({101: 90, 102: 30})
+    assert shown.rows() == [101, 102]
+
+
+def test_a_filter_is_typed_and_removed(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30})
+    for key in ("/", "1", "0", "x", "backspace", "1"):
+        assert shown.screen.press(key) is None
+    assert shown.rows() == [101]
+    assert shown.lines()[-1].startswith("filter: 101 (Enter")
+    shown.screen.press("enter")
+    assert shown.screen.press("q") == Request("quit")
+    shown.screen.press("/")
+    shown.screen.press("escape")
+    assert shown.rows() == [102, 101]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("q", "quit"), ("ctrl+c", "quit"), ("w", "write"), ("s", "rows"), ("c", "callers"), ("z", "zero"), ("K", "kernel")]
+)
+def test_keys_ask_the_program(shown: Shown, key: str, name: str) -> None:
+    assert shown.screen.press(key) == Request(name)
+
+
+def test_help_shows_every_key_on_a_small_terminal(shown: Shown) -> None:
+    shown.screen.press("?")
+    text = "\n".join(shown.lines(80, 24))
+    assert all(word in text for word in ("PgUp", "Enter", "Space", "write what was seen as perf.data", "any key returns"))
+    assert max(map(len, shown.lines(80, 24))) < 80
+    shown.screen.press("x")
+    assert "PgUp" not in "\n".join(shown.lines())
+
+
+def test_enter_opens_the_calls_of_a_row(tmp_path: Path) -> None:
+    shown = Shown(tmp_path / "perf.data", chains=True)
+    shown.update({101: 10, 102: 30})
+    shown.screen.press("down")
+    shown.screen.press("enter")
+    assert any("0x9000" in line for line in shown.lines())
+    shown.screen.press("enter")
+    assert not any("0x9000" in line for line in shown.lines())
+
+
+def test_enter_without_calls_says_why(shown: Shown) -> None:
+    shown.update({101: 10})
+    shown.screen.press("enter")
+    assert shown.lines()[-1] == "choose a row first (up, down)"
+    shown.screen.press("down")
+    shown.screen.press("enter")
+    assert shown.lines()[-1] == "no callchains; start with -g, or choose processes with s"
+
+
+def test_enter_on_a_process_asks_for_it_alone(tmp_path: Path) -> None:
+    shown = Shown(tmp_path / "perf.data", sort="tgid")
+    shown.update({101: 10})
+    shown.screen.press("down")
+    assert shown.screen.press("enter") == Request("zoom", "tgid 101")
+
+
+def test_the_cursor_scrolls_through_more_rows_than_fit(shown: Shown) -> None:
+    shown.update({tid: 400 - tid for tid in range(101, 161)})
+    for _ in range(3):
+        shown.screen.press("pagedown")
+    (selected,) = shown.selected()
+    assert selected > 120
+    shown.screen.press("end")
+    assert shown.selected() == [160]
+    shown.screen.press("home")
+    assert shown.rows()[0] == 101
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (20, 5), (1, 1), (10, 2), (300, 3)])
+def test_lines_fit_every_size(shown: Shown, width: int, height: int) -> None:
+    shown.update({101: 10, 102: 30})
+    shown.screen.press("down")
+    for key in ("x", "?"):
+        shown.screen.press(key)
+        lines = shown.lines(width, height)
+        assert len(lines) <= height
+        assert all(len(line) <= width for line in lines)

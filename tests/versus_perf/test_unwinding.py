@@ -68,8 +68,8 @@ def recorded(perf: str, program: Path, size: int) -> Path:
 
 @pytest.fixture(scope="module")
 def recording(perf: str, program: Path) -> Path:
-    """Record complete stacks with perf."""
-    return recorded(perf, program, 8192)
+    """Record complete stacks with perf: the frame of a signal alone has 3 kB where the processor has wide registers."""
+    return recorded(perf, program, 16384)
 
 
 @pytest.fixture(scope="module")

@@ -164,64 +164,64 @@ _perfpy()
     local options="" workload=""
     case ${words[1]} in
     stat)
-        options="-e --event --filter --event-files --cputype --pmu-filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure --help"
+        options="-e --event --filter --event-files --cputype --pmu-filter -i --no-inherit -p --pid -t --tid -a --all-cpus --scale -v --verbose -r --repeat --table -n --null -d --detailed -S --sync -B --big-num -C --cpu -A --no-aggr --no-merge -x --field-separator -j --json-output -G --cgroup --for-each-cgroup -o --output --append --log-fd --pre --post -I --interval-print --interval-count --interval-clear --timeout --per-socket --per-die --per-cluster --per-cache --per-core --per-thread --per-node -D --delay -M --metrics --metric-no-group --metric-no-merge --metric-no-threshold --topdown --td-level --metric-only --hide-zero-events --all-kernel --all-user --summary --no-csv-summary --quiet --control --compare --warmup --min-change --fail-if-slower --ignore-failure -h --help"
         workload="yes"
         ;;
     record)
-        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --python --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --threads --aio --overwrite --switch-output --switch-output-event --switch-max-files --max-cpu --max-size --timestamp-filename --timestamp-boundary -z --compression-level --kcore -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet --help"
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup --per-thread -i --no-inherit -D --delay --control --exclude-perf -e --event --filter --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --python --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -o --output -m --mmap-pages --mmap-flush --affinity --threads --aio --overwrite --switch-output --switch-output-event --switch-max-files --max-cpu --max-size --timestamp-filename --timestamp-boundary -z --compression-level --kcore -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -v --verbose -q --quiet -h --help"
         workload="yes"
         ;;
     top)
-        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup -i --no-inherit --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children --max-stack -s --sort --by --fields -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux --demangle-kernel -d --delay --updates --keep --stdio --json -v --verbose --help"
+        options="-a --all-cpus -p --pid -t --tid -u --uid -C --cpu -G --cgroup -i --no-inherit --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children --max-stack -s --sort --by --fields -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux --demangle-kernel -d --delay --updates --keep --stdio --json -v --verbose -h --help"
         ;;
     report)
-        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --total-cycles -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --verdict --tui --stdio-color --full-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux --jobs --weights --cluster -v --verbose -q --quiet --inline --help"
+        options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -d --dsos -c --comms -S --symbols --symbol-filter --pid --tid -C --cpu --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --total-cycles -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --verdict --tui --stdio-color --full-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux --jobs --weights --cluster -v --verbose -q --quiet --inline -h --help"
         ;;
     view)
-        options="-i --input -f --force -o --output --source --browser --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet --help"
+        options="-i --input -f --force -o --output --source --browser --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -h --help"
         ;;
     annotate)
-        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color --by-line -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet --help"
+        options="-i --input -f --force -s --symbol -d --dsos -C --cpu --percent-limit --skip-missing --group --skip-empty --source --asm-raw -M --disassembler-style -l --print-line -P --full-paths --objdump --prefix --prefix-strip -n --show-nr-samples --show-total-period --percent-type --stdio-color --by-line -D --dump-raw-trace --stdio --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux -v --verbose -q --quiet -h --help"
         ;;
     diff)
-        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --fail-above --noise --stdio --json --flamegraph --html --all --ignore-comm --full-names -f --force --jobs --before --after --unit --weights --cluster --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet --help"
+        options="-s --sort -c --compute -b --baseline-only -p --period -F --formula -o --order -d --dsos -C --comms -S --symbols --pid --tid --cpu --time --percentage -t --field-separator --with-off-cpu --fail-above --noise --stdio --json --flamegraph --html --all --ignore-comm --full-names -f --force --jobs --before --after --unit --weights --cluster --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules -v --verbose -q --quiet -h --help"
         ;;
     script)
-        options="-i --input -f --force --jobs -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --max-blocks --stop-bt --full-source-path --show-kernel-path --call-trace --call-ret-trace --insn-trace --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script --py -g --gen-script -l --list -a --all-cpus --inline --help"
+        options="-i --input -f --force --jobs -F --fields -D --dump-raw-trace --dump-unsorted-raw-trace --time -L --Latency -d --debug-mode --ns --reltime --deltatime -G --hide-call-graph --max-stack --max-blocks --stop-bt --full-source-path --show-kernel-path --call-trace --call-ret-trace --insn-trace --show-task-events --show-mmap-events --show-switch-events --show-namespace-events --show-cgroup-events --show-lost-events --show-bpf-events --show-text-poke-events --show-round-events --per-event-dump -C --cpu -c --comms --pid --tid -S --symbols --addr-range --dsos --switch-on --switch-off --show-on-off-events --header --header-only -I --show-info --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -v --verbose -q --quiet -s --script --py -g --gen-script -l --list -a --all-cpus --inline -h --help"
         workload="yes"
         ;;
     list)
-        options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio --help"
+        options="-d --desc -j --json -o --output -v --long-desc --details --deprecated --unit --cputype --check --event-files --update-events --debug --stdio -h --help"
         ;;
     evlist)
-        options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields --help"
+        options="-i --input -f --force -F --freq -g --group -v --verbose --trace-fields -h --help"
         ;;
     buildid-list)
-        options="-i --input -f --force -H --with-hits -k --kernel -m --kernel-maps -v --verbose --help"
+        options="-i --input -f --force -H --with-hits -k --kernel -m --kernel-maps -v --verbose -h --help"
         ;;
     buildid-cache)
-        options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose --help"
+        options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose -h --help"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose -h --help"
         ;;
     archive)
-        options="-i --input --unpack -f --force --help"
+        options="-i --input --unpack -f --force -h --help"
         ;;
     data)
-        options="-i --input --to-json -f --force --time --help"
+        options="-i --input --to-json -f --force --time -h --help"
         ;;
     export)
-        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -o --parquet --output -i --input -f --force --help"
+        options="--symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -q --quiet -o --parquet --output -i --input -f --force -h --help"
         ;;
     config)
-        options="-l --list --system --user --help"
+        options="-l --list --system --user -h --help"
         ;;
     check)
-        options="-q --quiet --help"
+        options="-q --quiet -h --help"
         ;;
     version)
-        options="--build-options -v --verbose --help"
+        options="--build-options -v --verbose -h --help"
         ;;
     help)
         _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster

@@ -53,7 +53,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the preceding tracepoints]:value: ' \
+                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*--cputype=[count on this kind of core only, on hybrid machines]:pmus: _perfpy_ask pmus' \
                 '*--pmu-filter=[use this PMU if an event matches several]:pmus: _perfpy_ask pmus' \
@@ -77,8 +77,8 @@ _perfpy() {
                 '*--detailed[add cache events]' \
                 '*-S[sync file systems before each run]' \
                 '*--sync[sync file systems before each run]' \
-                '*-B[group digits as the locale does]' \
-                '*--big-num[group digits as the locale does]' \
+                '*-B[use the locales thousands separators]' \
+                '*--big-num[use the locales thousands separators]' \
                 '*-C+[count on these CPUs, such as 0-2,5]:value: ' \
                 '*--cpu=[count on these CPUs, such as 0-2,5]:value: ' \
                 '*-A[print one line for each CPU]' \
@@ -109,19 +109,19 @@ _perfpy() {
                 '*--per-core[print one line for each core]' \
                 '*--per-thread[print one line for each thread]' \
                 '*--per-node[print one line for each NUMA node]' \
-                '*-D+[start counting after n ms]:value: ' \
-                '*--delay=[start counting after n ms]:value: ' \
+                '*-D+[start counting after this delay]:value: ' \
+                '*--delay=[start counting after this delay]:value: ' \
                 '*-M+[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metrics=[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metric-no-group[do not group the events of a metric]' \
                 '*--metric-no-merge[do not share events between metrics]' \
-                '*--metric-no-threshold[skip events for metric thresholds]' \
+                '*--metric-no-threshold[ignored  stat never counts events for metric thresholds]' \
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[set the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \
                 '*--hide-zero-events[hide events with a count of zero]' \
-                '*--all-kernel[count in the kernel only]' \
-                '*--all-user[count in user space only]' \
+                '*--all-kernel[count only kernel code]' \
+                '*--all-user[count only code in user space]' \
                 '*--summary[with -I  print the totals at the end]' \
                 '*--no-csv-summary[omit the word summary from --summarys lines with -x]' \
                 '*--quiet[print nothing]' \
@@ -131,6 +131,7 @@ _perfpy() {
                 '*--min-change=[with --compare  ignore differences below this]:value: ' \
                 '*--fail-if-slower=[with --compare  exit with 90 if a command is slower by more]:value: ' \
                 '*--ignore-failure[with --compare  also compare failing runs]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
@@ -152,21 +153,21 @@ _perfpy() {
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
                 '*-i[do not record child tasks]' \
                 '*--no-inherit[do not record child tasks]' \
-                '*-D+[start after n ms]:value: ' \
-                '*--delay=[start after n ms]:value: ' \
+                '*-D+[start after this delay]:value: ' \
+                '*--delay=[start after this delay]:value: ' \
                 '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
                 '*-c+[take one sample every n events]:value: ' \
                 '*--count=[take one sample every n events]:value: ' \
                 '*--strict-freq[fail if the kernel would lower the frequency]' \
-                '*--all-kernel[count in the kernel only]' \
-                '*--all-user[count in user space only]' \
+                '*--all-kernel[sample only kernel code]' \
+                '*--all-user[sample only code in user space]' \
                 '*-n[take no samples]' \
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[wake up at every sample]' \
@@ -210,7 +211,7 @@ _perfpy() {
                 '*-I-[record registers at the interrupt]::value: ' \
                 '*--intr-regs=-[record registers at the interrupt]::value: ' \
                 '*--user-regs=-[record user registers]::value: ' \
-                '*--running-time[record enabled and running times of  S groups]' \
+                '*--running-time[record how long  S groups were enabled and running]' \
                 '*-k+[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
                 '*--clockid=[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
                 '*--switch-events[record context switches]' \
@@ -220,16 +221,16 @@ _perfpy() {
                 '*--buildid-mmap[record build-ids in mappings instead of a table]' \
                 '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
                 '*--tail-synthesize[synthesize existing state at the end]' \
-                '*--num-thread-synthesize=[accepted for perf scripts  one thread is enough]:value: ' \
-                '*--proc-map-timeout=[accepted for perf scripts  maps are read at once]:value: ' \
+                '*--num-thread-synthesize=[ignored, for compatibility with perf  one thread is enough]:value: ' \
+                '*--proc-map-timeout=[ignored, for compatibility with perf  reading maps never takes that long]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[ring buffer size(,AUX area size) in pages, or B, K, M, G]:value: ' \
-                '*--mmap-pages=[ring buffer size(,AUX area size) in pages, or B, K, M, G]:value: ' \
+                '*-m+[ring buffer size(,AUX area size) in pages, or in bytes with the suffix B, K, M or G]:value: ' \
+                '*--mmap-pages=[ring buffer size(,AUX area size) in pages, or in bytes with the suffix B, K, M or G]:value: ' \
                 '*--mmap-flush=[write at least this many bytes at once]:value: ' \
                 '*--affinity=[read ring buffers on their CPU or node]:value:(sys node cpu)' \
                 '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
-                '*--aio=-[accepted for perf scripts  the kernel writes asynchronously]::value: ' \
+                '*--aio=-[ignored, for compatibility with perf  the kernel writes its page cache to disk later anyway]::value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
                 '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
@@ -248,13 +249,14 @@ _perfpy() {
                 '*--buildid-all[record build-ids of all files, sampled or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
-                '*--debuginfod=-[accepted for perf scripts  set DEBUGINFOD_URLS for report]::value: ' \
-                '*--vmlinux=[accepted for perf scripts  perfs BPF programs need it]:file:_files' \
+                '*--debuginfod=-[ignored, for compatibility with perf  set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[ignored, for compatibility with perf  only perfs BPF programs need it]:file:_files' \
                 '*--dry-run[parse the options, then exit]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
@@ -278,13 +280,13 @@ _perfpy() {
                 '*--show-self[also show perfpy tops own samples]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
                 '*-c+[take one sample every n events]:value: ' \
                 '*--count=[take one sample every n events]:value: ' \
-                '*-m+[ring buffer size in pages, or B, K, M, G]:value: ' \
-                '*--mmap-pages=[ring buffer size in pages, or B, K, M, G]:value: ' \
+                '*-m+[ring buffer size in pages, or in bytes with the suffix B, K, M or G]:value: ' \
+                '*--mmap-pages=[ring buffer size in pages, or in bytes with the suffix B, K, M or G]:value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
@@ -331,6 +333,7 @@ _perfpy() {
                 '*--json[print one JSON object per update, on one line]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -432,8 +435,8 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*-m[load symbols of modules]' \
-                '*--modules[load symbols of modules]' \
+                '*-m[ignored  symbols of modules are always loaded]' \
+                '*--modules[ignored  symbols of modules are always loaded]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*--jobs=[read large files with at most n processes]:value: ' \
                 '*--weights=[weigh recordings by time]:value:(time samples equal)' \
@@ -443,6 +446,7 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--inline[show inlined calls]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -465,6 +469,7 @@ _perfpy() {
                 '*--fold-interpreters[give an interpreters time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -511,13 +516,14 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*-m[load symbols of modules]' \
-                '*--modules[load symbols of modules]' \
+                '*-m[ignored  symbols of modules are always loaded]' \
+                '*--modules[ignored  symbols of modules are always loaded]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -573,12 +579,13 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*-m[load symbols of modules]' \
-                '*--modules[load symbols of modules]' \
+                '*-m[ignored  symbols of modules are always loaded]' \
+                '*--modules[ignored  symbols of modules are always loaded]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:recording:_perfpy_recordings'
             ;;
@@ -660,6 +667,7 @@ _perfpy() {
                 '*-a[with script record NAME  record all CPUs]' \
                 '*--all-cpus[with script record NAME  record all CPUs]' \
                 '*--inline[show inlined calls]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
                 '*::arguments:_normal'
@@ -683,6 +691,7 @@ _perfpy() {
                 '*--update-events=[install this CPUs events from its vendors files]:directory: _files -/' \
                 '*--debug[show where perfpy looked for events]' \
                 '*--stdio[print perfs plain text, also on a terminal]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:event:{ compadd hw sw cache tracepoint pmu sdt metric metricgroup; _perfpy_ask events }'
             ;;
@@ -699,6 +708,7 @@ _perfpy() {
                 '*-v[show all fields of the events]' \
                 '*--verbose[show all fields of the events]' \
                 '*--trace-fields[show the fields of tracepoints]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -716,6 +726,7 @@ _perfpy() {
                 '*--kernel-maps[print build-ids and addresses of the running kernel]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -739,6 +750,7 @@ _perfpy() {
                 '*--force[skip the file ownership check]' \
                 '*-v[print each action]' \
                 '*--verbose[print each action]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -763,6 +775,7 @@ _perfpy() {
                 '*--symfs=[look for the recorded files below this directory]:directory: _files -/' \
                 '*-v[print each action]' \
                 '*--verbose[print each action]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -773,6 +786,7 @@ _perfpy() {
                 '*--unpack[unpack an archive into the build-id cache]' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -784,6 +798,7 @@ _perfpy() {
                 '*-f[overwrite the output, skip the file ownership check]' \
                 '*--force[overwrite the output, skip the file ownership check]' \
                 '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -805,6 +820,7 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -814,6 +830,7 @@ _perfpy() {
                 '*--list[show all settings]' \
                 '*--system[use the systems file, /etc/perfconfig]' \
                 '*--user[use the users file, ~/.perfconfig]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -821,6 +838,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-q[print nothing, only set the exit status]' \
                 '*--quiet[print nothing, only set the exit status]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
@@ -829,11 +847,13 @@ _perfpy() {
                 '*--build-options[show available features and libraries]' \
                 '*-v[the same as --build-options]' \
                 '*--verbose[the same as --build-options]' \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
         help)
             _arguments -s -S \
+                '*-h[show this text]' \
                 '*--help[show this text]' \
                 '1:command:(stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;

@@ -352,8 +352,8 @@ def test_tables_in_a_folder_of_another_user_follow_no_links(theirs: Path, victim
     assert victim.read_text() == SECRET
     (theirs / "third").mkdir()
     (theirs / "outside").mkdir()
-    for name in {name.parts[0] for name in names if len(name.parts) > 1}:
-        link(theirs / "third" / name, theirs / "outside")
+    for folder in {name.parts[0] for name in names if len(name.parts) > 1}:
+        link(theirs / "third" / folder, theirs / "outside")
     done = subprocess.run([*command, str(theirs / "third")], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, os.listdir(theirs / "outside")) == (255, [])
     assert len(done.stderr.splitlines()) == 1

@@ -72,7 +72,7 @@ class AnnotateColumnOptions(CommandOptions):
 class AnnotateModuleOptions(CommandOptions):
     """Which kernel files provide symbols."""
 
-    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
+    modules: bool = option("-m,--modules", Flag(), "ignored: symbols of modules are always loaded")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
 

@@ -84,7 +84,7 @@ class DiffGroupOptions(JobOptions):
 class DiffModuleOptions(CommandOptions):
     """Which kernel files provide symbols."""
 
-    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
+    modules: bool = option("-m,--modules", Flag(), "ignored: symbols of modules are always loaded")
 
 
 class DiffCommandOptions(

@@ -28,7 +28,8 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "record": (
         _example("record a program with callchains, and report it", "perfpy record -g -- ./program", "perfpy report"),
         _example("record a program without frame pointers", "perfpy record --unwind -- ./program"),
-        _example("record a Python, Node or Java program with its function names", "perfpy record --jit -- python3 app.py"),
+        _example("record a Python program: functions and lines", "perfpy record --python -- python3 app.py"),
+        _example("record a Node or Java program with its function names", "perfpy record --jit -- node app.js"),
         _example("record a running process for ten seconds", "perfpy record -F 99 -g -p 1234 -- sleep 10"),
         _example("record the whole machine 99 times a second", "perfpy record -F 99 -a -g -- sleep 10"),
         _example(

@@ -191,7 +191,7 @@ class _Help(Flag[bool]):
 
 
 class _HelpOptions(CommandOptions):
-    usage: bool = option("-h", _Help(), hidden=True)
+    usage: bool = option("-h", _Help(), "show this text; -h <word>: only the options about it", negatable=False)
     show_help: bool = option("--help", _Help(), "show this text", negatable=False)
 
 

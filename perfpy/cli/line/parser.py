@@ -198,7 +198,7 @@ class Parser:
         import difflib  # only a mistyped option pays for it
 
         likely = [spelling for spelling, (_, negated) in self._spellings.items() if not negated or word.startswith("no-")]
-        close = difflib.get_close_matches(word, likely, n=2, cutoff=0.7)
+        close = difflib.get_close_matches(word, likely, n=2, cutoff=0.6)
         return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
 
 

@@ -77,7 +77,7 @@ class TargetCommandOptions(CommandOptions):
     delay: int | tuple[tuple[int, int], ...] = option(
         "-D,--delay",
         Value(parse_delay, default=_AT_ONCE),
-        "start after n ms (-1: on --control); 10-20,30-40: ranges",
+        "start after this delay; -1: wait for enable on --control; 10-20,30-40: record only in these ranges",
         metavar="<ms>",
     )
     control: str = option(
@@ -93,13 +93,13 @@ class SamplingCommandOptions(CommandOptions):
     """The events, and the sampling frequency."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the preceding -e", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
     count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")
     strict_freq: bool = option("--strict-freq", Flag(), "fail if the kernel would lower the frequency")
-    all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
-    all_user: bool = option("--all-user", Flag(), "count in user space only")
+    all_kernel: bool = option("--all-kernel", Flag(), "sample only kernel code")
+    all_user: bool = option("--all-user", Flag(), "sample only code in user space")
     no_samples: bool = option("-n,--no-samples", Flag(), "take no samples")
     no_buffering: bool = option("--no-buffering", Flag(), "wake up at every sample")
 
@@ -159,7 +159,7 @@ class ContentCommandOptions(CommandOptions):
     branch_filter: str = option("-j,--branch-filter", Value(default=""), "record taken branches of these kinds", metavar="<filter,...>")
     intr_regs: str | None = option("-I,--intr-regs", Attached(""), "record registers at the interrupt; -I? lists them", metavar="<regs>")
     user_regs: str | None = option("--user-regs", Attached(""), "record user registers; --user-regs=? lists them", metavar="<regs>")
-    running_time: bool = option("--running-time", Flag(), "record enabled and running times of :S groups")
+    running_time: bool = option("--running-time", Flag(), "record how long :S groups were enabled and running")
     clockid: str | None = option("-k,--clockid", Value(), "use this clock: monotonic, boottime ... or a number", metavar="<clock>")
 
 
@@ -175,8 +175,8 @@ class SideBandCommandOptions(CommandOptions):
         "--synth", Value(default="all"), "existing state to synthesize: no, all, task, mmap, cgroup", metavar="<no|all|task|mmap|cgroup>"
     )
     tail_synthesize: bool = option("--tail-synthesize", Flag(), "synthesize existing state at the end")
-    num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "accepted for perf scripts: one thread is enough")
-    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "accepted for perf scripts: maps are read at once")
+    num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "ignored, for compatibility with perf: one thread is enough")
+    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "ignored, for compatibility with perf: reading maps never takes that long")
 
 
 class FileCommandOptions(CommandOptions):
@@ -186,15 +186,15 @@ class FileCommandOptions(CommandOptions):
     mmap_pages: str = option(
         "-m,--mmap-pages",
         Value(default=""),
-        "ring buffer size[,AUX area size] in pages, or B, K, M, G",
+        "ring buffer size[,AUX area size] in pages, or in bytes with the suffix B, K, M or G",
         metavar="<pages[,pages]>",
     )
     mmap_flush: int = option("--mmap-flush", Value(parse_flush, default=1), "write at least this many bytes at once", metavar="<size>")
     affinity: str = option(
         "--affinity",
         Value(Choice(*AFFINITIES), default=AFFINITIES[0]),
-        "read ring buffers on their CPU or node (default: sys, any)",
-        metavar="<node|cpu>",
+        "read ring buffers on their CPU or node (default: sys, on any CPU)",
+        metavar="<sys|node|cpu>",
     )
     threads: str = option(
         "--threads",
@@ -202,7 +202,7 @@ class FileCommandOptions(CommandOptions):
         "read ring buffers with several threads, into a folder",
         metavar="<cpu|core|package|numa|buffers/runs-on:...>",
     )
-    aio: str | None = option("--aio", Attached(""), "accepted for perf scripts: the kernel writes asynchronously", metavar="<n>")
+    aio: str | None = option("--aio", Attached(""), "ignored, for compatibility with perf: the kernel writes its page cache to disk later anyway", metavar="<n>")
     overwrite: bool = option("--overwrite", Flag(), "overwrite the oldest samples if the ring buffer is full")
     switch_output: SwitchOutput | None = option(
         "--switch-output",
@@ -235,9 +235,9 @@ class FileCommandOptions(CommandOptions):
     buildid_all: bool = option("--buildid-all", Flag(), "record build-ids of all files, sampled or not")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority")
     debuginfod: str | None = option(
-        "--debuginfod", Attached(""), "accepted for perf scripts: set DEBUGINFOD_URLS for report", metavar="<urls>"
+        "--debuginfod", Attached(""), "ignored, for compatibility with perf: set DEBUGINFOD_URLS for report", metavar="<urls>"
     )
-    vmlinux: str = option("--vmlinux", Value(default=""), "accepted for perf scripts: perf's BPF programs need it", metavar="<file>")
+    vmlinux: str = option("--vmlinux", Value(default=""), "ignored, for compatibility with perf: only perf's BPF programs need it", metavar="<file>")
     dry_run: bool = option("--dry-run", Flag(), "parse the options, then exit")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")

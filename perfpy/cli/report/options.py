@@ -186,7 +186,7 @@ class ReportManyOptions(CommandOptions):
 class ReportModuleOptions(CommandOptions):
     """Which kernel files provide symbols."""
 
-    modules: bool = option("-m,--modules", Flag(), "load symbols of modules (always on)")
+    modules: bool = option("-m,--modules", Flag(), "ignored: symbols of modules are always loaded")
     ignore_vmlinux: bool = option("--ignore-vmlinux", Flag(), "do not look for a vmlinux")
 
 

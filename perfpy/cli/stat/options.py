@@ -36,7 +36,7 @@ class RunOptions(CommandOptions):
     """The events, the runs, and the output."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter the preceding tracepoints", metavar="<filter>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the preceding -e", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     cputype: str = option("--cputype", Value(default=""), "count on this kind of core only, on hybrid machines", metavar="<PMU>")
     pmu_filter: str = option("--pmu-filter", Value(default=""), "use this PMU if an event matches several", metavar="<PMU>")
@@ -51,7 +51,7 @@ class RunOptions(CommandOptions):
     null: bool = option("-n,--null", Flag(), "count nothing, measure only the time")
     detailed: int = option("-d,--detailed", Counted(), "add cache events; -dd and -ddd add more")
     sync: bool = option("-S,--sync", Flag(), "sync file systems before each run")
-    big_num: bool | None = option("-B,--big-num", Flag(default=None), "group digits as the locale does")
+    big_num: bool | None = option("-B,--big-num", Flag(default=None), "use the locale's thousands separators")
     cpu: str = option("-C,--cpu", Value(default=""), "count on these CPUs, such as 0-2,5", metavar="<cpu>")
     no_aggr: bool = option("-A,--no-aggr,--no-merge", Flag(), "print one line for each CPU")
     separator: str | None = option("-x,--field-separator", Value(), "separate fields with this string", metavar="<separator>")
@@ -72,13 +72,13 @@ class RunOptions(CommandOptions):
 class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     """Options of `perfpy stat`, in the order of the help."""
 
-    delay: int = option("-D,--delay", Value(int, default=0), "start counting after n ms (-1: on --control's enable)")
+    delay: int = option("-D,--delay", Value(int, default=0), "start counting after n ms; -1: wait for enable on --control")
     metrics: tuple[str, ...] = option(
         "-M,--metrics", Listed(), "compute these metrics or metric groups", metavar="<metric>", negatable=False
     )
     metric_no_group: bool = option("--metric-no-group", Flag(), "do not group the events of a metric")
     metric_no_merge: bool = option("--metric-no-merge", Flag(), "do not share events between metrics")
-    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "skip events for metric thresholds (always on)")
+    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "ignored: stat never counts events for metric thresholds")
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "set the level of --topdown")
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
@@ -86,11 +86,11 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
     hybrid_merge: bool = option("--hybrid-merge", Flag(), "sum up what two kinds of cores count", hidden=True)
     percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
-    all_kernel: bool = option("--all-kernel", Flag(), "count in the kernel only")
-    all_user: bool = option("--all-user", Flag(), "count in user space only")
+    all_kernel: bool = option("--all-kernel", Flag(), "count only kernel code")
+    all_user: bool = option("--all-user", Flag(), "count only code in user space")
     summary: bool = option("--summary", Flag(), "with -I: print the totals at the end")
     no_csv_summary: bool | None = option("--no-csv-summary", Flag(default=None), "omit the word 'summary' from --summary's lines with -x")
-    quiet: bool = option("--quiet", Flag(), "print nothing (with record)")
+    quiet: bool = option("--quiet", Flag(), "print nothing (only with stat record)")
     control: str = option(
         "--control", Value(default=""), "read enable and disable commands from here, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
     )

@@ -25,7 +25,7 @@ class _FormOptions(CommandOptions):
     output: str = option("-o,--output", Value(default=""), "write to this file", metavar="<file>")
     append: bool = option("--append", Flag(), "append to the file of -o")
     log_fd: int = option("--log-fd", Value(int, default=0), "write to this file descriptor instead of stderr")
-    big_num: bool | None = option("-B,--big-num", Flag(default=None), "group digits as the locale does")
+    big_num: bool | None = option("-B,--big-num", Flag(default=None), "use the locale's thousands separators")
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
     no_csv_summary: bool = option("--no-csv-summary", Flag(), "omit the word 'summary' from summaries with -x")
     quiet: bool = option("--quiet", Flag(), "print nothing")

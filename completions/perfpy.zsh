@@ -109,8 +109,8 @@ _perfpy() {
                 '*--per-core[print one line for each core]' \
                 '*--per-thread[print one line for each thread]' \
                 '*--per-node[print one line for each NUMA node]' \
-                '*-D+[start counting after this delay]:value: ' \
-                '*--delay=[start counting after this delay]:value: ' \
+                '*-D+[start counting after n ms]:value: ' \
+                '*--delay=[start counting after n ms]:value: ' \
                 '*-M+[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metrics=[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metric-no-group[do not group the events of a metric]' \
@@ -153,8 +153,8 @@ _perfpy() {
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
                 '*-i[do not record child tasks]' \
                 '*--no-inherit[do not record child tasks]' \
-                '*-D+[start after this delay]:value: ' \
-                '*--delay=[start after this delay]:value: ' \
+                '*-D+[start after n ms]:value: ' \
+                '*--delay=[start after n ms]:value: ' \
                 '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
@@ -221,16 +221,16 @@ _perfpy() {
                 '*--buildid-mmap[record build-ids in mappings instead of a table]' \
                 '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
                 '*--tail-synthesize[synthesize existing state at the end]' \
-                '*--num-thread-synthesize=[ignored, for compatibility with perf  one thread is enough]:value: ' \
-                '*--proc-map-timeout=[ignored, for compatibility with perf  reading maps never takes that long]:value: ' \
+                '*--num-thread-synthesize=[ignored  one thread is enough]:value: ' \
+                '*--proc-map-timeout=[ignored  reading maps never takes that long]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[ring buffer size(,AUX area size) in pages, or in bytes with the suffix B, K, M or G]:value: ' \
-                '*--mmap-pages=[ring buffer size(,AUX area size) in pages, or in bytes with the suffix B, K, M or G]:value: ' \
+                '*-m+[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
                 '*--mmap-flush=[write at least this many bytes at once]:value: ' \
-                '*--affinity=[read ring buffers on their CPU or node]:value:(sys node cpu)' \
+                '*--affinity=[read ring buffers on any CPU]:value:(sys node cpu)' \
                 '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
-                '*--aio=-[ignored, for compatibility with perf  the kernel writes its page cache to disk later anyway]::value: ' \
+                '*--aio=-[ignored  the kernel writes to the disk later anyway]::value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
                 '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
@@ -249,8 +249,8 @@ _perfpy() {
                 '*--buildid-all[record build-ids of all files, sampled or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
-                '*--debuginfod=-[ignored, for compatibility with perf  set DEBUGINFOD_URLS for report]::value: ' \
-                '*--vmlinux=[ignored, for compatibility with perf  only perfs BPF programs need it]:file:_files' \
+                '*--debuginfod=-[ignored  set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[ignored  only perfs BPF programs need it]:file:_files' \
                 '*--dry-run[parse the options, then exit]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
@@ -285,8 +285,8 @@ _perfpy() {
                 '*--freq=[samples per second]:value:(max 99 997)' \
                 '*-c+[take one sample every n events]:value: ' \
                 '*--count=[take one sample every n events]:value: ' \
-                '*-m+[ring buffer size in pages, or in bytes with the suffix B, K, M or G]:value: ' \
-                '*--mmap-pages=[ring buffer size in pages, or in bytes with the suffix B, K, M or G]:value: ' \
+                '*-m+[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \

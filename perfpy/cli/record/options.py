@@ -77,7 +77,7 @@ class TargetCommandOptions(CommandOptions):
     delay: int | tuple[tuple[int, int], ...] = option(
         "-D,--delay",
         Value(parse_delay, default=_AT_ONCE),
-        "start after this delay; -1: wait for enable on --control; 10-20,30-40: record only in these ranges",
+        "start after n ms; -1: on --control; 10-20,30-40: only then",
         metavar="<ms>",
     )
     control: str = option(
@@ -175,8 +175,8 @@ class SideBandCommandOptions(CommandOptions):
         "--synth", Value(default="all"), "existing state to synthesize: no, all, task, mmap, cgroup", metavar="<no|all|task|mmap|cgroup>"
     )
     tail_synthesize: bool = option("--tail-synthesize", Flag(), "synthesize existing state at the end")
-    num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "ignored, for compatibility with perf: one thread is enough")
-    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "ignored, for compatibility with perf: reading maps never takes that long")
+    num_thread_synthesize: int = option("--num-thread-synthesize", Value(int, default=1), "ignored: one thread is enough")
+    proc_map_timeout: int = option("--proc-map-timeout", Value(int, default=500), "ignored: reading maps never takes that long")
 
 
 class FileCommandOptions(CommandOptions):
@@ -186,14 +186,14 @@ class FileCommandOptions(CommandOptions):
     mmap_pages: str = option(
         "-m,--mmap-pages",
         Value(default=""),
-        "ring buffer size[,AUX area size] in pages, or in bytes with the suffix B, K, M or G",
+        "size of ring buffers[,AUX areas] in pages, or bytes: 64K, 2M",
         metavar="<pages[,pages]>",
     )
     mmap_flush: int = option("--mmap-flush", Value(parse_flush, default=1), "write at least this many bytes at once", metavar="<size>")
     affinity: str = option(
         "--affinity",
         Value(Choice(*AFFINITIES), default=AFFINITIES[0]),
-        "read ring buffers on their CPU or node (default: sys, on any CPU)",
+        "read ring buffers on any CPU (sys, default), their CPU or node",
         metavar="<sys|node|cpu>",
     )
     threads: str = option(
@@ -202,7 +202,7 @@ class FileCommandOptions(CommandOptions):
         "read ring buffers with several threads, into a folder",
         metavar="<cpu|core|package|numa|buffers/runs-on:...>",
     )
-    aio: str | None = option("--aio", Attached(""), "ignored, for compatibility with perf: the kernel writes its page cache to disk later anyway", metavar="<n>")
+    aio: str | None = option("--aio", Attached(""), "ignored: the kernel writes to the disk later anyway", metavar="<n>")
     overwrite: bool = option("--overwrite", Flag(), "overwrite the oldest samples if the ring buffer is full")
     switch_output: SwitchOutput | None = option(
         "--switch-output",
@@ -235,9 +235,9 @@ class FileCommandOptions(CommandOptions):
     buildid_all: bool = option("--buildid-all", Flag(), "record build-ids of all files, sampled or not")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority")
     debuginfod: str | None = option(
-        "--debuginfod", Attached(""), "ignored, for compatibility with perf: set DEBUGINFOD_URLS for report", metavar="<urls>"
+        "--debuginfod", Attached(""), "ignored: set DEBUGINFOD_URLS for report", metavar="<urls>"
     )
-    vmlinux: str = option("--vmlinux", Value(default=""), "ignored, for compatibility with perf: only perf's BPF programs need it", metavar="<file>")
+    vmlinux: str = option("--vmlinux", Value(default=""), "ignored: only perf's BPF programs need it", metavar="<file>")
     dry_run: bool = option("--dry-run", Flag(), "parse the options, then exit")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
     quiet: bool = option("-q,--quiet", Flag(), "print no warnings or messages")

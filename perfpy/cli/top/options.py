@@ -79,7 +79,7 @@ class TopSamplingOptions(CommandOptions):
     filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the preceding -e", metavar="<filter>", negatable=False)
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
     count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")
-    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "ring buffer size in pages, or in bytes with the suffix B, K, M or G", metavar="<pages>")
+    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
     overwrite: bool = option("--overwrite", Flag(), "overwrite the oldest samples if the ring buffer is full")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority", metavar="<n>")
     namespaces: bool = option("--namespaces", Flag(), "follow namespaces of tasks")

@@ -53,7 +53,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*--cputype=[count on this kind of core only, on hybrid machines]:pmus: _perfpy_ask pmus' \
                 '*--pmu-filter=[use this PMU if an event matches several]:pmus: _perfpy_ask pmus' \
@@ -159,7 +159,7 @@ _perfpy() {
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
@@ -280,7 +280,7 @@ _perfpy() {
                 '*--show-self[also show perfpy tops own samples]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the preceding -e]:value: ' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
                 '*-c+[take one sample every n events]:value: ' \

@@ -93,7 +93,7 @@ class SamplingCommandOptions(CommandOptions):
     """The events, and the sampling frequency."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the preceding -e", metavar="<filter>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
     count: int | None = option("-c,--count", Value(period), "take one sample every n events", metavar="<n>")

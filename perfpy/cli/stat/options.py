@@ -36,7 +36,7 @@ class RunOptions(CommandOptions):
     """The events, the runs, and the output."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the preceding -e", metavar="<filter>", negatable=False)
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     cputype: str = option("--cputype", Value(default=""), "count on this kind of core only, on hybrid machines", metavar="<PMU>")
     pmu_filter: str = option("--pmu-filter", Value(default=""), "use this PMU if an event matches several", metavar="<PMU>")

@@ -103,6 +103,24 @@ def test_waits_have_copied_frames_too(tmp_path: Path):
     assert int(others[1] if others else 0) < 0.1 * int(known[1])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+def test_waits_have_copied_frames_after_a_process_has_ended(tmp_path: Path):
+    """A wrapper script has started and ended processes before Python runs, as pyenv's does."""
+    python = interpreter("3.12")
+    if not python:
+        pytest.skip("no Python 3.12 on this machine")
+    (tmp_path / "program.py").write_text("import time\nfor _ in range(300): time.sleep(0.002)\n")
+    (tmp_path / "wrapper").write_text(f"#!/bin/sh\n(true)\n(true)\nexec {python} program.py\n")
+    (tmp_path / "wrapper").chmod(0o755)
+    command = [sys.executable, "-m", "perfpy", "record", "--python", "--off-cpu", "-o", "perf.data", "--", "./wrapper"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    known, others = re.search(r"functions in (\d+) of", done.stderr), re.search(r", (\d+) were read", done.stderr)
+    assert known
+    assert int(known[1]) > 200
+    assert int(others[1] if others else 0) < 0.2 * int(known[1]), done.stderr
+
+
 FIGHT = """
 import threading, time
 def spin(n):

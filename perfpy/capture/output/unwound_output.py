@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
+    from perfpy.capture.counter import Counter
     from perfpy.capture.output.stack_file import StackFile
     from perfpy.capture.python_frames.sampled_frames import FrameCopier
     from perfpy.capture.unwinding.frame_reader import ReaderProcess
@@ -61,6 +62,7 @@ class UnwoundOutput(RecordOutput):
         after_round: called after all ring buffers were read.
         stack_file: creates the file of raw stacks; set before the first record.
         frame_copier: copies Python frames, until it is attached.
+        frame_counters: its own counters, closed with the last file.
         images: at the end, images of functions by file name.
         hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
     """
@@ -91,6 +93,7 @@ class UnwoundOutput(RecordOutput):
         self._stacks: StackFile | None = None
         self.stack_file: Callable[[], StackFile] | None = None
         self.frame_copier: FrameCopier | None = None
+        self.frame_counters: list[Counter] = []
         self.hits = b""
         self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)
@@ -295,6 +298,8 @@ class UnwoundOutput(RecordOutput):
         try:
             super().finish(features)
         finally:
+            for counter in self.frame_counters if self._is_over else ():
+                counter.close()
             if self._stacks and self._is_over:
                 self._stacks.end()
 

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType
 from perfpy.abi.python_code import GilState
 from perfpy.capture.python_frames.frame_program import FRAME, HEAD, SCRATCH_SIZE, THREAD, UNKNOWN_THREAD, ThreadEntry, frame_program
@@ -19,7 +20,7 @@ from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.kernel import bpf_loading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from perfpy.capture.counter import Counter
     from perfpy.interpreters.cpython.frames import ThreadFrames
@@ -60,17 +61,30 @@ class FrameCopier:
             self._program = keep(bpf_loading.load_program(bpf_loading.PERF_EVENT, frame_program(*self.maps, is_sample=True)))
             self._opened = opened.pop_all()
 
-    def attach(self, counters: Iterable[Counter]) -> None:
-        """Run the program for all samples of the counters. Raises OSError or KernelRefusedError."""
+    def attach(self, counters: Iterable[Counter], open_counter: Callable[[EventAttr], Counter]) -> Iterator[Counter]:
+        """Run the program for all samples of the counters. Raises OSError or KernelRefusedError.
+
+        The program of a tracepoint runs for all its counters. It has a counter of its own, because the kernel detaches it as soon as one
+        inherited copy of its counter ends, with the first thread or process.
+
+        Args:
+            counters: the recording's counters.
+            open_counter: opens a counter of this process.
+
+        Yields:
+            The programs' own counters; a program runs until its counter is closed.
+        """
         tracepoints: set[int] = set()
         for counter in counters:
             if counter.attr.type != PerfType.TRACEPOINT:
                 counter.set_bpf(self._program)
-            elif counter.attr.config not in tracepoints:  # the program runs for all counters of the tracepoint
+            elif counter.attr.config not in tracepoints:
                 tracepoints.add(counter.attr.config)
                 program = bpf_loading.load_program(bpf_loading.TRACEPOINT, frame_program(*self.maps, is_sample=False))
                 try:
-                    counter.set_bpf(program)
+                    own = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=counter.attr.config, disabled=1))
+                    yield own
+                    own.set_bpf(program)
                 finally:
                     os.close(program)
 

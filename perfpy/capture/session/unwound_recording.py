@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from perfpy.capture.counter import Counter
 from perfpy.capture.output.data_file import DataFile
 from perfpy.capture.output.output import RecordOutput
 from perfpy.capture.output.stack_file import StackFile
@@ -70,7 +71,7 @@ def _attach(output: UnwoundOutput, counters: SampleCounters) -> None:
     copier, output.frame_copier = output.frame_copier, None
     if copier is not None:
         with suppress(OSError, KernelRefusedError):
-            copier.attach(one.counter for one in counters.opened if has_stacks(one.event.attr))
+            output.frame_counters.extend(copier.attach((one.counter for one in counters.opened if has_stacks(one.event.attr)), Counter))
         copier.close()
 
 

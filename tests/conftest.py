@@ -7,8 +7,8 @@ PERFPY_LIVE=1 (or CI set) such a skip is a failure, so that a broken runner
 cannot pass (but for recordings from outside of the checkout). A test marked `particular` depends on more (a PMU, a setting) and
 may be skipped everywhere.
 
-Tests with these markers, or `slow`, take seconds a case. A run of the whole suite has one case of each; --cases=rest runs the others,
---cases=all everything. A run that names files or tests has all their cases.
+Tests with these markers, or `slow`, take seconds a case. A run of the whole suite has one case of each, and no test that is marked
+`thorough`; --cases=rest runs the others, --cases=all everything. A run that names files or tests has all their cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.builders.case_choice import CHOICES, SLOW_MARKERS, chosen
+from tests.builders.case_choice import CHOICES, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -127,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the cases that --cases does not choose."""
-    kept, left = chosen(items, config.option.cases, lambda item: item.nodeid, lambda item: any(map(item.get_closest_marker, SLOW_MARKERS)))
+    kept, left = chosen(items, config.option.cases, lambda item: item.nodeid, lambda item: {marker.name for marker in item.iter_markers()})
     if left:
         items[:] = kept
         config.hook.pytest_deselected(items=left)
@@ -136,7 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print how to run the deselected cases."""
     if config.option.cases == "some":
-        terminalreporter.write_line("slow tests: one case of each ran; --cases=rest runs the others, --cases=all everything")
+        terminalreporter.write_line("one case of each slow test ran, and no thorough test; --cases=rest runs the others")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

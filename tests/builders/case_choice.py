@@ -1,14 +1,11 @@
-"""Which cases run: every test has one in the quick run, the others of slow tests are in the rest.
-
-What enters: pytest's items. What leaves: the items of `some`, of `rest`, or of `all`. `some` and `rest` together are `all`.
-"""
+"""Which cases run: the quick run has one case of each slow test, the rest has the other cases and the thorough tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     Choice = Literal["some", "rest", "all"]
 
@@ -17,6 +14,8 @@ Item = TypeVar("Item")
 CHOICES: Final = ("some", "rest", "all")
 #: markers of tests that take seconds a case
 SLOW_MARKERS: Final = ("slow", "live", "system_wide", "versus_perf")
+#: marks tests that take many seconds and repeat what quicker tests show in part
+THOROUGH: Final = "thorough"
 
 
 def function_of(node_id: str) -> str:
@@ -25,9 +24,16 @@ def function_of(node_id: str) -> str:
 
 
 def chosen(
-    items: Iterable[Item], choice: Choice, name: Callable[[Item], str], is_slow: Callable[[Item], bool]
+    items: Iterable[Item], choice: Choice, name: Callable[[Item], str], markers: Callable[[Item], Collection[str]]
 ) -> tuple[list[Item], list[Item]]:
-    """Return the items to run and those to leave out. name: an item's node id."""
+    """Return the items to run and the items to leave out; `some` and `rest` together are `all`.
+
+    Args:
+        items: pytest's items.
+        choice: the items to run.
+        name: returns an item's node id.
+        markers: returns the names of an item's markers.
+    """
     everything = list(items)
     if choice == "all":
         return everything, []
@@ -35,6 +41,8 @@ def chosen(
     functions: set[str] = set()
     for item in everything:
         function = function_of(name(item))
-        groups["rest" if function in functions and is_slow(item) else "some"].append(item)
+        is_slow = not {*SLOW_MARKERS}.isdisjoint(markers(item))
+        is_later = THOROUGH in markers(item) or (is_slow and function in functions)
+        groups["rest" if is_later else "some"].append(item)
         functions.add(function)
     return groups[choice], groups["rest" if choice == "some" else "some"]

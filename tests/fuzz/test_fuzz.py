@@ -76,14 +76,15 @@ def named() -> dict[str, str]:
 
 @pytest.mark.parametrize("fault", PLANTED)
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_planted_fault_is_found_and_named(fault: str, named: dict[str, str]):
     assert named[fault].startswith(PLANTED[fault]) if fault else named[fault] == ""
 
 
 def test_a_seed_and_a_number_give_the_same_case_and_others_another():
-    cases = [case_of("a seed", number) for number in range(40)]
-    assert cases == [case_of("a seed", number) for number in range(40)]
-    assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(40)], strict=True)) == 0
+    cases = [case_of("a seed", number) for number in range(15)]
+    assert cases == [case_of("a seed", number) for number in range(15)]
+    assert sum(one == other for one, other in zip(cases, [case_of("another", number) for number in range(15)], strict=True)) == 0
 
 
 def test_whatever_is_left_of_an_input_can_be_damaged_again():
@@ -112,18 +113,19 @@ def test_a_recording_taken_apart_is_joined_to_one_of_the_same_parts():
     assert same > 20  # perf puts padding between features
 
 
+@pytest.mark.thorough
 def test_most_damaged_recordings_get_past_their_header():
     out = apart(
         """
         from tests.fuzz.campaign import campaign
         from tests.fuzz.server import Server
         with Server() as server:
-            tally = campaign(server, range(150), "shares", ["header", "report", "script", "api-samples"])
+            tally = campaign(server, range(60), "shares", ["header", "report", "script", "api-samples"])
         print(tally.opened, tally.read)
         """
     )
     opened, read = map(int, out.split())
-    assert read > 100
+    assert read > 40
     assert opened / read > 0.75
 
 

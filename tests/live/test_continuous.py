@@ -66,6 +66,7 @@ def test_systemd_takes_the_units(tmp_path):
     assert setting("perfpy-ship.service", "ExecStart").split()[0] in FILES
 
 
+@pytest.mark.thorough
 def test_from_a_recorder_to_a_page(tmp_path, host):
     own, store = tmp_path / "own", tmp_path / "store"
     own.mkdir()

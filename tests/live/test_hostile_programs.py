@@ -119,6 +119,7 @@ int main(int count, char **words)
 """
 
 
+@pytest.mark.thorough
 def test_a_library_that_its_owner_truncates_stops_neither_the_recorder_nor_the_report(theirs: Path, tmp_path: Path):
     library = compiled(theirs, "library.so", LIBRARY, "-shared", "-fPIC", "-Wl,-z,separate-code")
     program = compiled(theirs, "program", TRUNCATING, "-ldl")
@@ -180,6 +181,7 @@ int main(int count, char **words)
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program has code of x86-64")
+@pytest.mark.thorough
 def test_mappings_of_files_that_are_replaced_hold_nobody_up(theirs: Path, tmp_path: Path):
     program = compiled(theirs, "program", MAPPINGS)
     with running(program, str(theirs)) as pid:
@@ -225,6 +227,7 @@ int main(void)
 """
 
 
+@pytest.mark.thorough
 def test_a_storm_of_threads_with_names_for_terminals_is_recorded(theirs: Path, tmp_path: Path):
     program = compiled(theirs, "program", STORM, "-lpthread")
     with running(program) as pid:

@@ -114,6 +114,7 @@ def test_a_lie_costs_the_liars_frames_alone(lie: str, python: str, tmp_path: Pat
     assert (tmp_path / "perf.data").stat().st_size < 16 << 20
 
 
+@pytest.mark.thorough
 def test_memory_that_never_comes_holds_nobody_up(python: str, tmp_path: Path):
     """The reader waits for it; the recorder does not wait for the reader, and ends it."""
     began = time.monotonic()

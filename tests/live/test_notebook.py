@@ -42,6 +42,7 @@ def test_it_has_forty_lines(script: Path) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.thorough
 def test_it_prints_what_the_page_shows(script: Path) -> None:
     done = subprocess.run([sys.executable, script], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -134,6 +134,7 @@ def no_idle_cpu():
 
 @pytest.mark.usefixtures("no_idle_cpu")
 @pytest.mark.system_wide
+@pytest.mark.thorough
 def test_who_sleeps_is_woken_by_the_clock(tmp_path, with_frame_pointers):
     for _ in range(3):  # neighbours may switch so often that something is lost
         said = record(tmp_path, with_frame_pointers, *WHOLE_MACHINE)

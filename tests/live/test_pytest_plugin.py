@@ -140,6 +140,7 @@ def test_a_test_may_cost_what_it_says_and_no_more(tmp_path: Path):
     assert re.search(r"test_a_part_is_counted +page-faults:u +1,\d+ +1$", table, re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_a_test_may_cost_what_it_did_before(tmp_path: Path):
     one = ("-k", "what_it_did")
     assert "baselines of 1 test written" in session(tmp_path, *one, "--perf-update")

@@ -138,6 +138,7 @@ for thread in threads: thread.join()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
+@pytest.mark.thorough
 def test_waits_for_the_lock_name_its_holder(python: str, tmp_path: Path):
     """Of two threads that always run, one always waits; time.sleep releases the lock."""
     (tmp_path / "program.py").write_text(FIGHT)

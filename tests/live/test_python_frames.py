@@ -51,6 +51,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_each_function_has_the_share_that_the_program_measured(recorded: Path):
     took = json.loads((recorded / "took.json").read_text())
     found = shares(perfpy("report", "--stdio", "--children", "-g", "none", "-s", "sym", "--percent-limit", "0", folder=recorded))

@@ -124,6 +124,7 @@ def test_functions_of_python_have_their_shares(tmp_path: Path, version: str):
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.thorough
 def test_functions_that_come_while_it_is_recorded_have_their_callers(tmp_path: Path, version: str):
     """Stacks are unwound while the perf map is still being written."""
     python = pyenv(version)
@@ -151,6 +152,7 @@ for i in range(4):
     assert min(found.values()) > 15
 
 
+@pytest.mark.thorough
 def test_functions_of_node_have_their_shares(tmp_path: Path):
     if not shutil.which("node"):
         pytest.skip("no node in PATH")
@@ -174,6 +176,7 @@ def java(tmp_path: Path) -> list[str]:
     return ["java", "-cp", str(tmp_path), "Shares"]
 
 
+@pytest.mark.thorough
 def test_functions_of_java_have_their_shares(tmp_path: Path, java: list[str]):
     for attempt in range(4):  # where others keep the CPUs busy, what was seen last has no names: it is gone when it is unwound
         (tmp_path / "perf.data").unlink(missing_ok=True)

@@ -28,6 +28,7 @@ for thread in threads: thread.join()
 
 @pytest.mark.live
 @pytest.mark.kernel_too
+@pytest.mark.thorough
 def test_a_session(tmp_path: Path) -> None:
     # 1. record the program as it was, and as it is
     old, new = tmp_path / "old.data", tmp_path / "new.data"

@@ -218,6 +218,7 @@ def test_a_program_that_does_more_is_found() -> None:
     assert json.loads(same[1])["change"] == pytest.approx(0, abs=0.2)
 
 
+@pytest.mark.thorough
 def test_a_limit_on_how_much_slower_is_an_exit_status() -> None:
     """--fail-if-slower: 90, and a line that says which command; without --compare it is no line."""
     slower = stat("-r", "6", "-e", "cs", "--fail-if-slower", "50%", "--compare", "sleep 0.3", "--", "sleep", "0.01")

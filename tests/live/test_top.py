@@ -72,6 +72,7 @@ def test_each_update_has_the_functions_that_run(spinning: subprocess.Popen[bytes
     assert abs(second["seconds"] - 0.5) < 0.4
 
 
+@pytest.mark.thorough
 def test_earlier_samples_fade_unless_they_are_zeroed(spinning: subprocess.Popen[bytes]) -> None:
     options = ("-e", "task-clock:u", "-c", "1000000", "-p", str(spinning.pid), "-d", "0.3", "--updates", "4")
     fading, zeroed = updates(*options)[-1], updates(*options, "-z")[-1]

@@ -176,6 +176,7 @@ def test_the_stacks_can_be_kept(tmp_path, busy):
     assert most_are_whole(tmp_path / "perf.data.stacks")
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_gone_was_known_in_time(tmp_path, busy):
     copy = tmp_path / "busy"
     shutil.copy(busy, copy)
@@ -199,6 +200,7 @@ def test_ctrl_c_ends_it_with_all_samples(tmp_path, busy):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.thorough
 def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
     process = start(tmp_path, *UNWIND, "--", busy, "3")
     victim = unwinding_process(process.pid)
@@ -215,6 +217,7 @@ def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
     assert most_are_whole(tmp_path / "perf.data.stacks")
 
 
+@pytest.mark.thorough
 def test_the_unwinding_process_goes_with_the_recorder(tmp_path, busy):
     process = start(tmp_path, *UNWIND, "--", busy, "5")
     orphan = unwinding_process(process.pid)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.builders.case_choice import SLOW_MARKERS, chosen, function_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-NAMES = ["a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "a.py::slow[2-[x]]", "b.py::slow[1]", "b.py::slow[3]", "b.py::slow_alone"]
+NAMES = [
+    *("a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "a.py::slow[2-[x]]"),
+    *("b.py::slow[1]", "b.py::slow[3]", "b.py::slow_alone", "c.py::thorough"),
+]
 
 
 def run_of(choice: str) -> list[str]:
-    kept, left = chosen(NAMES, choice, str, lambda name: "slow" in name)  # type: ignore[arg-type]
+    kept, left = chosen(NAMES, choice, str, lambda name: re.findall("slow|thorough", name))  # type: ignore[arg-type]
     assert sorted([*kept, *left]) == sorted(NAMES)
     return kept
 
 
-def test_some_has_every_test_and_one_case_of_the_slow_ones() -> None:
+def test_some_has_one_case_of_each_slow_test_and_no_thorough_one() -> None:
     assert run_of("some") == ["a.py::quick[1]", "a.py::quick[2]", "a.py::slow[1]", "b.py::slow[1]", "b.py::slow_alone"]
-    assert {function_of(name) for name in run_of("some")} == {function_of(name) for name in NAMES}
+    assert {function_of(name) for name in run_of("some")} == {function_of(name) for name in NAMES} - {"c.py::thorough"}
 
 
 def test_some_and_rest_are_all() -> None:
-    assert run_of("rest") == ["a.py::slow[2-[x]]", "b.py::slow[3]"]
+    assert run_of("rest") == ["a.py::slow[2-[x]]", "b.py::slow[3]", "c.py::thorough"]
     assert sorted(run_of("some") + run_of("rest")) == sorted(run_of("all"))
 
 

@@ -81,6 +81,7 @@ def test_a_zstd_bomb_ends_soon_where_the_file_does_not_say_how_much_is_in_it(tmp
     assert "more than 8 records for each byte of the compressed ones" in result.stderr
 
 
+@pytest.mark.thorough
 def test_a_bomb_of_large_records_ends_too(tmp_path: Path) -> None:
     zstd = ZstdCompressor(level=19)
     one = header_of(RecordType.CGROUP, 0xFFF8) + bytes(0xFFF0)
@@ -188,6 +189,7 @@ def test_groups_that_cannot_be_are_left_out(groups: tuple[EventGroup, ...]) -> N
         decode_feature(Feature.GROUP_DESC, encode_feature(Feature.GROUP_DESC, groups))
 
 
+@pytest.mark.thorough
 def test_updates_of_events_are_kept_within_bounds(tmp_path: Path) -> None:
     update = struct.pack("<QQ", 2, 1)
     update = update.replace(struct.pack("<Q", 2), struct.pack("<Q", user_records.EVENT_UPDATE_CPUS), 1)

@@ -75,6 +75,7 @@ def lines_of(reading: str, text: str) -> object:
 
 
 @pytest.mark.parametrize("about", LINES)
+@pytest.mark.thorough
 def test_every_perf_reads_it(about, tmp_path, perf, capfd):
     newer = shutil.which("perf7")
     for line in LINES[about]:

@@ -69,6 +69,7 @@ def answer(*command: object) -> str:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.thorough
 def test_two_recordings_give_perfs_text(options: str, recordings: list[Path], perf: str) -> None:
     arguments = ["diff", *options.split(), *recordings[:2]]
     theirs = answer(perf, *arguments)
@@ -82,6 +83,7 @@ def test_three_recordings_give_perfs_text(options: str, recordings: list[Path], 
     assert answer(*PERFPY, *arguments) == answer(perf, *arguments)
 
 
+@pytest.mark.thorough
 def test_recordings_of_different_events_are_paired_as_perf_does(recordings: list[Path], perf: str, tmp_path: Path) -> None:
     other = tmp_path / "other.data"
     subprocess.run(

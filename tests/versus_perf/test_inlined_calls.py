@@ -187,6 +187,7 @@ def recorded(request: pytest.FixtureRequest, perf: str, tmp_path: Path) -> Recor
 
 @pytest.mark.live
 @pytest.mark.parametrize("recorded", FLAGS[:2], indirect=True)
+@pytest.mark.thorough
 def test_text_is_perfs(recorded: Recorded, perf: str) -> None:
     assert any("(inlined)" in line for line in recorded.lines("script", perf))
     for asked in ASKED:
@@ -201,6 +202,7 @@ def calls_of(lines: list[str]) -> collections.Counter[str]:
 
 
 @pytest.mark.live
+@pytest.mark.thorough
 def test_trees_are_perfs_but_for_the_order_of_equal_callers(recorded: Recorded) -> None:
     for asked in REORDERED:
         theirs, ours = recorded.both(asked)

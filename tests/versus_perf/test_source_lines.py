@@ -35,7 +35,7 @@ template <class T> __attribute__((noinline)) T total(const std::vector<T> &v) {
 __attribute__((noinline, section(".text.cold"))) static int cold(int x) { return x % 7; }
 int main() {
   long sum = 0;
-  for (int k = 0; k < 40; k++) {
+  for (int k = 0; k < 10; k++) {
     std::vector<int> v(20000);
     for (auto &x : v) x = rand();
     std::sort(v.begin(), v.end(), Less());
@@ -100,6 +100,8 @@ ASKED = (
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("program", FLAGS[::2], indirect=True)
+@pytest.mark.thorough
 def test_text_is_perfs(program: Path, perf: str, tmp_path: Path) -> None:
     need("addr2line")
     record = [perf, "record", "-q", "-e", "cpu-clock", "-F", "1000", "-g", "-o", "work.data", str(program)]

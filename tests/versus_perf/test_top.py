@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.live, pytest.mark.kernel_too, pytest.mark.versus_perf]
 
 PERFPY = [sys.executable, "-m", "perfpy"]
 CLEAR = "\33[H\33[2J"
+ROW = re.compile(r"^ +\d+\.\d\d%", re.MULTILINE)
 # All functions have long names, and shares that differ by far, so that rows keep their order.
 SOURCE = """
 static volatile long sum;
@@ -28,21 +29,16 @@ int main(void) { for (;;) work(); }
 """
 OPTIONS = [
     "",
-    "-n",
+    "-n -F 99",
     "-c 1000000",
-    "-F 99",
     "--overwrite",
-    "-z",
-    "-U",
+    "-z -U",
     "--show-total-period -n",
-    "-s comm,dso,symbol",
     "-s pid,comm,dso,symbol -n",
-    "--fields overhead,sample,sym",
-    "--percent-limit 40",
+    "--fields overhead,sample,sym --percent-limit 40",
     "-e {task-clock,cpu-clock}",
     "-e task-clock:u,page-faults",
-    "--symbols second",
-    "-K -w 10,20",
+    "--symbols second -K -w 10,20",
 ]
 
 
@@ -59,16 +55,23 @@ def shape(text: str) -> list[str]:
     """Return the lines of an update without what differs between two measurements."""
     lines = [line for line in text.splitlines() if "[k] " not in line or "-U" in text]
     lines = [re.sub(r"PerfTop: +\d+ irqs/sec  kernel: *[\d.]+%", "PerfTop: N irqs/sec  kernel: N%", line) for line in lines]
-    return [re.sub(r" +\d+\.\d\d%", " N%", re.sub(r" +\d{2,}  ", " N  ", line)) for line in lines]
+    return [re.sub(r" +\d+\.\d\d%", " N%", re.sub(r" +\d+  ", " N  ", line)) for line in lines]
 
 
 def perf(options: str, pid: int) -> str:
-    """Return perf's output; its standard input stays open and silent."""
-    command = ["timeout", "1.5", "perf", "top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), *options.split()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        text = process.stdout.read() if process.stdout else ""
-    updates = [update.partition("\nMapped keys:")[0] for update in text.split(CLEAR)]
-    return next((update for update in reversed(updates) if len(update.splitlines()) > 4), updates[-1])
+    """Return perf's first complete update that has rows; its standard input stays open and silent."""
+    command = ["timeout", "30", "perf", "top", "--stdio", "-d", "1", "-E", "2", "-p", str(pid), *options.split()]
+    text = ""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as process:
+        assert process.stdout
+        while output := process.stdout.read(65536):
+            text += output.decode()
+            *updates, _ = [update.partition("\nMapped keys:")[0] for update in text.split(CLEAR)]
+            with_rows = [update for update in updates if ROW.search(update)]
+            if with_rows:
+                process.terminate()
+                return with_rows[0]
+    return text
 
 
 def perfpy(options: str, pid: int) -> str:
@@ -83,7 +86,7 @@ def perfpy(options: str, pid: int) -> str:
 def test_the_text_is_perf_s(options: str, spinning: int) -> None:
     with ThreadPoolExecutor() as executor:
         ours, theirs = (shape(text) for text in executor.map(lambda top: top(options, spinning), (perfpy, perf)))
-    if options == "-U":  # kernel functions come and go
+    if "-U" in options:  # kernel functions come and go
         ours, theirs = ours[:4], theirs[:4]
     if options == "--overwrite":  # most readings lose some samples
         ours, theirs = ([re.sub(r"lost: \d+/\d+", "lost: N/N", line) for line in lines] for lines in (ours, theirs))

@@ -100,9 +100,8 @@ class UnwoundOutput(RecordOutput):
         self._knows = True  # whether written records are also for the other process
         self._begun = 0.0  # start of the open piece
         self._moment = _FIRST_MOMENT
-        self._ready = self._finished = False
+        self._ready = self._finished = self._is_over = self._has_rounds = False
         self._unwinds = True  # False after it was given up
-        self._is_over = self._has_rounds = False
         self._taken = 0
         self._parts: list[bytes] = []  # of the incoming piece
         self._finished_parts: list[bytes | None] = []  # None: the end of a round

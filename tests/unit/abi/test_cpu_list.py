@@ -75,6 +75,7 @@ def test_a_list_that_was_written_is_read_again(cpus: set[int] | range) -> None:
     assert parse_cpu_list(cpu_list_text(ascending)) == ascending
 
 
+@pytest.mark.thorough
 def test_nothing_else_reads_a_list_of_cpus() -> None:
     """No other function of the package that is about CPUs parts a text at a dash."""
     found = []

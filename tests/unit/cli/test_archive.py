@@ -192,6 +192,7 @@ def test_an_extended_header_has_a_limit(header: bytes, recorded: Path, capsys: p
     assert "extended header of 104857600 bytes" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_archive_of_very_many_files_is_refused(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded.write_bytes(bomb(PACKERS["gz"], [0] * 66_000, "nothing"))
     assert cli.run(["archive", "--unpack", str(recorded)]) == 255

@@ -150,6 +150,7 @@ NOISES: dict[str, Callable[[random.Random], float]] = {
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+@pytest.mark.thorough
 def test_the_runs_it_takes_are_enough(noise: Callable[[random.Random], float]) -> None:
     """With as many runs as ten runs of each side say, a change is found four times of five, whatever the noise is like."""
     chance = random.Random(11)

@@ -76,6 +76,7 @@ COPIES = 12
 REQUEST = FoldingRequest(lambda _recording: (ReportOptions(), None))
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_report_also_when_workers_die(tmp_path):
     """A worker that dies once changes nothing; a recording that repeatedly kills or blocks workers is reported as unreadable."""
     pytest.importorskip("distributed")

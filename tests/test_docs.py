@@ -19,6 +19,7 @@ import pytest
 import perfpy
 from perfpy.cli.commands import COMMANDS, load
 from perfpy.cli.line.examples import EXAMPLES
+from perfpy.cli.missing_commands import ALTERNATIVES
 from perfpy.cli.topics import TOPICS
 from perfpy.perfdata.container.features import Feature
 from tests.builders.perfdata import simple_recording
@@ -142,6 +143,15 @@ def test_the_front_page_is_short():
 def test_the_front_page_leads_to_every_topic():
     assert list(TOPICS) == [name for name in TOPICS if f"(man/topics/{name}.md)" in README]
     assert set(TOPICS) == set(TOPIC_TEXTS)
+
+
+def test_the_front_page_names_every_command_that_is_there_and_none_that_is_not():
+    limits = README.partition("\n## Compatibility and limits\n")[2].partition("\n## ")[0]
+    has, _, lacks = limits.partition("It does not have ")
+    assert [name for name in COMMANDS if f"`{name}`" not in has] == []
+    lacking = re.findall(r"`([\w-]+)`", lacks.partition(".")[0])
+    assert lacking
+    assert [name for name in lacking if name not in ALTERNATIVES] == []
 
 
 def test_the_compatibility_page_names_every_command():

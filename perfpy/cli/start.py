@@ -28,6 +28,7 @@ _WAYS: Final = (
     ("perfpy ./program [ARGS]", "record a program, and tell where its time goes"),
     ("perfpy python3 app.py", "the same for a Python program: functions and lines"),
     ("perfpy record --unwind -p PID -- sleep 10", "record a running process; then perfpy report"),
+    ("perfpy top", "show what runs on this machine now"),
     ("perfpy report", "show the last recording again (--tui: browse it)"),
     ("perfpy view", "show it as a page in the browser"),
     ("perfpy stat ./program", "count time, faults, switches, cycles"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ANY = -1
 
 _ONLINE = "/sys/devices/system/cpu/online"
+_STAT = "/proc/stat"
 
 
 class Target:
@@ -126,9 +127,13 @@ def _among(online: tuple[int, ...], requested: tuple[int, ...]) -> tuple[int, ..
 
 
 def online_cpus() -> tuple[int, ...]:
-    """Return the online CPUs."""
-    with open(_ONLINE) as file:
-        return parse_cpu_list(file.read())
+    """Return the online CPUs. In a chroot or container without sysfs, /proc/stat lists them."""
+    try:
+        with open(_ONLINE) as file:
+            return parse_cpu_list(file.read())
+    except FileNotFoundError:
+        with open(_STAT) as file:
+            return tuple(sorted(int(name[3:]) for line in file if (name := line.split(" ", 1)[0])[3:].isdecimal() and name[:3] == "cpu"))
 
 
 def all_threads(procfs: ProcFs | None = None) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.attr import EventAttr
-from perfpy.capture import cgroups
+from perfpy.capture import cgroups, targets
 from perfpy.capture.targets import ANY, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.errors import UsageError
 from perfpy.events.event import Event
@@ -118,3 +118,10 @@ def test_topology_of_a_tree(tmp_path: Path) -> None:
     assert topology.part("NODE", 1) == (4,)
     assert topology.part("CACHE", 1) == (1, 0, 2, 1)
     assert topology.part("CACHE", 1, 3) == (1, 0, 3, -1)
+
+
+def test_without_sysfs_the_online_cpus_are_those_of_proc_stat(monkeypatch, tmp_path):
+    (tmp_path / "stat").write_text("cpu  9 8 7\ncpu0 1 2 3\ncpu2 1 2 3\nintr 5\n")
+    monkeypatch.setattr(targets, "_ONLINE", str(tmp_path / "online"))
+    monkeypatch.setattr(targets, "_STAT", str(tmp_path / "stat"))
+    assert online_cpus() == (0, 2)

@@ -4,6 +4,7 @@ Modules, in the order of the data:
 
 rings         open the events of a live view and read their ring buffers
 tasks         the side-band of running tasks, bounded for days
+python_frames  callchains with Python functions (top --python)
 window        the samples of one interval as a SampleSource
 symbolizing   symbols across windows: files are searched and read once
 snapshot      the last minute as a perf.data

@@ -13,6 +13,7 @@ from perfpy.analysis.report.report import key_style, planned_scan, recording_tex
 from perfpy.analysis.sortkeys.key_texts import TraceData
 from perfpy.capture.metadata.recorded_features import RecordedFeatures
 from perfpy.capture.metadata.synthesis import Synthesis, id_layout
+from perfpy.capture.unwinding.plain_attrs import plain_attr
 from perfpy.debuginfo.known_lines import lines_of
 from perfpy.errors import PerfError
 from perfpy.fleet.merged_profile import MergedProfile
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
     from perfpy.fleet.portable import PortableProfile
+    from perfpy.live.python_frames import LivePython
     from perfpy.live.rings import LiveRings
+    from perfpy.perfdata.container.events import FileEvent
     from perfpy.perfdata.tracepoints.tracing_data import Tracing
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -79,7 +82,10 @@ class LiveMonitor:
         self.zero = zero
         tracing_data = rings.tracing_data()
         tracing = _tracing(tracing_data) if tracing_data else None
+        self._python = self._new_python(rings.events(tracing)) if rings.options.python else None
         events = rings.events(tracing)
+        for event in events if self._python else ():
+            event.attr = plain_attr(event.attr)
         self._window = LiveWindow(events, rings.features, tracing, own=-1 if shows_self else os.getpid(), hidden=hidden)
         layout = id_layout(events[0].attr.sample_type)
         has_data_maps = any(event.attr.mmap_data for event in events)
@@ -93,6 +99,16 @@ class LiveMonitor:
         self._pieces: list[bytes] = []
         self._total_lost = 0
         self._since = time.monotonic()
+
+    def _new_python(self, events: list[FileEvent]) -> LivePython:
+        from perfpy.live.python_frames import LivePython  # rarely needed
+
+        return LivePython(self._rings, events)
+
+    def close(self) -> None:
+        """End the process that reads Python frames, if there is one."""
+        if self._python:
+            self._python.close()
 
     def begin(self) -> None:
         """Enable the events, and learn about the running tasks."""
@@ -124,6 +140,8 @@ class LiveMonitor:
 
     def _learn(self, records: Iterable[bytes]) -> None:
         data = b"".join(records)
+        if self._python:
+            self._python.learn(data)
         if data:
             self._tasks.add(self._window.begin(data))
 
@@ -140,12 +158,26 @@ class LiveMonitor:
         data = self._rings.read()
         if data:
             self._pieces.append(data)
+            if self._python:
+                self._python.look(data)
+
+    def _take(self, *, last: bool) -> bytes:
+        """Return the records until now; Python frames are added to those of which all ring buffers were read once more."""
+        self.drain()
+        data, self._pieces = b"".join(self._pieces), []
+        if self._python is None:
+            return data
+        before = self._python.convert(data)
+        self.drain()
+        further, self._pieces = b"".join(self._pieces), []
+        data = before + self._python.convert(further) + (self._python.rest() if last else b"")
+        self._symbols.add_images(self._python.new_images())
+        return data
 
     def update(self, *, last: bool = False) -> LiveUpdate:
         """Return the report of what happened until now; last: nothing follows."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self.drain()
-        data, self._pieces = b"".join(self._pieces), []
+        data = self._take(last=last)
         clock = time.monotonic()
         seconds, self._since = max(clock - self._since, 1e-9), clock
         window = self._window
@@ -193,7 +225,7 @@ class LiveMonitor:
         retained = self._retained
         if not len(retained):
             raise PerfError("no samples to write yet")
-        write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded)
+        write_snapshot(path, self._rings, self._tasks.records(), retained, self._recorded, self._symbols.images)
         return (retained.last - retained.first) / 1e9
 
     def _fold(self) -> PortableProfile:

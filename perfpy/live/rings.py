@@ -57,7 +57,8 @@ class LiveRings:
     ) -> None:
         kernel, procfs = kernel or this_kernel(), ProcFs()
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
-        options = with_frequency(options._replace(sampling=sampling), procfs.setting(MAX_RATE), tell)
+        options = options._replace(sampling=sampling)
+        options = with_frequency(_with_python(options) if options.python else options, procfs.setting(MAX_RATE), tell)
         self.target = target = _find_target(options, procfs)
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
@@ -149,6 +150,19 @@ class LiveRings:
     def close(self) -> None:
         """Close the counters."""
         self.counters.close()
+
+
+def _with_python(options: RecordOptions) -> RecordOptions:
+    """Return the options with what Python frames need. Without permission for BPF programs, frames are read the better the sooner."""
+    from perfpy.capture.python_frames.choices import complete_options  # rarely needed
+    from perfpy.capture.python_frames.sampled_frames import open_copier
+
+    options = complete_options(options)
+    copier = open_copier(options.sampling.clockid)
+    if copier is None:
+        return options._replace(buffers=options.buffers._replace(no_buffering=True))
+    copier.close()
+    return options
 
 
 def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.framing import HEADER
 from perfpy.capture.output.output import rotate
+from perfpy.capture.unwinding.plain_attrs import plain_attr
+from perfpy.perfdata.container.kept_files import KEPT_FILES, encode
 from perfpy.perfdata.container.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perfpy.capture.metadata.recorded_features import RecordedFeatures
     from perfpy.live.rings import LiveRings
@@ -66,17 +68,23 @@ class Retained:
         return (samples for _, _, samples in self._pieces)
 
 
-def write_snapshot(path: str, rings: LiveRings, side_band: RawRecords, retained: Retained, features: RecordedFeatures) -> int:
-    """Write a recording; an existing one becomes PATH.old. Return its size. Raises OutputFailedError."""
+def write_snapshot(
+    path: str, rings: LiveRings, side_band: RawRecords, retained: Retained, features: RecordedFeatures, images: Mapping[str, bytes]
+) -> int:
+    """Write a recording; an existing one becomes PATH.old. Return its size. Raises OutputFailedError.
+
+    images: of Python functions, by their paths, to store in it.
+    """
     rotate(path)
     events = rings.counters.events
-    attrs = [event.attr for event in events]
+    attrs = [plain_attr(event.attr) if rings.options.python else event.attr for event in events]
     writer = FileWriter(path)
     try:
         writer.begin([WrittenEvent(attr, rings.counters.ids(event)) for event, attr in zip(events, attrs, strict=True)], {})
         for piece in (*_records(side_band), *retained.pieces()):
             writer.write(piece)
-        writer.finish(features.collect(tracing=rings.tracing_data(), times=(retained.first, retained.last)))
+        stored = {KEPT_FILES: encode(images, NATIVE_ENDIAN)} if images else {}
+        writer.finish(features.collect(tracing=rings.tracing_data(), times=(retained.first, retained.last)) | stored)
     finally:
         writer.close()
     return writer.size

@@ -23,14 +23,25 @@ _LONGEST: Final = 300.0  # seconds until files are searched again: they may have
 
 
 class LiveSymbols:
-    """The symbols of a live view. options: where to look for them."""
+    """The symbols of a live view. options: where to look for them.
+
+    Attributes:
+        images: files that are in memory only, by name.
+    """
 
     def __init__(self, tasks: LiveTasks, options: SymbolOptions) -> None:
         self._tasks = tasks
         self._options = options._replace(live=True)
         self._dso_table = DsoTable()
         self._loader: SymbolLoader | None = None
+        self.images: dict[str, bytes] = {}
         self._since = time.monotonic()
+
+    def add_images(self, images: dict[str, bytes]) -> None:
+        """Add files, by name, or replace them."""
+        self.images.update(images)
+        if self._loader is not None and images:
+            self._loader.forget(images)
 
     def of_window(self, pids: NDArray[np.uint32]) -> tuple[TaskTimeline, Symbolizer]:
         """Return the tasks and the symbols for the samples of some processes."""
@@ -40,6 +51,6 @@ class LiveSymbols:
         if timeline.kernel_dso >= 0:
             self._dso_table.dsos[timeline.kernel_dso].short_name = _KERNEL
         if self._loader is None:
-            self._loader = SymbolLoader(timeline, self._options)
+            self._loader = SymbolLoader(timeline, self._options, self.images)
         self._loader.follow(timeline)
         return timeline, Symbolizer(timeline, self._options, self._loader)

@@ -24,13 +24,19 @@ from perfpy.untrusted.files import ForeignFileError, state_of, trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from perfpy.perfdata.container.kept_files import KeptFiles
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.files.shared_files import SharedFiles
     from perfpy.symbols.tasks.address_space import TaskTimeline
 
 _LARGE_MAP: Final = 4 << 20  # bytes
+
+
+class StoredFiles(Protocol):
+    """Files that are available as bytes."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return the bytes of a file; None if it is missing."""
 
 
 class KeptSymbols(Protocol):
@@ -55,7 +61,7 @@ class SymbolLoader:
         self,
         timeline: TaskTimeline,
         options: SymbolOptions,
-        kept: KeptFiles | None = None,
+        kept: StoredFiles | None = None,
         known: KeptSymbols | None = None,
         shared: SharedFiles | None = None,
     ) -> None:
@@ -92,6 +98,13 @@ class SymbolLoader:
 
     def _is_new_module(self, number: int) -> bool:
         return self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Load the symbols of stored files again, which have changed."""
+        for number, dso in enumerate(self._dsos):
+            if dso.name in names:
+                self._tables.pop(number, None)
+                self._files_by_dso.pop(number, None)
 
     @property
     def kernel(self) -> KernelSymbols:

@@ -310,6 +310,11 @@ class PythonFrames:
             self._path = paths.below(folder, paths.PYTHON_IMAGE)
         return self._path
 
+    @property
+    def function_count(self) -> int:
+        """The number of functions so far."""
+        return len(self._functions)
+
     def write_images(self) -> Iterator[tuple[str, bytes]]:
         """Write the image, and yield its path and bytes; nothing without functions."""
         if not len(self._functions):

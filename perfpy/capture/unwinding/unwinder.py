@@ -230,8 +230,13 @@ class PieceUnwinder:
             chains = self._python.add_frames(columns, self._attrs[number], chains, keys, callchains)
         return chains, leaves
 
+    @property
+    def function_count(self) -> int:
+        """The number of Python functions so far."""
+        return self._python.function_count if self._python else 0
+
     def images(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the images of functions, at the end."""
+        """Yield the images of functions so far."""
         if self._python:
             yield from self._python.write_images()
 

@@ -41,6 +41,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "top": (
         _example("show what runs now", "perfpy top"),
         _example("show the functions of a process, with their callers", "perfpy top -g -p 1234"),
+        _example("show the functions of a running Python program", "perfpy top --python -p 1234"),
         _example("show which commands use the CPUs", "perfpy top --sort comm"),
         _example("print ten updates as JSON, one object a line", "perfpy top --json --updates 10 -d 1"),
     ),

@@ -234,9 +234,7 @@ class FileCommandOptions(CommandOptions):
     no_buildid: bool = option("-B,--no-buildid", Flag(), "do not record build-ids")
     buildid_all: bool = option("--buildid-all", Flag(), "record build-ids of all files, sampled or not")
     realtime: int = option("-r,--realtime", Value(int, default=0), "run with this SCHED_FIFO priority")
-    debuginfod: str | None = option(
-        "--debuginfod", Attached(""), "ignored: set DEBUGINFOD_URLS for report", metavar="<urls>"
-    )
+    debuginfod: str | None = option("--debuginfod", Attached(""), "ignored: set DEBUGINFOD_URLS for report", metavar="<urls>")
     vmlinux: str = option("--vmlinux", Value(default=""), "ignored: only perf's BPF programs need it", metavar="<file>")
     dry_run: bool = option("--dry-run", Flag(), "parse the options, then exit")
     verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")

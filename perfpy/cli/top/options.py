@@ -98,6 +98,12 @@ class TopCallchainOptions(CommandOptions):
     max_stack: int = option("--max-stack", Value(unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
 
 
+class TopPythonOptions(CommandOptions):
+    """Python programs."""
+
+    python: bool = option("--python", Flag(), "show Python functions, as record --python does")
+
+
 class TopRowOptions(CommandOptions):
     """Which rows are shown, and their columns."""
 
@@ -144,6 +150,7 @@ class TopCommandOptions(
     TopTargetOptions,
     TopSamplingOptions,
     TopCallchainOptions,
+    TopPythonOptions,
     TopRowOptions,
     TopSymbolOptions,
     IgnoredTopOptions,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SORT_OF = {"process": "tgid", "thread": "pid", "cgroup": "cgroup"}  # --by
 _DEFAULT_SORT = "dso,symbol"
+_PYTHON_SORT = "pyfunc"
 _NOBODY_ALLOWED = 3  # of kernel.perf_event_paranoid: users may not measure anything
 
 
@@ -44,9 +45,14 @@ class TopRequest:
 
     def _callchain(self, mode: str) -> Callchain | None:
         options = self._options
-        if not (options.callchains or options.call_graph is not None):
+        if not self._has_chains or (options.python and not mode):  # --python has a mode of its own
             return None
         return parse_callchain(mode or self._config.get("call-graph.record-mode", "fp"))._replace(addresses=False)
+
+    @property
+    def _has_chains(self) -> bool:
+        options = self._options
+        return options.callchains or options.call_graph is not None or options.python
 
     def _default_user(self, tell: Callable[[str], None]) -> str:
         """Return the user to watch: as given, or this one if users may not watch whole CPUs."""
@@ -83,19 +89,26 @@ class TopRequest:
                 bpf_events=not options.no_bpf_event,
             ),
             buffers=BufferOptions(mmap_pages=parse_pages(options.mmap_pages) if options.mmap_pages else 0, overwrite=options.overwrite),
+            python=options.python,
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         )
 
-    def report_options(self, *, of_tracepoints: bool) -> ReportOptions:
-        """Return the options of the rows; of_tracepoints: all events are. Raises UsageError for invalid options."""
+    def report_options(self, *, of_tracepoints: bool, is_screen: bool = False) -> ReportOptions:
+        """Return the options of the rows. Raises UsageError for invalid options.
+
+        Args:
+            of_tracepoints: whether all events are tracepoints.
+            is_screen: whether rows can be opened; text has the trees of Python functions only on request.
+        """
         options = self._options
-        has_chains = self._chain is not None
-        children = has_chains and (self._config.flag("top.children", True) if options.children is None else options.children)
+        is_requested = options.callchains or options.call_graph is not None or bool(options.children)
+        shows_trees = self._has_chains and (is_screen or is_requested)
+        children = shows_trees and (self._config.flag("top.children", True) if options.children is None else options.children)
         sample_filter = self._sample_filter()
         percentage = options.percentage or texts.configured_percentage(self._config)
         return ReportOptions(
             wanted=Wanted(
-                sort=options.sort or _SORT_OF.get(options.by) or (None if options.fields else "trace" if of_tracepoints else _DEFAULT_SORT),
+                sort=options.sort or _SORT_OF.get(options.by) or self._default_sort(of_tracepoints=of_tracepoints),
                 fields=options.fields,
                 children=children,
                 raw_trace=options.raw_trace,
@@ -103,14 +116,18 @@ class TopRequest:
                 hidden=tuple(key for key, _, _ in texts.hidden_keys(sample_filter)),
             ),
             sample_filter=sample_filter,
-            chains=ChainOptions(self._call_graph(children=children), children, options.max_stack),
+            chains=ChainOptions(self._call_graph(children=children) if shows_trees else None, children, options.max_stack),
             rows=RowOptions(relative_percentages=percentage == "relative", rows_filtered=True),
         )
 
-    def _call_graph(self, *, children: bool) -> CallGraph | None:
-        """Return how callchains are shown; with callers' overhead from callers to callees, as perf does."""
-        if self._chain is None:
+    def _default_sort(self, *, of_tracepoints: bool) -> str | None:
+        options = self._options
+        if options.fields:
             return None
+        return "trace" if of_tracepoints else _PYTHON_SORT if options.python else _DEFAULT_SORT
+
+    def _call_graph(self, *, children: bool) -> CallGraph:
+        """Return how callchains are shown; with callers' overhead from callers to callees, as perf does."""
         return CallGraph(**{"order": "caller" if children else "callee", **self._graph_parts})
 
     def _sample_filter(self) -> SampleFilter:
@@ -136,6 +153,7 @@ class TopRequest:
             os_release=os.uname().release,
             buildid_dir=self._config.build_id_folder,
             inline=Inline.NONE,
+            fold_interpreters=options.python,
         )
 
     def subject(self, rings: LiveRings) -> Subject:

@@ -56,7 +56,7 @@ class TopRun:
         with ExitStack() as stack:
             rings = LiveRings(events, filters, self._request.record_options(), _tell)
             stack.callback(rings.close)
-            report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints)
+            report_options = self._request.report_options(of_tracepoints=rings.has_only_tracepoints, is_screen=self._is_screen)
             hidden = [mode for mode, is_hidden in ((MISC_KERNEL, options.hide_kernel), (MISC_USER, options.hide_user)) if is_hidden]
             monitor = LiveMonitor(
                 rings,
@@ -67,6 +67,7 @@ class TopRun:
                 zero=options.zero,
                 retain=options.keep if self._is_screen else 0,
             )
+            stack.callback(monitor.close)
             for event in rings.counters.events if options.verbose else ():
                 _tell(f"{event.name}: {len(rings.counters.ids(event))} counters, {event.attr!r}")
             if options.realtime:

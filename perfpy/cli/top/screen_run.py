@@ -25,6 +25,8 @@ _KILLED: Final = 128  # plus the signal's number: the exit status
 #: what the rows are, in the order of the key s
 _ROWS: Final = (("dso,symbol", "functions"), ("comm", "commands"), ("tgid", "processes"), ("pid", "threads"), ("comm,dso,symbol", "all"))
 
+_PYTHON_ROWS: Final = (("pyfunc", "Python functions"), ("pyline", "Python lines"))
+
 
 class ScreenRun:
     """One run on a terminal."""
@@ -34,7 +36,8 @@ class ScreenRun:
         self._monitor = monitor
         self._delay = options.delay
         self._most = options.updates
-        self._screen = TopScreen(subject, most_rows=options.entries)
+        self._screen = TopScreen(subject, most_rows=options.entries, by_own=options.python and options.children is None)
+        self._rows = (*_PYTHON_ROWS, *_ROWS) if options.python else _ROWS
         self._before_zoom: ReportOptions | None = None
         self._terminal = KeyTerminal()
         self._ends = False
@@ -116,9 +119,9 @@ class ScreenRun:
 
     def _next_rows(self) -> None:
         options = self._monitor.options
-        names = [keys for keys, _ in _ROWS]
+        names = [keys for keys, _ in self._rows]
         now = options.wanted.sort
-        keys, name = _ROWS[(names.index(now) + 1) % len(_ROWS) if now in names else 0]
+        keys, name = self._rows[(names.index(now) + 1) % len(names) if now in names else 0]
         self._change(options._replace(wanted=options.wanted._replace(sort=keys, fields=None)))
         self._screen.message = f"rows: {name}"
 

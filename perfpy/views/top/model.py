@@ -65,9 +65,11 @@ class TopModel:
     Attributes:
         event: the index of the shown event among those with samples.
         filter: rows must contain this text.
+        by_own: sort by a row's own share, not by that with callees.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_own: bool = False) -> None:
+        self.by_own = by_own
         self.event = 0
         self.filter = ""
         self._report: Report | None = None
@@ -124,7 +126,8 @@ class TopModel:
             return []
         wanted, rows = self.filter.lower(), []
         cells = self._cells()
-        for entry in table.shown().tolist():
+        shown = table.shown()
+        for entry in (table.by_own(shown) if self.by_own else shown).tolist():
             key = self._key(table, entry)
             texts = tuple(visible(at_a_glance(text).strip()) for text in key)
             if wanted and not any(wanted in text.lower() for text in texts):

@@ -30,6 +30,7 @@ _KEYS: Final = (
     ("Home Esc", "let go of the row; the rows are sorted again"),
     ("Enter", "calls of the row (with -g), or this process alone"),
     ("/", "show only rows that contain a text (empty: all)"),
+    ("o", "sort by Self or by Children"),
     ("s", "rows: functions, commands, processes, threads ..."),
     ("c", "call trees from callers or from callees"),
     ("Space", "freeze the screen; again: go on"),
@@ -63,8 +64,8 @@ class TopScreen:
         is_frozen: whether updates wait.
     """
 
-    def __init__(self, subject: Subject, *, most_rows: int = 0) -> None:
-        self.model = TopModel()
+    def __init__(self, subject: Subject, *, most_rows: int = 0, by_own: bool = False) -> None:
+        self.model = TopModel(by_own=by_own)
         self.message = ""
         self.is_frozen = False
         self._subject = subject
@@ -142,11 +143,22 @@ class TopScreen:
             self.model.event += 1
             self.model.clear_minute()
             self._arrange()
+        elif key == "o":
+            self._turn_order()
         elif key in ("?", "h", "f1"):
             self._shows_help = True
         elif key in _REQUESTS:
             return Request(_REQUESTS[key])
         return None
+
+    def _turn_order(self) -> None:
+        table = self.model.table
+        if table is None or "children" not in table.entries.measures:
+            self.message = "no callchains; start with -g"
+            return
+        self.model.by_own = not self.model.by_own
+        self.message = "sorted by Self" if self.model.by_own else "sorted by Children"
+        self._let_go()
 
     def _move(self, key: str) -> None:
         if not self._seen:

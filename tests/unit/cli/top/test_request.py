@@ -53,6 +53,24 @@ def test_the_mode_of_call_graph_is_that_of_record() -> None:
     assert (chain.mode, chain.stack_size, chain.addresses) == ("dwarf", 4096, False)
 
 
+def test_python_functions_are_rows_with_trees_on_a_screen_or_on_request() -> None:
+    text, screen = report("--python"), request("--python").report_options(of_tracepoints=False, is_screen=True)
+    assert (text.wanted.sort, text.wanted.children, text.chains.call_graph) == ("pyfunc", False, None)
+    assert (screen.wanted.sort, screen.wanted.children) == ("pyfunc", True)
+    assert screen.chains.call_graph == report("--python", "-g").chains.call_graph == CallGraph(order="caller")
+    assert report("--python", "--children").wanted.children
+    assert request("--python").symbol_options().fold_interpreters
+    assert not request().symbol_options().fold_interpreters
+
+
+def test_python_frames_have_their_own_callchains_unless_a_mode_is_given() -> None:
+    options = request("--python").record_options()
+    assert (options.python, options.sampling.callchain) == (True, None)
+    chain = request("--python", "--call-graph", "dwarf,4096").record_options().sampling.callchain
+    assert chain is not None
+    assert (chain.mode, chain.stack_size) == ("dwarf", 4096)
+
+
 @pytest.mark.parametrize(("words", "follows"), [([], False), (["-s", "cgroup,comm"], True), (["--all-cgroups"], True)])
 def test_cgroups_are_followed_if_rows_show_them(words: list[str], follows: bool) -> None:
     assert request(*words).record_options().side_band.all_cgroups is follows

@@ -23,7 +23,7 @@ SUBJECT = Subject("cpu-clock", 4000, True, True, "", "", "", "", 2)
 USER = -512 & (1 << 64) - 1
 
 
-def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool) -> Report:
+def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool, children: bool = False) -> Report:
     builder = PerfDataBuilder(attrs=[usual_attr(USUAL | perfpy.SampleType.CALLCHAIN)])
     time = 10
     for tid, count in samples.items():
@@ -31,9 +31,9 @@ def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool
             time += 1
             builder.sample(ip=tid, pid=tid, tid=tid, time=time, period=1, misc=2, callchain=[USER, tid, 0x9000])
     path.write_bytes(builder.file())
-    graph = ChainOptions(CallGraph()) if chains else ChainOptions()
+    graph = ChainOptions(CallGraph(), children) if chains or children else ChainOptions()
     with perfpy.open(path) as recording:
-        report = recording.report(options=ReportOptions(wanted=Wanted(sort=sort), chains=graph))
+        report = recording.report(options=ReportOptions(wanted=Wanted(sort=sort, children=children), chains=graph))
         assert report.histograms[0].trees is None or report.histograms[0].calls(0)
     for table in report.histograms:
         table.entries.measures[WINDOW] = table.entries.measures["period"]
@@ -43,12 +43,12 @@ def report_of(path: Path, samples: Mapping[int, int], sort: str, *, chains: bool
 class Shown:
     """A screen, and the intervals that it is given."""
 
-    def __init__(self, path: Path, *, sort: str = "comm", chains: bool = False) -> None:
+    def __init__(self, path: Path, *, sort: str = "comm", chains: bool = False, children: bool = False) -> None:
         self.screen = TopScreen(SUBJECT)
-        self._path, self._sort, self._chains = path, sort, chains
+        self._path, self._sort, self._chains, self._children = path, sort, chains, children
 
     def update(self, samples: Mapping[int, int]) -> None:
-        report = report_of(self._path, samples, self._sort, chains=self._chains)
+        report = report_of(self._path, samples, self._sort, chains=self._chains, children=self._children)
         self.screen.update(Rates(2.0, sum(samples.values()), 0, 0, 0, 0), report)
 
     def lines(self, width: int = 80, height: int = 24) -> list[str]:
@@ -97,6 +97,24 @@ def test_the_chosen_row_stays_when_it_has_no_samples_any_more(shown: Shown) -> N
     assert (shown.rows(), shown.selected()) == ([102, 101], [102])
     shown.screen.press("escape")
     assert (shown.rows(), shown.selected()) == ([101], [])
+
+
+def test_rows_without_callers_have_no_other_order(shown: Shown) -> None:
+    shown.update({101: 10, 102: 30})
+    shown.screen.press("o")
+    assert shown.lines()[-1] == "no callchains; start with -g"
+    assert shown.rows() == [102, 101]
+
+
+def test_rows_are_sorted_by_self_on_request(tmp_path: Path) -> None:
+    shown = Shown(tmp_path / "perf.data", sort="symbol", children=True)
+    shown.update({101: 10, 102: 30})
+    assert [line.split()[:2] for line in shown.lines()[3:6]] == [["100.00%", "0.00%"], ["75.00%", "75.00%"], ["25.00%", "25.00%"]]
+    shown.screen.press("o")
+    assert [line.split()[:2] for line in shown.lines()[3:6]] == [["75.00%", "75.00%"], ["25.00%", "25.00%"], ["100.00%", "0.00%"]]
+    assert shown.lines()[-1] == "sorted by Self"
+    shown.screen.press("o")
+    assert shown.lines()[3].startswith(" 100.00%")
 
 
 def test_a_frozen_screen_stays_as_it_is(shown: Shown) -> None:

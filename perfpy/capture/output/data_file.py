@@ -49,6 +49,7 @@ class DataFile:
     Attributes:
         samples: the number of samples in the last file; None if unknown.
         hint: advice for the next recording, "" for none.
+        hit_files: the files that samples hit, as far as their build-ids were looked for.
         lost: the number of lost samples.
     """
 
@@ -79,6 +80,7 @@ class DataFile:
         self._program_types = loaded_types(self._programs)
         self.samples: int | None = None
         self.hint = ""
+        self.hit_files: list[str] = []
         self.lost = 0
 
     def _tracing_data(self) -> bytes:
@@ -265,6 +267,7 @@ class DataFile:
         from perfpy.capture.metadata.build_id_table import keep, paths, table  # as above
 
         dsos = [*(hits.dsos.values() if self._options.output.buildid_all else hits.hit())]
+        self.hit_files = [dso.name for dso in dsos if not dso.is_kernel]
         elsewhere = paths(dsos)
         entries = table(dsos, elsewhere)
         if self._options.output.buildid_cache:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.sampling_pace import are_sampled_each_time, option_for_fewer
@@ -22,6 +24,7 @@ _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring buffer that was too small
 _MOST_RING: Final = 64 << 20
+_PYTHON: Final = re.compile(r"(?:lib)?python\d\.\d+[a-z]*(?:\.so[\d.]*)?")  # CPython's program and library
 _SMALL_COPY: Final = 8192  # bytes of a stack, perf's own size
 
 
@@ -43,6 +46,8 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
         yield _losses(file.lost, samples, options, ring, file.attrs)
     if not options.notes or samples is None or options.sampling.no_samples:
         return
+    if runs_python(file, options):
+        yield "note: this is a Python program; record --python has its functions and lines"
     if not samples:
         yield "note: no samples; nothing ran on the target, or the events did not occur (-a records the whole machine)"
     elif are_sampled_each_time(file.attrs):
@@ -55,6 +60,14 @@ def judgement(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str
         yield f"note: {few}: {_exactness(samples)}; record for longer, or {more}"
     elif not (file.lost or file.hint):
         yield f"note: a good recording: {samples} samples, none lost; {_exactness(samples)}"
+
+
+def runs_python(file: DataFile, options: RecordOptions) -> bool:
+    """Return whether samples of chosen tasks hit CPython, and the recording does not have its functions."""
+    target = options.target
+    if options.python or options.jit or target.all_cpus or target.cpu or target.cgroups:
+        return False
+    return any(_PYTHON.fullmatch(os.path.basename(name)) for name in file.hit_files)
 
 
 def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:

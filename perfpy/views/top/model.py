@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,8 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 _LEAST_RISE: Final = 0.02  # of all samples
 _CERTAIN: Final = 5.0  # standard deviations; samples of one moment are alike
 _STANDS_OUT: Final = 0.25  # the least share of a row that is named
+_MOSTLY: Final = 50.0  # percent
+_PYTHON: Final = re.compile(r"(?:lib)?python\d\.\d+[a-z]*(?:\.so[\d.]*)?")
 _LEVEL: Final = len("[.] ")
 _FEWEST: Final = 100  # samples
 
@@ -178,6 +181,8 @@ class TopModel:
         table = self.table
         if table is None or len(table.shown()) < 2 or table.leader.samples < _FEWEST:
             return ""
+        if _is_mostly_python(table):
+            return "most of this is CPython's own code; perfpy top --python shows the Python functions"
         first, second = (int(entry) for entry in table.by_own(table.shown())[:2])
         samples = table.leader.samples
         low, high = interval(min(table.percent("period", first) / 100, 1.0), samples)
@@ -186,6 +191,14 @@ class TopModel:
         texts = [visible(at_a_glance(text).strip()) for text in reversed(self._key(table, first))]
         name = " in ".join(text[_LEVEL:] if text.startswith("[") and text[_LEVEL - 2 : _LEVEL] == "] " else text for text in texts)
         return f"{name}: {100 * low:.0f} to {100 * high:.0f} % of the samples"
+
+
+def _is_mostly_python(table: Histogram) -> bool:
+    """Whether most samples are in CPython's program or library."""
+    if "dso" not in table.keys or "children" in table.entries.measures:
+        return False
+    entries = [entry for entry in table.shown().tolist()[:_MOST_ROWS] if _PYTHON.fullmatch(table.text("dso", entry).strip())]
+    return sum(table.percent("period", entry) for entry in entries) > _MOSTLY
 
 
 def _share(key: tuple[str, ...], ticks: list[_Tick]) -> tuple[float, int]:

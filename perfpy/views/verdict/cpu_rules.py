@@ -98,6 +98,8 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     first = hottest[0]
     if _is_named(first.charged, functions, STANDS_OUT):
         yield from _named(evidence, functions, hottest)
+    elif interpreted := _python_code(functions, hottest):
+        yield from _without_own_code(evidence, functions, interpreted)
     elif interval(first.charged, functions.effective).high <= IS_SMALL:
         largest = max(hottest, key=lambda one: one.charged)
         numbers = {"charged": largest.charged, "high": interval(largest.charged, functions.effective).high}
@@ -110,6 +112,12 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
         if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
             text += f", {_about(first.charged, functions)}."
             yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
+
+
+def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:
+    """Return a function of CPython, if most samples are in interpreters: many C functions together run one Python function."""
+    code = next((one for one in hottest if one.category == INTERPRETER and "python" in one.file), None)
+    return code if code and _is_named(functions.by_category()[INTERPRETER], functions, HALF) else None
 
 
 def _named(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:

@@ -14,6 +14,8 @@ from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.session import closing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfpy.capture.output.data_file import DataFile
 
 PEOPLE = RecordOptions(notes=True)
@@ -29,14 +31,30 @@ def sampled(**values: Any) -> RecordOptions:
 
 
 def lines(
-    samples: int | None, lost: int = 0, options: RecordOptions = PEOPLE, *, hint: str = "", ring: int = 512 << 10, attr: EventAttr = CLOCK
+    samples: int | None,
+    lost: int = 0,
+    options: RecordOptions = PEOPLE,
+    *,
+    hint: str = "",
+    ring: int = 512 << 10,
+    attr: EventAttr = CLOCK,
+    hit_files: Sequence[str] = (),
 ) -> list[str]:
-    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, hint=hint, attrs=[attr]))
+    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, hint=hint, attrs=[attr], hit_files=hit_files))
     return [*closing.judgement(file, options, ring)]
 
 
 def test_a_good_recording_is_called_so_and_how_exact_it_is():
     assert lines(10_000) == ["note: a good recording: 10000 samples, none lost; a share of 10 % is known to 0.6 points"]
+
+
+@pytest.mark.parametrize("file", ["/usr/bin/python3.13", "/opt/lib/libpython3.12.so.1.0", "/usr/lib/libpython3.13t.so.1.0"])
+def test_people_are_told_of_the_option_for_python_programs(file):
+    first, *_ = lines(10_000, hit_files=["/usr/lib/libc.so.6", file])
+    assert first == "note: this is a Python program; record --python has its functions and lines"
+    for others in ({"python": True}, {"jit": True}, {"notes": False}, {"target": PEOPLE.target._replace(all_cpus=True)}):
+        assert not any("Python" in line for line in lines(10_000, options=PEOPLE._replace(**others), hit_files=[file]))
+    assert not any("Python" in line for line in lines(10_000, hit_files=["/usr/lib/python3/dist-packages/a.so", "/opt/python"]))
 
 
 def test_few_samples_come_with_a_remedy():

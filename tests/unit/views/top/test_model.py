@@ -12,6 +12,7 @@ from perfpy.analysis.report.options import ReportOptions
 from perfpy.views.top.model import CELLS, TopModel
 from perfpy.views.top.rates import WINDOW, Rates
 from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.sampled_program import Stack, sampled_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,6 +107,17 @@ def test_the_verdict_names_a_row_that_certainly_stands_out(machine: Machine) -> 
 @pytest.mark.parametrize("samples", [{"a": 500, "b": 500}, {"a": 8, "b": 2}, {"a": 1000}])
 def test_without_certainty_there_is_no_verdict(machine: Machine, samples: Mapping[str, int]) -> None:
     assert after(machine, samples).verdict() == ""
+
+
+@pytest.mark.parametrize(("python", "other", "is_told"), [(120, 60, True), (60, 120, False)])
+def test_the_option_for_python_functions_is_told(python: int, other: int, is_told: bool, tmp_path: Path) -> None:
+    """The interpreter's own functions say little about a program."""
+    stacks = [Stack(("evaluate@python3.11",), python // 2), Stack(("allocate@python3.11",), python // 2), Stack(("work",), other)]
+    with perfpy.open(sampled_program(tmp_path, stacks)) as recording:
+        report = recording.report(options=ReportOptions(wanted=Wanted(sort="dso,symbol")))
+    model = TopModel()
+    model.update(report, Rates(SECONDS, python + other, 0, 0, 0, 0))
+    assert ("perfpy top --python" in model.verdict()) is is_told
 
 
 def test_the_filter_keeps_rows_with_its_text(machine: Machine) -> None:

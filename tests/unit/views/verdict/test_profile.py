@@ -108,6 +108,15 @@ def test_an_interpreter_is_told_with_the_option_that_names_its_functions(tmp_pat
     assert first == "90 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
 
 
+def test_many_functions_of_an_interpreter_are_told_together(tmp_path: Path) -> None:
+    """Otherwise a report of a Python program says that no function stands out."""
+    python = [Stack((f"helper{number}@python3.11",), 80) for number in range(10)]
+    (first,) = texts(tmp_path, *python, Stack(("malloc@libc.so.6",), 200))
+    assert first == "80 % of the CPU time is in the interpreter (python3.11); record --python names its functions."
+    (first,) = texts(tmp_path, *python[:4], *(Stack((f"work{number}",), 80) for number in range(8)))
+    assert first.startswith("No function stands out")
+
+
 def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
     tids = range(101, 108)
     (first,) = texts(tmp_path, Stack(("crunch", "work"), 980, tid=103), Stack(("main",), 20), threads=tids)

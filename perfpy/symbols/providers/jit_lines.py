@@ -51,14 +51,14 @@ def _line_table(lines: Sequence[CodeLine], end: int, endian: str) -> bytes:
 
 def _program(lines: Sequence[CodeLine], files: dict[str, int], end: int, endian: str) -> bytes:
     address, number, file = (lines[0].address if lines else end), 1, 1
-    code = _SET_ADDRESS + struct.pack(endian + "Q", address)
+    code = bytearray(_SET_ADDRESS + struct.pack(endian + "Q", address))  # bytes would be copied for each line
     for line in lines:
         if files[line.file] != file:
             file = files[line.file]
             code += _SET_FILE + _unsigned(file)
         code += _ADVANCE_PC + _unsigned(line.address - address) + _ADVANCE_LINE + _signed(line.line - number) + _COPY
         address, number = line.address, line.line
-    return code + _ADVANCE_PC + _unsigned(max(end - address, 0)) + _END_SEQUENCE
+    return bytes(code + _ADVANCE_PC + _unsigned(max(end - address, 0)) + _END_SEQUENCE)
 
 
 def _with_length(data: bytes, endian: str) -> bytes:

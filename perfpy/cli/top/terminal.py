@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.cli.line.terminal import wants_colour
 from perfpy.untrusted.terminal import control
+from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,7 +127,7 @@ class KeyTerminal:
         control(sys.stdout, "\x1b[2J")
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Show lines; their texts must be safe for a terminal."""
+        """Show lines."""
         pieces = []
         texts = [self._painted(line) for line in lines]
         for number, text in enumerate(texts):
@@ -142,7 +143,9 @@ class KeyTerminal:
             self.is_open = False
 
     def _painted(self, line: Line) -> str:
-        return "".join(f"{_ESC}[{style}m{text}{_ESC}[0m" if style and self._paints(style) else text for text, style in line)
+        return "".join(
+            f"{_ESC}[{style}m{visible(text)}{_ESC}[0m" if style and self._paints(style) else visible(text) for text, style in line
+        )
 
     def _paints(self, style: str) -> bool:
         return self._coloured or style == _REVERSED

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rich.cells import cell_len, set_cell_size
+
 from perfpy.views.report.callchain_text import Stem
 from perfpy.views.report.column_text import TextOptions
 from perfpy.views.report.table_text import chain_writer
@@ -258,7 +260,7 @@ class TopScreen:
             return []
         names = [key.header.strip() for key in table.layout.keys]
         rows = [row.texts for row in self._seen[self._top : self._top + self._height]]
-        widths = [max([len(name), *(len(row[column]) for row in rows)]) for column, name in enumerate(names)]
+        widths = [max([len(name), *(cell_len(row[column]) for row in rows)]) for column, name in enumerate(names)]
         return [min(width, _WIDEST_KEY) for width in widths[:-1]] + widths[-1:]
 
     def _table_lines(self, width: int) -> Iterator[tuple[int, Line]]:
@@ -286,7 +288,7 @@ class TopScreen:
         main = row.percent if row.children is None else row.children
         colour = RED if main >= _HOT else GREEN if main > _WARM else PLAIN
         shares = f"{row.percent:>{_SHARE - 1}.2f}%" if row.children is None else f"{row.children:>7.2f}%{row.percent:>7.2f}%"
-        texts = "  ".join(f"{_ended(text, size):<{size}}" for text, size in zip(row.texts, widths, strict=True))
+        texts = "  ".join(set_cell_size(_ended(text, size), size) for text, size in zip(row.texts, widths, strict=True))
         line = [
             (shares, colour),
             ("  ", PLAIN),
@@ -296,7 +298,7 @@ class TopScreen:
         ]
         if is_selected:
             whole = "".join(text for text, _ in line)
-            return [(f"{whole:<{width}}", REVERSED)]
+            return [(set_cell_size(whole, max(width, cell_len(whole))), REVERSED)]
         return line
 
     def _status(self) -> Line:
@@ -334,7 +336,7 @@ def _subject_text(subject: Subject) -> str:
 
 
 def _ended(text: str, size: int) -> str:
-    return text if len(text) <= size else text[: max(size - 1, 0)] + "…"
+    return text if cell_len(text) <= size else set_cell_size(text, max(size - 1, 0)) + "…"
 
 
 def _cut(line: Line, width: int) -> Line:
@@ -343,6 +345,7 @@ def _cut(line: Line, width: int) -> Line:
     for text, style in line:
         if width <= 0:
             break
-        short.append((text[:width], style))
-        width -= len(text)
+        cells = cell_len(text)
+        short.append((text if cells <= width else set_cell_size(text, width), style))
+        width -= cells
     return [segment for segment in short if segment[0]]

@@ -1,10 +1,10 @@
-"""Keys of terminals as names."""
+"""Keys of terminals as names, and lines that command no terminal."""
 
 from __future__ import annotations
 
 import pytest
 
-from perfpy.cli.top.terminal import split_keys
+from perfpy.cli.top.terminal import KeyTerminal, split_keys
 
 ESC = chr(27)
 
@@ -26,3 +26,12 @@ ESC = chr(27)
 )
 def test_keys_have_names(text: str, keys: list[str]) -> None:
     assert list(split_keys(text)) == keys
+
+
+@pytest.mark.parametrize("style", ["", "1", "31"])
+def test_texts_of_lines_do_not_command_the_terminal(style: str) -> None:
+    """Messages of errors can contain names of files."""
+    terminal = object.__new__(KeyTerminal)
+    terminal._coloured = True
+    shown = terminal._painted([(f"{ESC}]0;title\x07 \u202e\n", style)])
+    assert shown.removeprefix(f"{ESC}[{style}m").removesuffix(f"{ESC}[0m") == "^[]0;title^G \\u202e^J"

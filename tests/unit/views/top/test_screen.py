@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.cells import cell_len
 
 import perfpy
 from perfpy.analysis.report.layout import Wanted
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions
+from perfpy.views.top.model import CELLS, TopRow
 from perfpy.views.top.rates import WINDOW, Rates, Subject
-from perfpy.views.top.screen import Request, TopScreen
+from perfpy.views.top.screen import Request, TopScreen, _cut
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -204,3 +206,14 @@ def test_lines_fit_every_size(shown: Shown, width: int, height: int) -> None:
         lines = shown.lines(width, height)
         assert len(lines) <= height
         assert all(len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("width", [1, 20, 59, 60, 80, 81])
+@pytest.mark.parametrize("is_selected", [False, True])
+def test_names_of_wide_characters_stay_on_their_line(shown: Shown, width: int, is_selected: bool) -> None:
+    """A line that is too long for the terminal would be continued on the next row, over another name."""
+    row = TopRow(("a",), ("喵" * 60, "[.] 漢字" * 30), 0, 50.0, None, " " * CELLS, has_risen=False)
+    line = _cut(shown.screen._row(row, [24, 100], width, is_selected=is_selected), width)
+    assert sum(cell_len(text) for text, _ in line) <= width
+    shown.screen.message = "喵" * 100
+    assert all(sum(cell_len(text) for text, _ in line) <= width for line in shown.screen.lines(width, 24))

@@ -233,22 +233,29 @@ class SymbolLoader:
         from perfpy.symbols.providers import perf_map
 
         self._looked[number] = looked = []
+        room = perf_map.MOST_FUNCTIONS - sum(len(table) for table in self._tables.values() if isinstance(table, perf_map.MapTable))
         if stored := self._kept.get(dso.name) if self._kept else None:
             self._origins[number] = debug_files.KEPT
-            return perf_map.MapTable(perf_map.parse(stored))
+            return self._limited(dso, perf_map.MapTable(perf_map.parse(stored, room)), room)
         for path, owners, pid in self._perf_maps(dso):
             looked.append(path)
             self._map_sizes[number] = path, _size_of(path)  # taken before reading: growth during the read is seen later
             try:
-                table = perf_map.load(path, owners, pid)
+                table = perf_map.load(path, owners, pid, room)
             except ForeignFileError as error:
                 looked[-1] += f" ({error.strerror}, not to the process: -f if you trust it)"
             except (OSError, ValueError):
                 continue
             else:
                 self._origins[number] = debug_files.KEPT
-                return table
+                return self._limited(dso, table, room)
         return SymbolTable(EMPTY)
+
+    def _limited(self, dso: Dso, table: SymbolTable, room: int) -> SymbolTable:
+        """Note that a perf map was read in part."""
+        if len(table) >= room:
+            self._unreadable[dso.name] = "too many functions in perf maps; the later ones have no names"
+        return table
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
         """Yield possible perf maps: (path, allowed owners, pid). Anyone can write to /tmp, but not to symfs."""

@@ -15,6 +15,8 @@ from perfpy.abi.columns import distinct, rows_where, slices_index
 from perfpy.symbols.demangling.demangle import Demangle, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 STB_LOCAL: Final = 0
@@ -77,9 +79,18 @@ class Symbols:
 
     def joined(self, other: Symbols) -> Symbols:
         """Concatenate two tables."""
-        columns = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS}
-        columns["source"][len(self) :] += len(self.sources)
-        return Symbols(**columns, sources=self.sources + other.sources)
+        return Symbols.all([self, other])
+
+    @staticmethod
+    def all(tables: Sequence[Symbols]) -> Symbols:
+        """Concatenate tables."""
+        columns = {name: np.concatenate([getattr(table, name) for table in tables]) for name in _COLUMNS}
+        sources = tuple(source for table in tables for source in table.sources)
+        row, before = 0, 0
+        for table in tables:
+            columns["source"][row : row + len(table)] += before
+            row, before = row + len(table), before + len(table.sources)
+        return Symbols(**columns, sources=sources)
 
     def closed(self) -> Symbols:
         """Sort by start (stable) and fill in missing ends: the next symbol, or the end of the following page for the last one."""

@@ -13,26 +13,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.symbols.files import live_process
-from perfpy.symbols.symbol_table import Symbols, SymbolTable, named
+from perfpy.symbols.symbol_table import EMPTY, Symbols, SymbolTable, named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
-LARGEST = 512 << 20  # bytes of a perf map: eight million functions
+LARGEST = 512 << 20  # bytes of a perf map
+MOST_FUNCTIONS = 4 << 20  #: in all perf maps of a report; a map of the largest size with lines of 128 bytes has as many
+_PIECE = 8 << 20  # bytes that are split into lines at once
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]+)$", re.MULTILINE)
 
 
-def load(path: str, owners: Collection[int] | None = None, pid: int = 0) -> SymbolTable:
-    """Load a perf map of a process. Raises OSError if it cannot be read or belongs to none of `owners`."""
+def load(path: str, owners: Collection[int] | None = None, pid: int = 0, most: int = MOST_FUNCTIONS) -> MapTable:
+    """Load a perf map of a process, at most so many functions. Raises OSError if it cannot be read or belongs to none of `owners`."""
     with live_process.open_process_file(path, pid, owners=owners, limit=LARGEST) as file:
-        return MapTable(parse(file.read(LARGEST)))
+        return MapTable(parse(file.read(LARGEST), most))
 
 
-def parse(text: bytes) -> Symbols:
-    """Parse the lines of a perf map, in file order."""
-    lines = _LINE.findall(text)
+def parse(text: bytes, most: int = MOST_FUNCTIONS) -> Symbols:
+    """Parse the lines of a perf map, in file order, at most so many."""
+    symbols, count = list[Symbols](), 0
+    for piece in _pieces(text):
+        if count >= most:
+            break
+        lines = _LINE.findall(piece)[: most - count]
+        if lines:
+            symbols.append(_symbols(lines))
+            count += len(lines)
+    return Symbols.all(symbols) if symbols else EMPTY
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Yield whole lines, some megabytes at once: as Python objects they take twentyfold the memory."""
+    begin = 0
+    while begin < len(text):
+        end = text.rfind(b"\n", begin, begin + _PIECE) + 1 or text.find(b"\n", begin + _PIECE) + 1 or len(text)
+        yield text[begin:end]
+        begin = end
+
+
+def _symbols(lines: list[tuple[bytes, bytes, bytes]]) -> Symbols:
     start = np.array([int(line[0], 16) for line in lines], np.uint64)
     size = np.array([max(int(line[1], 16), 1) for line in lines], np.uint64)
     return named(start, np.maximum(start + size, start), [line[2] for line in lines])

@@ -9,6 +9,7 @@ import numpy as np
 from perfpy.perfdata.container.kept_files import KeptFiles, encode
 from perfpy.symbols.files import live_process
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.providers import perf_map
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, mmap, timeline
@@ -49,6 +50,18 @@ def test_but_not_in_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     symbolizer = of_map(tmp_path / "map", monkeypatch, SymbolOptions())
     assert not symbolizer.has_grown(0)
     assert names(symbolizer) == ["first", "-"]
+
+
+def test_functions_of_all_maps_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A user can have many processes, each with a map of half a gigabyte."""
+    monkeypatch.setattr(perf_map, "MOST_FUNCTIONS", 3)
+    for pid in (1, 2, 3):
+        (tmp_path / str(pid)).write_bytes(b"7000 10 first\n7010 10 second\n")
+    monkeypatch.setattr(live_process, "perf_map_paths", lambda pid: iter([str(tmp_path / str(pid))]))
+    source = timeline(*((0, record) for pid in (1, 2, 3) for record in (comm(pid, "node"), mmap(pid, CODE, 0x1000, "//anon"))))
+    made = Symbolizer(source, SymbolOptions())
+    assert [len(made.symbols_of(number, np.array([CODE], np.uint64))[0]) for number in range(3)] == [2, 1, 0]
+    assert {file.reason for file in made.unreadable()} == {"too many functions in perf maps; the later ones have no names"}
 
 
 def with_kept(files: dict[str, bytes]) -> Symbolizer:

@@ -57,6 +57,22 @@ def test_code_without_a_size_covers_its_start():
     assert names(b"1000 0 f\n", 0x1000, 0x1001) == ["f", "-"]
 
 
+@pytest.mark.parametrize("size", [1, 10, 13, 14, 15, 40, 1000])
+def test_lines_are_the_same_in_pieces_of_any_size(size: int, monkeypatch: pytest.MonkeyPatch):
+    text = b"1000 10 first\n2000 10 a longer name\n\nxx\n3000 10 last"
+    monkeypatch.setattr(perf_map, "_PIECE", size)
+    assert names(text, 0x1004, 0x2004, 0x3004, 0x4000) == ["first", "a longer name", "last", "-"]
+
+
+def test_functions_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    """A line may have six bytes: of a map of the largest size 90 million functions."""
+    monkeypatch.setattr(perf_map, "_PIECE", 30)
+    text = b"".join(b"%x 1 f%d\n" % (0x1000 + number, number) for number in range(100))
+    table = perf_map.MapTable(perf_map.parse(text, 20))
+    assert len(table) == 20
+    assert [table.find(np.array([0x1000 + number], np.uint64))[0] for number in (0, 19, 20)] == [0, 19, -1]
+
+
 def test_malformed_lines_are_skipped():
     assert names(b"\nnonsense\n1000\n1000 10\n1000 10 f\nzz 10 g\n", 0x1000) == ["f"]
     assert names(b"", 0x1000) == ["-"]

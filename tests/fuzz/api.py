@@ -6,11 +6,14 @@ an answer, every other exception is a fault.
 
 from __future__ import annotations
 
+import itertools
+import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.interpreters.cpython.code_objects import CodeObject
     from perfpy.interpreters.cpython.frames import ThreadFrames
     from perfpy.interpreters.cpython.process import PythonProcess
 
@@ -69,7 +72,8 @@ def _python_frames() -> None:
         process = PythonProcess(ImageMemory(data[HEAD.size :]), runtime, (version[0], version[1]), iter(range(1 << 20)).__next__)
         for number, thread in enumerate(THREADS):
             found = _frames_of(process, thread, 0x7000_0000_0000 + number * 0x80_0000 - 4096)
-            for frame in found.frames if found else ():
+            copied = _copied_frames(process, data, thread, [frame.code for frame in found.frames] if found else [])
+            for frame in (*(found.frames if found else ()), *copied.frames):
                 repr(frame.code.name)
                 decode_lines(frame.code.lines, frame.code.first_line, process.layout.version)
 
@@ -81,6 +85,22 @@ def _frames_of(process: PythonProcess, thread: int, stack_pointer: int) -> Threa
         return process.frames(thread, stack_pointer)
     except UnreadableMemoryError:
         return None
+
+
+def _copied_frames(process: PythonProcess, data: bytes, thread: int, codes: list[CodeObject]) -> ThreadFrames:
+    """What the kernel's program would do with a thread: an entry of its map, and frames of known code with words from memory."""
+    from perfpy.capture.python_frames.sampled_frames import entry_of
+
+    if (entry := entry_of(process, thread)) is not None:
+        entry.pack()
+        process.thread_of_state(entry.gil_holder)
+    words = itertools.islice(struct.iter_unpack("<3Q", data[len(data) % 24 :]), 1024)
+    known = itertools.cycle(codes or [None])
+    frames = (
+        (address, code.address, code.begin + instruction % 64, owner) if code else (address, instruction, instruction, owner)
+        for (address, instruction, owner), code in zip(words, known, strict=False)
+    )
+    return process.frames_of_words(frames, is_whole=bool(thread & 1))
 
 
 CALLS: dict[str, Callable[..., None]] = {

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
-from tests.builders.python_memory import BASE, PythonMemory
+from tests.builders.python_memory import BASE, memory_of
 from tests.fuzz.mutation import damaged, with_fields
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _DEPTH = 6
 
 def image(version: tuple[int, int]) -> bytes:
     """Three threads with some frames each."""
-    made = PythonMemory(version)
+    made = memory_of(version)
     codes = [made.code(name, lines=bytes((8, 1) * 20)) for name in ("main", "Class.method", "größe", "<lambda>")]
     for number, thread in enumerate(THREADS):
         calls = [[(codes[(number + depth) % len(codes)], 4 * depth)] for depth in range(_DEPTH)]

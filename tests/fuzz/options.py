@@ -54,7 +54,7 @@ _OF_REPORTS = _sets(
     " | --header | -I --header | -x -p main | -t , | -w 3,9 | --ns | --raw-trace | --percentage relative | --show-cpu-utilization"
     " | --percent-limit 1 | --group-sort-idx 1 | --time-quantum 1us | --ignore-callees {} | -d {} | -c {} | -S {} | --pid {}"
     " | -C {} | --parallelism {} | --time {} | --switch-on {} | --symfs . | -k app.elf | --stdio-color always | --no-demangle"
-    " | --demangle-kernel | --fold-interpreters | --skip-empty | -f"
+    " | --demangle-kernel | --fold-interpreters | --skip-empty | -f | --verdict | --verdict -g"
 )
 _EXPORTS = ("--json=out", "--folded=out", "--flamegraph=out --no-source", "--speedscope=out", "--firefox=out", "--pprof=out")
 

@@ -61,7 +61,7 @@ def seeds() -> dict[str, dict[str, Files]]:
         "events": {"events": {"events/core.json": EVENTS}},
         "aux": {name: {"aux.data": data} for name, data in aux_recordings().items()},
         "tables": table_folders(),
-        "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 13)},
+        "python": {f"python 3.{minor}": {"python.image": image((3, minor))} for minor in range(8, 15)},
     }
 
 

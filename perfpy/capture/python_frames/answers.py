@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HEAD: Final = struct.Struct("=I")
-_PROCESS, _CODE, _CHAIN, _DONE, _REFUSED = range(5)
+_OBJECT_SIZE: Final = 600  # bytes of a FoundCode without the contents of its names and line table
 
 
 class FoundProcess(NamedTuple):
@@ -42,6 +42,11 @@ class FoundCode(NamedTuple):
     first_line: int
     lines: bytes
     frame_size: int
+
+    @property
+    def memory(self) -> int:
+        """The bytes that it takes, roughly."""
+        return _OBJECT_SIZE + len(self.name) + len(self.filename) + len(self.lines)
 
 
 ReadFrame = tuple[int, int, int, bool]  #: address, number of the code object, offset, is_entry

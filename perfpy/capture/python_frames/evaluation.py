@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _STACK_POINTER: Final = 7
 _UNIT: Final = 2
+_MOST_EQUAL: Final = 16  # code objects that share instructions
 NO_FRAME: Final = -1  #: instead of a code object's number: the end of a frame, where a called frame would begin
 
 
@@ -47,6 +48,7 @@ class CodeRanges:
 
     def __init__(self) -> None:
         self.codes: dict[int, FoundCode] = {}
+        self.memory = 0  # bytes of the code objects
         self._begins: list[int] = []
         self._by_begin: dict[int, list[FoundCode]] = {}
         self.low, self.high = 1 << 64, 0
@@ -54,10 +56,12 @@ class CodeRanges:
     def add(self, code: FoundCode) -> None:
         """Add a code object."""
         self.codes[code.number] = code
+        self.memory += code.memory
         before = self._by_begin.get(code.begin)
         if before is None:
             insort(self._begins, code.begin)
-        self._by_begin[code.begin] = [*(one for one in before or () if one.address != code.address and one.end == code.end), code]
+        others = [one for one in before or () if one.address != code.address and one.end == code.end]
+        self._by_begin[code.begin] = [*others[1 - _MOST_EQUAL :], code]
         self.low, self.high = min(self.low, code.begin), max(self.high, code.end)
 
     def find(self, value: int) -> Sequence[FoundCode]:

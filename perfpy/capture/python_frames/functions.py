@@ -6,6 +6,7 @@ is a section without bytes in the file.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.python_code import FIRST_ADDRESS, MAPPED_SIZE
@@ -22,6 +23,8 @@ IMAGE_OFFSET: Final = 0x1000  #: the file offset of FIRST_ADDRESS in the image
 _ALIGNMENT: Final = 16
 _BEFORE: Final = 2  # bytes before a function's first instruction; addresses there mean an unknown line
 _LARGEST_IMAGE: Final = 256 << 20
+_MOST_MEMORY: Final = 256 << 20  # bytes of the code objects of all functions
+_MOST_LINES: Final = 1 << 20
 _MACHINE: Final = 62  # EM_X86_64
 
 
@@ -41,11 +44,17 @@ class PlacedFunction(NamedTuple):
 
 
 class PythonFunctions:
-    """All functions of a recording."""
+    """All functions of a recording.
+
+    Attributes:
+        missing: what is not in the image, "" for nothing.
+    """
 
     def __init__(self) -> None:
         self._functions: dict[tuple[object, ...], PlacedFunction] = {}
         self._end = FIRST_ADDRESS
+        self._memory = 0
+        self.missing = ""
 
     def __len__(self) -> int:
         return len(self._functions)
@@ -56,8 +65,10 @@ class PythonFunctions:
         function = self._functions.get(key)
         if function is None:
             size = code.end - code.begin + _BEFORE
-            if self._end + size > FIRST_ADDRESS + MAPPED_SIZE:
+            if self._end + size > FIRST_ADDRESS + MAPPED_SIZE or self._memory + code.memory > _MOST_MEMORY:
+                self.missing = f"more than {len(self._functions)} functions; the later ones have no names"
                 return None
+            self._memory += code.memory
             function = self._functions[key] = PlacedFunction(self._end, size, code, version)
             self._end += (size + _ALIGNMENT - 1) & -_ALIGNMENT
         return function
@@ -69,10 +80,20 @@ class PythonFunctions:
         size = min(self._end - FIRST_ADDRESS, _LARGEST_IMAGE)
         functions = [one for one in functions if one.begin + one.size <= FIRST_ADDRESS + size]
         symbols = [(_name(one.code), one.begin + shift, one.size) for one in functions]
-        lines = [line for one in functions for line in _lines(one, shift)]
+        lines = self._all_lines(functions, shift)
         sections = [Section(b".text", 1, 6, bytes(size), align=16)]
         sections += [Section(name, 1, 0, data) for name, data in debug_sections(lines, IMAGE_OFFSET, size).items()]
         return jitdump.shared_object(sections, symbols, _MACHINE, text_offset=IMAGE_OFFSET)
+
+    def _all_lines(self, functions: Iterable[PlacedFunction], shift: int) -> list[CodeLine]:
+        """Return the lines of all functions. If they are too many, those with the longest tables have only the first one."""
+        lines: list[CodeLine] = []
+        for one in sorted(functions, key=lambda one: len(one.code.lines)):
+            room = _MOST_LINES - len(lines)
+            lines += islice(_lines(one, shift), max(room, 1))
+            if room <= 1:
+                self.missing = self.missing or f"more than {_MOST_LINES} source lines; the longest functions have only their first one"
+        return lines
 
 
 def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:

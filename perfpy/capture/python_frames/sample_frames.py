@@ -46,11 +46,13 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 0.5  # seconds to wait for the reader to reach the samples
 _READ: Final = 1 << 18
-_MOST_CHAINS: Final = 1 << 17  # waiting for their samples
+_MOST_WAITING: Final = 1 << 20  # frames that wait for their samples
+_MOST_CODE: Final = 512 << 20  # bytes of the code objects of all processes
+_MOST_LAGS: Final = 1 << 16
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
 _MOST_LOOPS: Final = 64  # of a chain that are evaluated
-
+_LATEST: Final = 1_000_000_000  # ns that a sample may be older than one that was unwound before
 
 _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 
@@ -123,6 +125,10 @@ class PythonFrames:
         self._is_open = True
         self._processes: dict[int, _Process] = {}
         self._chains: dict[tuple[int, int], tuple[_Process, FoundChain]] = {}
+        self._waiting = 0  # frames in them
+        self._done_up_to = 0  # time of the latest samples that have their frames
+        self._none_before = 0  # no frames of an earlier time wait
+        self._code_memory = 0
         self._slots: dict[tuple[object, ...], HomeSlots] = {}  # by build
         self._read_up_to = 0
         self._batch = 0
@@ -156,27 +162,71 @@ class PythonFrames:
 
     def _handle(self, answer: Answer) -> None:
         if isinstance(answer, FoundChain):
-            if len(self._chains) >= _MOST_CHAINS:
-                self._chains.clear()
-            if not answer.is_exact:
-                self._lags.append(answer.lag)
-            for moment in answer.times:
-                self._chains[answer.tid, moment] = (self._processes[answer.pid], answer)
+            self._add_chain(answer)
         elif isinstance(answer, FoundCode):
-            self._processes[answer.pid].ranges.add(answer)
+            self._add_code(answer)
         elif isinstance(answer, ReadUpTo):
             self._read_up_to = max(self._read_up_to, answer.time)
         elif isinstance(answer, FoundProcess):
+            self._drop_process(answer.pid)
             build = (answer.version, *(end - begin for begin, end in answer.loops))
             self._processes[answer.pid] = _Process(answer, self._slots.setdefault(build, HomeSlots()))
         elif isinstance(answer, Refused):
             self._refused[answer.pid] = answer.reason
 
+    def _process_of(self, pid: int) -> _Process | None:
+        """Return a process, which is then the last used one; None if it was dropped."""
+        process = self._processes.pop(pid, None)
+        if process is not None:
+            self._processes[pid] = process
+        return process
+
+    def _drop_process(self, pid: int) -> None:
+        process = self._processes.pop(pid, None)
+        self._code_memory -= process.ranges.memory if process else 0
+
+    def _add_code(self, code: FoundCode) -> None:
+        """Add a code object. If they take too much memory, drop the processes that were unused for the longest time."""
+        process = self._process_of(code.pid)
+        if process is None:
+            return
+        process.ranges.add(code)
+        self._code_memory += code.memory
+        while self._code_memory > _MOST_CODE and len(self._processes) > 1:
+            self._drop_process(next(iter(self._processes)))
+
+    def _add_chain(self, chain: FoundChain) -> None:
+        """Add the frames of samples, unless too many wait: samples are unwound in order, so earlier ones are needed first."""
+        process = self._process_of(chain.pid)
+        if not chain.is_exact and len(self._lags) < _MOST_LAGS:
+            self._lags.append(chain.lag)
+        size = 1 + len(chain.frames) + len(chain.left)
+        if process is None or (self._waiting + size > _MOST_WAITING and not self._has_room(size)):
+            return
+        for moment in chain.times:
+            self._chains[chain.tid, moment] = (process, chain)
+            self._waiting += size
+
+    def _has_room(self, size: int) -> bool:
+        """Drop the frames of samples that were lost, which would already have been unwound; return whether that is enough."""
+        lost_before = self._done_up_to - _LATEST
+        if lost_before > self._none_before:
+            self._none_before = lost_before
+            for key in [key for key in self._chains if key[1] < lost_before]:
+                self._take_chain(key)
+        return self._waiting + size <= _MOST_WAITING
+
+    def _take_chain(self, key: tuple[int, int]) -> None:
+        _, chain = self._chains.pop(key, (None, None))
+        if chain is not None:
+            self._waiting -= 1 + len(chain.frames) + len(chain.left)
+
     # Callchains.
 
     def add_frames(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> Ragged:
         """Return the callchains with Python frames. keys: the samples' positions in delivery order."""
-        self.wait(int(columns["time"].max(initial=0)))
+        latest = int(columns["time"].max(initial=0))
+        self.wait(latest)
         changed: dict[int, list[int]] = {}
         self._batch += 1
         for pid in distinct(columns["pid"]).tolist():
@@ -193,7 +243,8 @@ class PythonFrames:
                         changed[row] = values
                         self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
         for key in zip(columns["tid"].tolist(), columns["time"].tolist(), strict=True):
-            self._chains.pop(key, None)
+            self._take_chain(key)
+        self._done_up_to = max(self._done_up_to, latest)
         return chains if not changed else _replace_rows(chains, changed)
 
     def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
@@ -292,9 +343,10 @@ class PythonFrames:
         first, self._first = self._first, {}
         mappings = b""
         for pid, moment in first.items():
-            process = self._processes[pid]
-            if not process.is_mapped:
-                process.is_mapped = True
+            process = self._processes.get(pid)
+            if process is None or not process.is_mapped:
+                if process is not None:
+                    process.is_mapped = True
                 for state in GilState:
                     code = (mapping_of(state), MAPPED_SIZE, IMAGE_OFFSET)
                     record = code_mapping((pid, pid), code, self.image_path, moment, self._identity)
@@ -320,6 +372,8 @@ class PythonFrames:
         if not len(self._functions):
             return
         image = self._functions.image()
+        if self._functions.missing:
+            self._refused[0] = self._functions.missing
         if self._cache is not None:
             try:
                 write_image(self.image_path, image)

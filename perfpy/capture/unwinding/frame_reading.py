@@ -6,6 +6,7 @@ exec, a fork or a new mapping of an interpreter, and otherwise ever more rarely.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import struct
@@ -49,6 +50,7 @@ _HEADER: Final = struct.Struct("=IHH")
 _IDS: Final = struct.Struct("=II")
 _TIME: Final = struct.Struct("=Q")
 _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
+_DAMAGE: Final = (ArithmeticError, LookupError, ValueError, struct.error)
 _EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 
 
@@ -115,6 +117,8 @@ class FrameReader:
         self._locator = RuntimeLocator(self._procfs)
         self._processes: dict[int, _KnownProcess] = {}
         self._retries: dict[int, _Retry] = {}
+        self._numbers = itertools.count()  # of code objects, also of a process that is opened again
+        self._full: set[int] = set()
         self.answers: deque[Answer] = deque()
 
     def look(self, records: NDArray[np.uint8]) -> None:
@@ -139,10 +143,20 @@ class FrameReader:
                 self._note_task(kind, misc, data[position + 8 : position + size])
             position += size
         for number, ((pid, tid), times) in enumerate(reversed(threads.items())):
-            if number < _MOST_AT_ONCE:
+            if number >= _MOST_AT_ONCE:
+                break
+            try:
                 self._read(pid, tid, times, newest[pid, tid])
+            except _DAMAGE as error:
+                self._refuse(pid, error)
         if latest:
             self.answers.append(ReadUpTo(latest))
+        self._forget_full()
+
+    def _forget_full(self) -> None:
+        """Forget the processes whose code objects take too much memory. The next sample opens them again, with the current ones."""
+        while self._full:
+            self._forget(self._full.pop())
 
     def _note_task(self, kind: int, misc: int, body: memoryview) -> None:
         """Update the processes by a side-band record: exec, fork, exit, or a mapped interpreter."""
@@ -175,16 +189,28 @@ class FrameReader:
         assert self._sampled is not None
         first_reads: dict[int, ThreadFrames | None] = {}
         for pid, tid, copied in self._sampled.take():
-            gil = (GilState.UNKNOWN, 0, -1)
-            if copied.words is None:
-                if tid not in first_reads:
-                    first_reads[tid] = self._read_first(pid, tid, copied)
-                frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
-            else:
-                frames, lag = self._decode(pid, tid, copied), 0
-                gil = self._gil_of(pid, tid, copied)
-            if frames is not None:
-                self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil))
+            try:
+                self._take_copy(pid, tid, copied, first_reads)
+            except _DAMAGE as error:
+                self._refuse(pid, error)
+
+    def _take_copy(self, pid: int, tid: int, copied: CopiedFrames, first_reads: dict[int, ThreadFrames | None]) -> None:
+        gil = (GilState.UNKNOWN, 0, -1)
+        if copied.words is None:
+            if tid not in first_reads:
+                first_reads[tid] = self._read_first(pid, tid, copied)
+            frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
+        else:
+            frames, lag = self._decode(pid, tid, copied), 0
+            gil = self._gil_of(pid, tid, copied)
+        if frames is not None:
+            self._samples.put(tid, SampleInTime(copied.time, frames, lag, copied.words is not None, gil))
+
+    def _refuse(self, pid: int, error: Exception) -> None:
+        """Read no more of a process whose memory misleads even the checks: other processes keep their frames."""
+        self._forget(pid)
+        self._retries[pid] = _Retry(time.monotonic() + _LONGEST_PAUSE, _LONGEST_PAUSE)
+        self.answers.append(Refused(pid, f"its memory makes no sense ({error})"))
 
     def _decode(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
         """Decode copied frames; return None if the memory of the thread's state has been reused."""
@@ -278,6 +304,8 @@ class FrameReader:
     ) -> None:
         for frame in (*read.frames, *read.left):
             self._send_code(process, frame.code)
+        if process.python.codes.is_full:
+            self._full.add(process.pid)
         frames, left = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (read.frames, read.left)
         )
@@ -310,7 +338,7 @@ class FrameReader:
     def _open_process(self, pid: int, located: LocatedRuntime) -> _KnownProcess:
         memory = InterpreterMemory(pid)
         try:
-            python = PythonProcess(memory, located.runtime, located.version, time.monotonic)
+            python = PythonProcess(memory, located.runtime, located.version, time.monotonic, self._numbers)
             next(python.states.interpreters())  # raises StopIteration before the first interpreter exists
         except StopIteration:
             memory.close()

@@ -6,12 +6,13 @@ Each is read once and cached by its address. Because memory is reused, some word
 from __future__ import annotations
 
 import struct
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.interpreters.cpython.memory import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfpy.interpreters.cpython.layouts import PythonLayout
     from perfpy.interpreters.cpython.memory import Memory
@@ -20,7 +21,8 @@ LONGEST_NAME: Final = 1024  #: characters of a name or path; longer ones are tru
 _LONGEST_TABLE: Final = 1 << 20  # bytes of a line table
 _MOST_UNITS: Final = 1 << 22  # instructions of a code object
 _MOST_CODES: Final = 1 << 17  # cached for a process
-_MOST_BYTES: Final = 64 << 20  # of the names and line tables that are cached for a process
+_MOST_BYTES: Final = 64 << 20  # of the code objects that were read of a process
+_OBJECT_SIZE: Final = 600  # bytes of a CodeObject without the contents of its names and line table
 _FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison
 _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
@@ -35,7 +37,7 @@ class CodeObject(NamedTuple):
     """A function's code.
 
     Attributes:
-        number: counts all code objects of a Codes, from 0.
+        number: identifies it.
         begin, end: addresses of its instructions.
         frame_size: bytes of its frames on the data stack, 0 before 3.11.
     """
@@ -52,16 +54,28 @@ class CodeObject(NamedTuple):
 
 
 class Codes:
-    """The code objects of one process. clock: returns seconds, monotonic."""
+    """The code objects of one process.
 
-    def __init__(self, memory: Memory, layout: PythonLayout, clock: Callable[[], float]) -> None:
+    Args:
+        memory: of the process.
+        layout: of its objects.
+        clock: returns seconds, monotonic.
+        numbers: yields the numbers of code objects.
+    """
+
+    def __init__(self, memory: Memory, layout: PythonLayout, clock: Callable[[], float], numbers: Iterator[int] | None = None) -> None:
         self._memory = memory
         self._layout = layout
         self._clock = clock
         self._cached: dict[int, tuple[CodeObject | None, bytes, float]] = {}
-        self._count = 0
+        self._numbers = count() if numbers is None else numbers
         self._bytes = 0
         self._type = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further code objects are read."""
+        return self._bytes > _MOST_BYTES
 
     def find(self, address: int) -> CodeObject | None:
         """Return the code object at an address; None if there is none."""
@@ -91,7 +105,7 @@ class Codes:
 
     def _read(self, address: int, head: bytes) -> CodeObject | None:
         layout = self._layout.code
-        if self._bytes > _MOST_BYTES or not self._is_code(head):
+        if self.is_full or not self._is_code(head):
             return None
         try:
             if layout.is_inline:
@@ -107,11 +121,10 @@ class Codes:
             lines = self._table(_word(head, layout.lines))
         except (UnreadableMemoryError, ValueError):
             return None
-        self._bytes += len(name) + len(filename) + len(lines)
+        self._bytes += _OBJECT_SIZE + len(name) + len(filename) + len(lines)
         (first_line,) = struct.unpack_from("<i", head, layout.first_line)
-        self._count += 1
         frame_size = 8 * (sum(struct.unpack_from("<i", head, one)[0] for one in layout.frame_sizes) + layout.frame_extra)
-        return CodeObject(self._count - 1, address, begin, begin + size, name, filename, max(first_line, 0), lines, frame_size)
+        return CodeObject(next(self._numbers), address, begin, begin + size, name, filename, max(first_line, 0), lines, frame_size)
 
     def _is_code(self, head: bytes) -> bool:
         """Whether the name of an object's type is "code"."""

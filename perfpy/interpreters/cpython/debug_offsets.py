@@ -41,6 +41,14 @@ _FRAME_FIELDS: Final = ("localsplus", "previous", "executable", "instr_ptr", "ow
 _CODE_FIELDS: Final = ("size", "filename", "name", "qualname", "linetable", "firstlineno", "adaptive")
 _LARGEST: Final = 1 << 20  # of a structure
 _TAGS: Final = 3  # tag bits of references on the stack, since 3.14
+#: field -> bytes from its offset on that are read of its structure, if more than a word
+_LONG_FIELDS: Final = {"thread.datastack_chunk": 16, "code.firstlineno": 12}
+#: fields that are not read, and the instructions, which begin after the structure
+_UNREAD: Final = (
+    *("thread.prev", "thread.interp", "thread.status", "frame.localsplus"),
+    *("code.argcount", "code.localsplusnames", "code.localspluskinds", "code.adaptive"),
+)
+_SHORT_FIELDS: Final = ("frame.owner",)  # of one byte
 _FRAME_SIZE: Final = 8  # bytes from co_firstlineno to co_framesize, which is not described
 _SHIMS: Final = 3  # FRAME_OWNED_BY_CSTACK; since 3.14 FRAME_OWNED_BY_INTERPRETER, and after it the former
 
@@ -60,9 +68,22 @@ def decode(data: bytes) -> PythonLayout:
         for name in names:
             found[f"{group}.{name}"] = values[row]
             row += 1
-    if any(value > _LARGEST for name, value in found.items() if not name.endswith("_generation")):
+    if any(value > _LARGEST for name, value in found.items() if not name.endswith("_generation")) or not _fits(found):
         raise ValueError("the description of the Python runtime makes no sense")
     return _layout(version, found, is_free_threaded=bool(numbers[1]))
+
+
+def _fits(found: dict[str, int]) -> bool:
+    """Whether the fields lie within the part of their structure that is read: of a frame, that before its variables."""
+    for group, names, end in (("thread", _THREAD, "thread.size"), ("frame", _FRAME, "frame.localsplus"), ("code", _CODE, "code.size")):
+        for name in names:
+            field = f"{group}.{name}"
+            size = 1 if field in _SHORT_FIELDS else _LONG_FIELDS.get(field, 8)
+            is_unread = field in _UNREAD or name == "size"
+            if not is_unread and found[field] + size > found[end]:
+                return False
+    gil, fields = found["interpreter.gil_runtime_state"], ("gil_runtime_state_holder", "gil_runtime_state_locked")
+    return all(gil <= found[f"interpreter.{name}"] for name in fields)
 
 
 def _layout(version: tuple[int, int], found: dict[str, int], *, is_free_threaded: bool) -> PythonLayout:

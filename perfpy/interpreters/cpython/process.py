@@ -16,7 +16,7 @@ from perfpy.interpreters.cpython.memory import UnreadableMemoryError, is_pointer
 from perfpy.interpreters.cpython.threads import ThreadStates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from perfpy.interpreters.cpython.memory import Memory
 
@@ -42,14 +42,17 @@ class PythonProcess:
         runtime: the address of _PyRuntime.
         version: (0, 0) if the runtime must describe itself.
         clock: returns seconds, monotonic.
+        numbers: yields the numbers of code objects.
     """
 
-    def __init__(self, memory: Memory, runtime: int, version: tuple[int, int], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, memory: Memory, runtime: int, version: tuple[int, int], clock: Callable[[], float], numbers: Iterator[int] | None = None
+    ) -> None:
         self._memory = memory
         self._clock = clock
         self.layout = layout_of(memory, runtime, version)
         self.states = ThreadStates(memory, runtime, self.layout)
-        self.codes = Codes(memory, self.layout, clock)
+        self.codes = Codes(memory, self.layout, clock, numbers)
         self._walker = FrameWalker(memory, self.layout, self.codes)
         self._state_of: dict[int, int] = {}
         self._listed = -1.0

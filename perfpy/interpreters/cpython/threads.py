@@ -77,4 +77,4 @@ class ThreadStates:
                 gil = read_word(self._memory, list(self.interpreters())[-1] + runtime.gil)  # the first interpreter is listed last
         except (UnreadableMemoryError, IndexError):
             return 0, 0
-        return gil + runtime.gil_holder, gil + runtime.gil_locked
+        return (gil + runtime.gil_holder, gil + runtime.gil_locked) if is_pointer(gil) else (0, 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.python_code import FIRST_ADDRESS
+from perfpy.capture.python_frames import functions as functions_module
 from perfpy.capture.python_frames.answers import Answer, FoundChain, FoundCode, FoundProcess, IncomingAnswers, ReadUpTo, Refused, packed
 from perfpy.capture.python_frames.functions import IMAGE_OFFSET, PlacedFunction, PythonFunctions, lock_holder
 from perfpy.capture.python_frames.notes import PythonSummary, notes
 from perfpy.symbols.files.elf import SHT_SYMTAB, ElfFile
+
+if TYPE_CHECKING:
+    import pytest
 
 #: lines 10 and 12 of two instructions each, in 3.8's table
 LINES = bytes((4, 2))
@@ -48,6 +52,27 @@ def test_there_are_no_addresses_beyond_what_is_mapped():
     assert functions.addresses_of(code("f", end=0x7000 + large), (3, 8)) is not None
     assert functions.addresses_of(code("g", end=0x7000 + large), (3, 8)) is None
     assert functions.addresses_of(code("h"), (3, 8)) is not None
+
+
+def test_functions_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch):
+    """Each has a name and a line table of the process's choice."""
+    monkeypatch.setattr(functions_module, "_MOST_MEMORY", 10_000)
+    functions = PythonFunctions()
+    found = [functions.addresses_of(code(f"f{number}", lines=bytes(2000)), (3, 8)) for number in range(10)]
+    assert [one is not None for one in found] == [True] * 3 + [False] * 7
+    assert functions.missing == "more than 3 functions; the later ones have no names"
+
+
+def test_lines_are_bounded_and_those_of_the_longest_tables_end_first(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(functions_module, "_MOST_LINES", 100)
+    functions = PythonFunctions()
+    long, short = (bytes((2, 1)) * count for count in (200, 20))  # a line for each instruction
+    for number, table in enumerate((long, short, long + short)):
+        functions.addresses_of(code(f"f{number}", lines=table, end=0x7000 + 1000), (3, 8))
+    lines = functions._all_lines(functions._functions.values(), 0)
+    counts = [sum(one.begin <= line.address < one.begin + one.size for line in lines) for one in functions._functions.values()]
+    assert counts == [78, 22, 1]
+    assert functions.missing == "more than 100 source lines; the longest functions have only their first one"
 
 
 def test_the_image_names_functions():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.capture.python_frames.frame_program import THREAD
+from perfpy.capture.python_frames.sampled_frames import entry_of
 from perfpy.interpreters.cpython import code_objects, frames
 from perfpy.interpreters.cpython.debug_offsets import COOKIE, SIZE, decode
 from perfpy.interpreters.cpython.layouts import NONE
 from perfpy.interpreters.cpython.memory import UnreadableMemoryError
 from perfpy.interpreters.cpython.process import PythonProcess
-from tests.builders.python_memory import BASE, OF_3_13, PythonMemory, memory_of
+from tests.builders.python_memory import BASE, DESCRIPTIONS, OF_3_13, PythonMemory, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +106,15 @@ def test_code_objects_are_read_once():
     memory.heap.reads = 0
     process.frames(77)
     assert memory.heap.reads <= 6
+
+
+def test_code_objects_of_a_process_are_bounded_also_without_names(monkeypatch: pytest.MonkeyPatch):
+    """A process can make code objects without end; each takes memory, whatever its names are."""
+    monkeypatch.setattr(code_objects, "_MOST_BYTES", 3000)
+    memory = memory_of((3, 12))
+    addresses = [memory.code("", filename="") for _ in range(20)]
+    codes = code_objects.Codes(memory.heap, memory.layout, lambda: 0.0)
+    assert sum(codes.find(address) is not None for address in addresses) == 6
 
 
 def test_another_code_object_at_the_same_address_is_noticed():
@@ -314,6 +326,36 @@ def test_descriptions_that_make_no_sense_are_refused():
         decode(COOKIE + struct.pack(f"<{len(numbers)}Q", *numbers) + bytes(SIZE))
     with pytest.raises(ValueError, match="no description"):
         decode(bytes(SIZE))
+
+
+@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
+def test_a_description_with_any_number_changed_is_refused_or_read(version: tuple[int, int]):
+    """Fields outside of their structures, structures without size, a lock at a negative offset."""
+    for row in range(2, len(DESCRIPTIONS[version])):
+        for value in (0, 1, 7, 200, (1 << 20) - 1, 1 << 20):
+            memory = memory_of(version)
+            memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+            memory.heap.put(memory.runtime + 8 + 8 * row, value)
+            try:
+                process = process_of(memory)
+            except (ValueError, UnreadableMemoryError):
+                continue
+            with contextlib.suppress(UnreadableMemoryError):
+                process.frames(77)
+                if (entry := entry_of(process, 77)) is not None:
+                    entry.pack()
+
+
+def test_a_lock_outside_of_memory_is_none():
+    """What the process says of it goes to the kernel as numbers of 64 bits."""
+    memory = memory_of((3, 12))
+    memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    memory.heap.put(memory.interpreter + memory.layout.runtime.gil, (1 << 64) - 8)
+    process = process_of(memory)
+    process.frames(77)
+    entry = entry_of(process, 77)
+    assert entry is not None
+    assert (entry.gil_holder, len(entry.pack())) == (0, THREAD.size)
 
 
 def test_versions_that_are_not_known_are_refused():

@@ -59,10 +59,10 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
     """Return the page; print the reason and return "" if there are no samples."""
     from perfpy.analysis.filters.sample_filter import SampleFilter
     from perfpy.cli.line.nothing_left import print_nothing_left
-    from perfpy.views.page.profile_data import MOST_ROWS
+    from perfpy.views.page.profile_data import page_stacks
 
     symbols = [_symbols(recording, options) for recording in recordings]
-    stacks = [recording.stacks(where, timed=True, most_samples=MOST_ROWS) for recording, where in zip(recordings, symbols, strict=True)]
+    stacks = [page_stacks(recording, where) for recording, where in zip(recordings, symbols, strict=True)]
     for recording, parts, where in zip(recordings, stacks, symbols, strict=True):
         if not parts:
             print_nothing_left(recording, SampleFilter(), where)

@@ -492,17 +492,20 @@ class Recording:
         from perfpy.analysis.filters.sample_filter import SampleFilter
         from perfpy.analysis.report.options import ReportOptions
         from perfpy.views.page.code_data import code_data, file_data
+        from perfpy.views.page.marks import make_marks
         from perfpy.views.page.page import render
-        from perfpy.views.page.profile_data import MOST_ROWS
+        from perfpy.views.page.profile_data import page_stacks
         from perfpy.views.page.verdict import page_text
 
-        parts = self.stacks(symbols, sample_filter=sample_filter, timed=True, most_samples=MOST_ROWS) if stacks is None else stacks
+        parts = page_stacks(self, symbols, sample_filter=sample_filter) if stacks is None else stacks
+        words = self.payload_texts(symbols) if any(part.payloads for part in parts) else None
+        marks = make_marks(self, parts, words, sampled_only=(sample_filter or self.sample_filter) is not None)
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = page_text(self, hot.report, parts, sample_filter, symbols)
         if not code:
-            return render(parts, text)
+            return render(parts, text, marks=marks)
         files = self.source_files(sample_filter=sample_filter, symbols=symbols)
-        return render(parts, text, code=code_data(hot), files=file_data(files))
+        return render(parts, text, code=code_data(hot), files=file_data(files), marks=marks)
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
@@ -514,10 +517,10 @@ class Recording:
         ...     page = before.page_of_changes(after)
         """
         from perfpy.views.page.page import PageText, render
-        from perfpy.views.page.profile_data import MOST_ROWS
+        from perfpy.views.page.profile_data import page_stacks
 
         both = (self, after)
-        first, second = stacks or [one.stacks(symbols, timed=True, most_samples=MOST_ROWS) for one in both]
+        first, second = stacks or [page_stacks(one, symbols) for one in both]
         titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
         return render(first, PageText(f"{self.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)
 

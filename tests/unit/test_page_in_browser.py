@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.analysis.stacks.stacks import Function
+from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
+from perfpy.views.page.marks import Mark, Marks
 from perfpy.views.page.page import PageText, render
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
@@ -28,10 +30,12 @@ CODE = {"name": "hot", "module": "app", "event": "cpu-clock", "share": 0.5,
         "instructions": [[3, 0.75, "1003", "add", "hot.c:2"], [9, 0.25, "1009", "ret", "hot.c:3"]],
         "sources": [{"path": "/src/hot.c", "share": 1.0,
                      "lines": [[1, 0, "int hot(void) {"], [2, 0.75, "  x++;"], [3, 0.25, "}"]]}]}  # fmt: skip
-
-
 LINES = {"name": "/src/main.c", "event": "cpu-clock", "share": 0.5, "own": 0.2,
          "lines": [[7, 0, "sum(all);", 0.3], [9, 0.2, "}", 0.2]]}  # fmt: skip
+MARKS = Marks(
+    [Mark(1012 * MS, 7, 7, "page-faults", "grow"), Mark(2000 * MS, 7, 7, "fork", "process 8"), Mark(6000 * MS, 8, 9, "switch", "out")], 3
+)
+HEADLINE = [("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")]), ("It waited 2 s.", [])]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +49,20 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of a recording with three events."""
     parts = [timed_stacks(RAN), timed_stacks(WAITED, "offcpu-time", off_cpu=True), timed_stacks(FAULTS, "faults", in_seconds=False)]
     file = tmp_path_factory.mktemp("page") / "one.html"
-    text = PageText("perfpy record ./app", ["here", "10 s"], ["1,011 samples, none lost"])
-    file.write_text(render(parts, text, code=[CODE], files=[LINES]), encoding="utf-8")
+    text = PageText("perfpy record ./app", ["here", "10 s"], ["1,011 samples, none lost", "a doubt"], HEADLINE)
+    file.write_text(render(parts, text, code=[CODE], files=[LINES], marks=MARKS), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def plumbing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of stacks with library and kernel frames."""
+    samples = [*(At("app;main;send;out;entry;do_it", at * 10 * MS, 10 * MS) for at in range(1, 31)), At("app;main", 310 * MS, 700 * MS)]
+    part = timed_stacks(samples)
+    category_of = {"main": OWN, "send": LIBRARY, "out": LIBRARY}
+    part = dataclasses.replace(part, categories=[category_of.get(function.name, KERNEL) for function in part.functions])
+    file = tmp_path_factory.mktemp("page") / "plumbing.html"
+    file.write_text(render([part], PageText("plumbing")), encoding="utf-8")
     return file
 
 
@@ -56,8 +72,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(20)])
     after = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(60)])
     file = tmp_path_factory.mktemp("page") / "two.html"
-    marks = {"cpu-clock": {("query", before.functions[1].dso): "beyond the spread of hosts"}}
-    file.write_text(render([before], PageText("before and after"), after=[after], marks=marks), encoding="utf-8")
+    starred = {"cpu-clock": {("query", before.functions[1].dso): "beyond the spread of hosts"}}
+    file.write_text(render([before], PageText("before and after"), after=[after], starred=starred), encoding="utf-8")
     return file
 
 
@@ -72,30 +88,93 @@ def page(browser: Browser, one: Path) -> Iterator[Browser]:
 
 def functions(browser: Browser, *columns: int) -> list[list[str]]:
     """The rows of the table of functions."""
+    browser.click("#tab-functions")
     rows = [row.split("\t") for row in browser.texts("#functions tbody tr")]
     return [[row[column] for column in columns] for row in rows]
 
 
-def test_it_says_what_was_recorded_and_how_good_that_is(page: Browser) -> None:
+def select(browser: Browser, start: float, end: float) -> None:
+    """Select a range of time by numbers."""
+    browser.run("document.querySelector('#filter-box').hidden = false")
+    browser.type("#from", str(start))
+    browser.type("#to", str(end))
+    browser.focus("#search")  # which is when a field has changed
+    browser.run("document.querySelector('#filter-box').hidden = true")
+
+
+def filter_by(browser: Browser, field: str, label: str) -> None:
+    """Choose a filter."""
+    browser.run("document.querySelector('#filter-box').hidden = false")
+    browser.choose(f"#{field}", label)
+
+
+def chips(browser: Browser) -> list[str]:
+    """The filters."""
+    return [text.split("\n")[0] for text in browser.texts("#chips .chip")]
+
+
+def is_hidden(browser: Browser, selector: str) -> bool:
+    found: bool = browser.run(f"document.querySelector({selector!r}).hidden")
+    return found
+
+
+def test_it_begins_with_the_verdict(page: Browser) -> None:
+    assert page.text("#headline") == "50 % of the CPU time is in hot(), called from main()."
+    assert page.text("#headline-more") == "It waited 2 s."
     assert page.text("#title") == "perfpy record ./app"
     assert page.text("#environment") == "here · 10 s"
-    assert page.text("#verdict") == "1,011 samples, none lost"
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
+    assert page.box("#headline")[1] < page.box("#activity")[1] < page.box("#graph-box")[1] < 500  # in the first window
+
+
+def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
+    page.click("#headline .evidence")
+    assert page.text("#details-name") == "hot"
+    assert page.texts("#details .shares dd") == ["50.00%, 5.000 s", "50.00%, 5.000 s"]
+    assert page.texts("#details .neighbours button") == ["50.00%\nmain"]
+    assert page.texts("#details .snippet tr") == ["75.00%\t2\tx++;", "25.00%\t3\t}"]
+
+
+def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
+    assert page.text("#badge") == "2 notes"
+    assert is_hidden(page, "#notes-box")
+    page.click("#badge")
+    assert page.texts("#notes li") == ["1,011 samples, none lost", "a doubt"]
+    page.press("Escape")
+    assert is_hidden(page, "#notes-box")
 
 
 def test_it_asks_nobody_for_anything(page: Browser) -> None:
-    page.choose("#lanes", "heat map")
+    for tab in range(1, 10):
+        page.press(str(tab))
+    page.press("1")
     page.focus("#graph")
     page.press("ArrowUp")
     assert [url for url in page.requests if not url.startswith("file:")] == []
 
 
+def test_every_view_is_drawn_by_its_tab_or_number(page: Browser) -> None:
+    tabs = page.run("[...document.querySelectorAll('[role=tab]')].map(tab => tab.id)")
+    for number, tab in enumerate(tabs, 1):
+        page.run("document.activeElement.blur()")
+        page.press(str(number))
+        shown = page.run("[...document.querySelectorAll('[role=tabpanel]')].filter(panel => !panel.hidden).map(panel => panel.id)")
+        assert shown == [tab.replace("tab-", "view-")]
+        assert page.run(f"document.querySelector('#{tab}').getAttribute('aria-selected')") == "true"
+        height = page.run(f"document.querySelector('#{shown[0]}').clientHeight")
+        assert height > 250, f"{tab} fills the window"
+    page.focus("#tab-heat")
+    page.press("ArrowRight")
+    assert page.run("document.activeElement.id") == "tab-flame"
+
+
 def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> None:
     assert functions(page, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
-    page.drag("#lane-canvas", (0.1, 0.5), (0.4, 0.5))
+    page.drag("#activity", (0.1, 0.5), (0.4, 0.5))
     assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
     assert "query" not in page.text("#functions")
     assert page.text("#selected").startswith("30")  # of 3 s, as pixels go
+    page.click("#tab-flame")
     page.focus("#graph")
     page.press("ArrowUp")
     assert page.text("#about") == f"app: 100.00%, {page.text('#selected').split(' · ')[1]}"
@@ -104,7 +183,7 @@ def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> Non
 
 
 def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
-    page.focus("#lane-canvas")
+    page.focus("#activity")
     page.press("ArrowRight")  # the first tenth
     assert page.text("#selected").startswith("100 of 1,000 samples")
     for _ in range(5):
@@ -112,63 +191,101 @@ def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
     assert page.text("#selected").startswith("200 of 1,000 samples")
     page.press("Escape")
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
-    page.type("#from", "4")
-    page.type("#to", "6")
-    page.focus("#search")  # which is when a field has changed
+    select(page, 4, 6)
     assert page.text("#selected").startswith("200 of 1,000 samples · 2.000 s")
     assert functions(page, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]] or functions(page, 0, 2)[0][0] == "50.50%"
-    page.click("#narrow")
-    page.click("#clear")
+    page.run("document.activeElement.blur()")
+    page.press("z")
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
+    page.focus("#activity")
+    page.press("ArrowRight")  # a tenth of what is shown
+    assert page.text("#selected").startswith("20 of 1,000 samples")
 
 
-def test_filters_by_process_thread_cpu_and_module(page: Browser) -> None:
-    page.choose("#process", "app 7")
+def test_filters_are_chips_that_are_removed_by_a_click(page: Browser) -> None:
+    filter_by(page, "process", "app 7")
     assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
     assert page.run("document.querySelector('#thread').options.length") == 2
-    page.click("#clear")
-    page.choose("#thread", "db 8/9")
+    assert chips(page) == ["app 7"]
+    page.click("#chips .chip")
+    assert chips(page) == []
+    filter_by(page, "thread", "db 8/9")
     assert functions(page, 0, 2)[0] == ["100.00%", "query"]
-    page.click("#clear")
-    page.choose("#cpu", "0")
+    filter_by(page, "cpu", "0")
+    assert page.text("#selected").startswith("0 of")
+    assert page.text("#empty").startswith("No samples here.")
+    page.click("#clear-empty")
+    filter_by(page, "cpu", "0")
     assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
     page.click("#clear")
-    page.choose("#module", "app")
+    filter_by(page, "module", "app")
+    filter_by(page, "category", "own code")
     assert page.text("#selected").startswith("1,000 of")
+    assert chips(page) == ["own code", "in app"]
+    page.click("#clear")
+    assert chips(page) == []
 
 
-def test_a_lane_is_a_cpu_or_a_thread_and_its_name_a_filter(page: Browser) -> None:
-    assert page.texts("#lane-names button") == ["CPU 0", "CPU 1"]
-    page.choose("#lanes", "threads")
-    assert page.texts("#lane-names button") == ["app 7", "db 8/9"]
-    said = page.run("[...document.querySelectorAll('#lane-names button')].map(one => one.getAttribute('aria-label'))")
+def test_only_stacks_with_a_function(page: Browser) -> None:
+    page.click("#headline .evidence")
+    page.run("[...document.querySelectorAll('#details button')].find(one => one.textContent === 'Only stacks with it').click()")
+    assert page.text("#selected").startswith("500 of 1,000")
+    assert chips(page) == ["stacks with hot"]
+
+
+def test_tracks_are_processes_and_threads_or_cpus_and_their_names_filters(page: Browser) -> None:
+    assert page.texts(".track-name") == ["app 7", "db 8/9"]
+    said = page.run("[...document.querySelectorAll('.track-name')].map(one => one.getAttribute('aria-label'))")
     assert [re.sub(r"(49|50)\.\d\d%", "half", label) for label in said] == [
         "app 7: half of the time on the CPU",
         "db 8/9: half of the time on the CPU",
     ]
-    page.run("document.querySelectorAll('#lane-names button')[1].click()")
+    page.run("document.querySelectorAll('.track-name')[1].click()")
     assert page.text("#selected").startswith("500 of 1,000")
     assert functions(page, 0, 2)[0] == ["100.00%", "query"]
-    page.run("document.querySelectorAll('#lane-names button')[1].click()")
+    page.click("#chips .chip")
     assert page.text("#selected").startswith("1,000 of 1,000")
+    page.choose("#lanes", "CPUs")
+    assert page.texts(".track-name") == ["CPU 0", "CPU 1"]
 
 
-def test_lanes_show_load_where_there_was_some(page: Browser) -> None:
+def test_tracks_show_load_where_there_was_some(page: Browser) -> None:
     """CPU 0 ran in the first half, CPU 1 in the second."""
-    pixel = ("(x => { const c = document.querySelector('#lane-canvas'), p = c.getContext('2d');"
-             "return [30, 54].map(y => [...p.getImageData(Math.round(x * c.width), y, 1, 1).data]); })")  # fmt: skip
-    early, late = page.run(f"{pixel}(0.25)"), page.run(f"{pixel}(0.75)")
-    assert [early[0][3], early[1][3], late[0][3], late[1][3]] == [255, 0, 0, 255]
+    page.choose("#lanes", "CPUs")
+    pixel = ("(x => [...document.querySelectorAll('.track canvas')].map(c => [...c.getContext('2d').getImageData(Math.round(x * c.width),"
+             " 12, 1, 1).data][3]))")  # fmt: skip
+    assert [page.run(f"{pixel}(0.25)"), page.run(f"{pixel}(0.75)")] == [[255, 0], [0, 255]]
 
 
-def test_a_search_marks_and_narrows(page: Browser) -> None:
+def test_idle_threads_are_folded(browser: Browser, tmp_path: Path) -> None:
+    samples = [At("app;f", at * 10 * MS, 10 * MS, 7, 7) for at in range(1, 101)]
+    samples += [At("app;f", 1000 * MS + at, 1000, 7, 100 + at) for at in range(1, 31)]
+    file = tmp_path / "idle.html"
+    file.write_text(render([timed_stacks(samples)], PageText("t")), encoding="utf-8")
+    browser.open(file)
+    assert browser.texts(".track-name") == ["app 7 (31 threads)", "7 app"]
+    assert browser.text(".fold") == "30 threads with less than 1\u00a0%"
+    browser.click(".fold button")
+    assert len(browser.texts(".track-name")) == 32
+
+
+def test_a_search_marks_tables_graphs_and_time_line(page: Browser) -> None:
+    found = "(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+    found += " for (let i = 0; i < d.length; i += 4) if (d[i] - d[i + 1] > 90 && d[i + 2] - d[i + 1] > 60) n++; return n; })"
+    assert page.run(f"{found}(document.querySelector('#activity'))") == 0
     page.type("#search", "^query$")
     assert page.text("#selected").endswith("50.00% in stacks with what is searched")
+    assert page.run(f"{found}(document.querySelector('#activity'))") > 100
+    assert page.run(f"[...document.querySelectorAll('.track canvas')].map({found}).map(n => n > 0)") == [False, True]
+    assert page.run(f"{found}(document.querySelector('#graph'))") > 100
     assert [row[0] for row in functions(page, 2)] == ["query"]
+    assert page.texts("#functions mark") == ["query"]
+    page.click("#tab-tree")
+    assert page.run("document.querySelectorAll('#call-tree tr.faint').length") > 0
     page.type("#search", "(")
-    assert page.text("#selected") == "not a regular expression"
+    assert page.text("#selected").endswith("0.00% in stacks with what is searched")
     page.press("Escape")
-    assert len(functions(page, 2)) == 6
+    assert len(functions(page, 2)) == 4  # commands have no samples themselves
 
 
 def test_events_are_switched(page: Browser) -> None:
@@ -182,9 +299,11 @@ def test_events_are_switched(page: Browser) -> None:
 def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:
     page.choose("#event", "on and off the CPU")
     assert page.text("#selected") == "1,001 of 1,001 samples · 12.000 s"
-    assert "off the CPU, waiting" in page.text("#legend")
+    assert page.texts("#legend .entry") == ["own code 100\u00a0%", "waiting 2.000 s"]
+    assert "waited" in page.text("#change-legend")
     rows = {name: (on, off) for on, off, name in functions(page, 0, 1, 3)}
     assert (rows["hot"], rows["nap"]) == (("41.67%", "0.00%"), ("0.00%", "16.67%"))
+    page.click("#tab-flame")
     page.focus("#graph")
     page.press("ArrowUp")
     assert page.text("#about") == "app: 58.33%, 7.000 s (5.000 s on the CPU, 2.000 s off it)"
@@ -193,9 +312,7 @@ def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:
 def test_a_wait_counts_in_a_range_as_far_as_it_lies_in_it(page: Browser) -> None:
     """It is from the 6th to the 8th second; times begin at the first sample."""
     page.choose("#event", "offcpu-time")
-    page.type("#from", "6.99")
-    page.type("#to", "9")
-    page.focus("#search")
+    select(page, 6.99, 9)
     assert page.text("#selected").startswith("1 of 1 samples · 1.000 s")
 
 
@@ -209,78 +326,179 @@ def test_layouts_keys_and_inverted_stacks(page: Browser) -> None:
     page.press("Enter")
     assert page.text("#about") == "serve (app): 50.00%, 5.000 s"
     page.press("Escape")
-    page.choose("#layout", "icicle")
+    page.choose("#layout", "downwards")
     page.focus("#graph")
     page.press("ArrowDown")
     assert page.text("#about") == "app: 50.00%, 5.000 s"
-    page.choose("#root", "callees (inverted)")
+    page.choose("#root", "innermost functions")
+    page.focus("#graph")
     page.press("ArrowDown")
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
     page.press("ArrowDown")
     assert page.text("#about") == "main (app): 50.00%, 5.000 s"
 
 
-def test_a_sandwich_has_callers_and_callees(page: Browser) -> None:
+def test_callers_and_callees_of_a_function(page: Browser) -> None:
     main = next(number for number, row in enumerate(functions(page, 2), 1) if row == ["main"])
     page.click(f"#functions tbody tr:nth-child({main}) button")
+    page.run("document.activeElement.blur()")
+    page.press("s")
     assert page.text("#about") == "main (app): 100.00%, 10.000 s"
-    page.focus("#graph")
+    page.focus("#below")
     page.press("ArrowDown")
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
-    page.focus("#callers")
+    page.click("#tab-functions")
+    page.click(f"#functions tbody tr:nth-child({main}) button")
+    page.click("#tab-sandwich")
+    page.focus("#above")
     page.press("ArrowUp")
     assert page.text("#about") == "app: 50.00%, 5.000 s"
     page.press("ArrowRight")
     assert page.text("#about") == "serve (app): 50.00%, 5.000 s"
-    page.click("#plain")
-    assert page.run("document.querySelector('#callers-box').hidden")
 
 
-def test_a_search_in_a_sandwich_marks_the_function_itself_and_no_other(page: Browser) -> None:
-    main = next(number for number, row in enumerate(functions(page, 2), 1) if row == ["main"])
-    page.click(f"#functions tbody tr:nth-child({main}) button")
-    pixel = (
-        "((view, x, row) => { const c = document.querySelector(view), ratio = c.width / c.clientWidth, row_height = 18 * ratio,"
-        " y = (row < 0 ? c.height : 0) + row * row_height + 3 * ratio;"
-        " return [...c.getContext('2d').getImageData(Math.round(x * c.width), Math.round(y), 1, 1).data]; })"
-    )
-
-    def is_marked(view: str, at: float, row: int) -> bool:
-        red, green, blue, _ = page.run(f"{pixel}('{view}', {at}, {row})")
-        return bool(red - green > 40 and blue - green > 40)
-
-    page.type("#search", "^main$")
-    assert (is_marked("#graph", 0.9, 0), is_marked("#graph", 0.25, 1), is_marked("#graph", 0.75, 1)) == (True, False, False)
-    assert (is_marked("#callers", 0.9, -1), is_marked("#callers", 0.25, -2)) == (True, False)
-    page.type("#search", "^query$")
-    assert (is_marked("#graph", 0.9, 0), is_marked("#graph", 0.25, 1), is_marked("#graph", 0.75, 1)) == (False, False, True)
-
-
-def test_a_function_in_the_graph_is_made_a_sandwich_by_a_key(page: Browser) -> None:
+def test_a_function_in_the_graph_is_opened_by_a_key(page: Browser) -> None:
     page.focus("#graph")
     for key in ("ArrowUp", "ArrowUp", "ArrowUp", "s"):
         page.press(key)
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
-    assert not page.run("document.querySelector('#callers-box').hidden")
+    assert not is_hidden(page, "#view-sandwich")
+    assert page.text("#details-name") == "hot"
+
+
+def tree_rows(browser: Browser, table: str = "#call-tree") -> list[str]:
+    return [" ".join(row.split()) for row in browser.texts(f"{table} tbody tr")]
+
+
+def test_the_call_tree_opens_with_keys(page: Browser) -> None:
+    page.click("#tab-tree")
+    assert tree_rows(page) == ["50.00% 0.00% ▾app", "50.00% 0.00% ▾mainapp", "50.00% 50.00% hotapp", "50.00% 0.00% ▸db"]
+    page.focus("#call-tree tbody tr")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.press(key)
+    assert tree_rows(page)[3:] == ["50.00% 0.00% ▾db", "50.00% 0.00% ▾serveapp", "50.00% 0.00% ▾mainapp", "50.00% 50.00% queryapp"]
+    page.press("ArrowLeft")
+    assert tree_rows(page)[3:] == ["50.00% 0.00% ▸db"]
+    levels = page.run(
+        "[...document.querySelectorAll('#call-tree tbody tr')]"
+        ".map(row => [row.getAttribute('aria-level'), row.getAttribute('aria-expanded')])"
+    )
+    assert levels == [["1", "true"], ["2", "true"], ["3", None], ["1", "false"]]
+    assert page.run("document.activeElement.rowIndex") == 4
+
+
+def test_bottom_up_rows_open_to_callers(page: Browser) -> None:
+    page.click("#tab-callers")
+    assert tree_rows(page, "#caller-tree") == ["50.00% ▸hotapp", "50.00% ▸queryapp"]
+    page.focus("#caller-tree tbody tr")
+    page.press("Enter")
+    assert tree_rows(page, "#caller-tree") == ["50.00% ▾hotapp", "50.00% ▾mainapp", "50.00% app", "50.00% ▸queryapp"]
+
+
+def test_plumbing_is_folded_until_all_frames_or_only_own_code_is_wanted(browser: Browser, plumbing: Path) -> None:
+    browser.open(plumbing)
+    browser.click("#tab-tree")
+    browser.focus("#call-tree tbody tr")
+    browser.press("*")
+    names = "[...document.querySelectorAll('#call-tree .label')].map(one => one.textContent)"
+    browser.press("End")
+    browser.press("*")
+    assert browser.run(names) == ["app", "main", "send", "entry"]
+    browser.press("f")
+    browser.press("End")
+    browser.press("*")
+    assert browser.run(names) == ["app", "main", "send", "out", "entry", "do_it"]
+    browser.press("m")
+    assert browser.run(names) == ["app", "main"]
+    assert browser.run("document.querySelector('[data-form=own]').getAttribute('aria-checked')") == "true"
+    assert functions(browser, 0, 2)[0] == ["100.00%", "main"]
+    assert not browser.errors
+
+
+def test_stacks_in_order_of_time(page: Browser) -> None:
+    page.click("#tab-chart")
+    assert page.run("document.querySelector('#chart-thread').options[0].textContent") == "busiest: app 7"
+    pixel = (
+        "(x => { const c = document.querySelector('#chart'), pen = c.getContext('2d');"
+        " return pen.getImageData(Math.round(x * c.width), 30, 1, 1).data[3]; })"
+    )
+    assert [page.run(f"{pixel}({x})") for x in (0.25, 0.75)] == [255, 0]
+    page.choose("#chart-thread", "db 8/9")
+    assert [page.run(f"{pixel}({x})") for x in (0.25, 0.75)] == [0, 255]
+    page.drag("#chart", (0.1, 0.5), (0.4, 0.5))
+    assert page.text("#selected").startswith("30")
+
+
+def test_marks_are_listed_filtered_and_searched(page: Browser) -> None:
+    page.click("#tab-marks")
+    rows = [row.split("\t") for row in page.texts("#marks tbody tr")]
+    assert rows == [
+        ["1.002 s", "app 7", "page-faults", "grow"],
+        ["1.990 s", "app 7", "fork", "process 8"],
+        ["5.990 s", "db 8/9", "switch", "out"],
+    ]
+    page.click("#kinds button")
+    assert len(page.texts("#marks tbody tr")) == 2
+    page.click("#kinds button")
+    page.type("#search", "process")
+    assert [row.split("\t")[2] for row in page.texts("#marks tbody tr")] == ["fork"]
+    page.press("Escape")
+    filter_by(page, "process", "db 8")
+    assert [row.split("\t")[2] for row in page.texts("#marks tbody tr")] == ["switch"]
+    page.click("#clear")
+    page.click("#marks tbody button")
+    assert chips(page)[0].startswith("95")
+
+
+def test_a_view_has_an_address(page: Browser, one: Path) -> None:
+    filter_by(page, "thread", "db 8/9")
+    select(page, 6, 7)
+    page.type("#search", "query")
+    page.click("#tab-functions")
+    fragment = page.run("location.hash")
+    shown = page.text("#selected")
+    page.open(one)
+    page.run(f"location.hash = {fragment!r}")
+    page.until(f"document.querySelector('#selected').innerText === {shown!r}")
+    assert [row.split("\t")[2] for row in page.texts("#functions tbody tr")] == ["query"]
+    assert page.run("document.querySelector('#search').value") == "query"
+    page.run("location.hash = '#thread=99&process=12345&inside=100000&chosen=-4&tab=x&range=9-1&event=nope&category=77'")
+    page.until("document.querySelectorAll('#chips .chip').length === 0")
+    page.run("location.hash = ''")
+
+
+def test_views_are_copied_as_text(page: Browser) -> None:
+    page.run("window.copied = []; navigator.clipboard.writeText = async text => { window.copied.push(text); }")
+    page.press("c")
+    page.click("#tab-functions")
+    page.click("#copy")
+    page.until("window.copied.length === 2")
+    tree, table = page.run("window.copied")
+    assert tree.splitlines()[:3] == ["    Total      Self  Function", "   50.00%     0.00%  app", "   50.00%     0.00%    main"]
+    assert table.splitlines()[1].split() == ["50.00%", "50.00%", "hot", "app"]
+    assert page.text("#about").startswith("Copied ")
+
+
+def test_keys_are_listed(page: Browser) -> None:
+    page.run("document.activeElement.blur()")
+    page.press("?")
+    assert page.run("document.querySelector('#dialog').open")
+    assert "my code only" in page.text("#keys")
+    page.run("document.querySelector('#dialog').close()")
 
 
 def test_lines_of_a_source_file_with_what_was_inlined_there(page: Browser) -> None:
+    page.click("#tab-code")
+    page.choose("#code-function", "50.00% /src/main.c")
     assert page.texts("#code-lines tbody tr") == ["\t30.00%\t7\tsum(all);", "\t\t⋮\t", "20.00%\t20.00%\t9\t}"]
     assert "50.00% of the whole recording, 20.00% without" in page.text("#code-about")
-    assert page.run("document.querySelector('#code-kind').parentElement.hidden")
-
-
-def test_code_says_how_to_see_that_of_a_range(page: Browser) -> None:
-    assert page.run("document.querySelector('#code-range').hidden")
-    page.type("#from", "2.5")
-    page.type("#to", "5")
-    page.focus("#search")
-    assert page.text("#code-range").endswith(" --time 25.0%-50.1%")
-    page.click("#whole")
-    assert page.run("document.querySelector('#code-range').hidden")
+    assert is_hidden(page, "label:has(#code-kind)")
+    select(page, 2.5, 5)
+    assert page.text("#code-about").endswith(" --time 25.0%-50.1%")
 
 
 def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:
+    page.click("#tab-code")
     page.choose("#code-function", "50.00% hot")
     assert page.texts("#code-lines tbody tr") == ["100.00%\t\t/src/hot.c", "\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
     page.choose("#code-kind", "instructions")
@@ -289,9 +507,9 @@ def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:
 
 def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
     page.choose("#event", "faults")
-    page.choose("#lanes", "heat map")
+    page.click("#tab-heat")
     page.choose("#column", "1 s")
-    page.focus("#heat-canvas")
+    page.focus("#heat")
     page.press("ArrowDown")  # the first cell: 20 ms of the first second
     assert page.text("#heat-about") == "0.0 µs to 20.000 ms: 0 samples"
     page.press("Enter")
@@ -307,15 +525,15 @@ def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
 
 
 def test_the_heat_map_selects_what_is_dragged_over(page: Browser) -> None:
-    page.choose("#lanes", "heat map")
-    page.run("document.querySelector('#column').value = '1'")
-    width = page.run("document.querySelector('#heat-canvas').clientWidth")
+    page.click("#tab-heat")
+    width = page.run("document.querySelector('#heat').clientWidth")
     assert width > 50
-    page.drag("#heat-canvas", (0.15, 0.5), (0.35, 0.5))  # from the middle of the 2nd second to that of the 4th
+    page.drag("#heat", (0.15, 0.5), (0.35, 0.5))  # from the middle of the 2nd second to that of the 4th, as far as cells go
     assert page.text("#selected").startswith("20")
 
 
 def test_the_table_is_sorted_by_the_column_that_is_clicked(page: Browser) -> None:
+    functions(page)
     page.run("document.querySelectorAll('#functions th button')[2].click()")
     names = [row[0] for row in functions(page, 2)]
     assert names == sorted(names)
@@ -326,34 +544,68 @@ def test_dark_is_the_systems_wish_or_ones_own(page: Browser) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     assert page.run(background) == "rgb(255, 255, 255)"
     page.dark(on=True)
-    page.until(f"{background} === 'rgb(22, 24, 29)'")
+    page.until(f"{background} === 'rgb(20, 22, 27)'")
     page.choose("#theme", "light")
     assert page.run(background) == "rgb(255, 255, 255)"
     page.dark(on=False)
     page.choose("#theme", "dark")
-    assert page.run(background) == "rgb(22, 24, 29)"
+    assert page.run(background) == "rgb(20, 22, 27)"
+
+
+CONTRAST = """[...document.querySelectorAll('body *')].filter(e => e.checkVisibility()
+  && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && !e.disabled && !e.closest('option, select, .unseen')).map(e => {
+  const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number), over = (top, below) => {
+    const a = top.length > 3 ? top[3] : 1;
+    return [0, 1, 2].map(i => top[i] * a + below[i] * (1 - a)); };
+  const lum = c => c.map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
+  const chain = []; for (let p = e; p; p = p.parentElement) chain.unshift(p);
+  const back = chain.reduce((c, p) => over(rgb(getComputedStyle(p).backgroundColor), c), [255, 255, 255]);
+  const [a, b] = [lum(rgb(getComputedStyle(e).color).slice(0, 3)), lum(back)].sort((x, y) => y - x);
+  return [(a + .05) / (b + .05), e.outerHTML.slice(0, 80)]; }).filter(([ratio]) => ratio < 4.5)"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_has_the_contrast_of_wcag_aa(page: Browser, theme: str) -> None:
+    page.choose("#theme", theme)
+    page.click("#headline .evidence")
+    page.click("#badge")
+    filter_by(page, "process", "app 7")
+    for tab in ("tree", "functions", "marks", "code", "heat", "sandwich"):
+        page.run(f"document.querySelector('#tab-{tab}').click()")
+        assert page.run(CONTRAST) == []
 
 
 def test_a_narrow_window_has_everything_one_below_the_other(browser: Browser, one: Path) -> None:
     browser.open(one, width=390, height=800)
-    assert browser.run("document.documentElement.scrollWidth") <= 390
-    for part in ("#title", "#event", "#lane-canvas", "#graph", ".scroll", "#code .scroll"):
+    browser.choose("#event", "cpu-clock")
+    for tab in ("flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"):
+        browser.run(f"document.querySelector('#tab-{tab}').click()")
+        assert browser.run("document.documentElement.scrollWidth") <= 390, tab
+    browser.run("document.querySelector('#tab-flame').click()")
+    for part in ("#headline", "#event", "#search", "#activity", "#graph", "#details", "#tabs"):
         left, _, width, height = browser.box(part)
         assert left >= 0, part
         assert 0 < width <= 390, part
         assert height > 0, part
-    browser.drag("#lane-canvas", (0.1, 0.5), (0.4, 0.5))
+    browser.drag("#activity", (0.1, 0.5), (0.4, 0.5))
     assert browser.text("#selected").startswith("30")
     browser.size(1200, 900)
 
 
 def test_everything_that_can_be_used_has_a_name_for_who_does_not_see_it(page: Browser) -> None:
     unnamed = page.run(
-        "[...document.querySelectorAll('input, select, button, canvas, table')].filter(e => !(e.getAttribute('aria-label')"
-        " || e.closest('label') || e.textContent.trim() || e.closest('section').getAttribute('aria-labelledby'))).map(e => e.id)"
+        "[...document.querySelectorAll('input, select, button, canvas, table, [role]')].filter(e => !(e.getAttribute('aria-label')"
+        " || e.getAttribute('aria-hidden') || e.getAttribute('aria-labelledby') || e.closest('label') || e.textContent.trim()"
+        " || e.getAttribute('role') === 'status')).filter(e => e.checkVisibility()).map(e => e.outerHTML)"
     )
     assert unnamed == []
     assert page.run("[...document.querySelectorAll('[role=status]')].length") >= 3
+    small = page.run(
+        "[...document.querySelectorAll('button, select, input')].filter(e => e.checkVisibility() && e.getBoundingClientRect().height < 24"
+        " && !e.closest('h1, p, td')).map(e => e.outerHTML)"
+    )
+    assert small == []  # WCAG 2.2, 2.5.8
 
 
 def test_two_recordings_show_what_changed(browser: Browser, two: Path) -> None:
@@ -364,11 +616,15 @@ def test_two_recordings_show_what_changed(browser: Browser, two: Path) -> None:
         cell for cell in browser.run("[...document.querySelectorAll('#functions td')].map(e => e.title)") if cell
     ]
     assert changes["hot"] == ["75.00%", "50.00%", "-25.00%"]
-    assert browser.text("#legend").strip().startswith("more in the second recording")
+    browser.click("#tab-flame")
+    assert browser.text("#change-legend").startswith("orange: more in the second recording")
     browser.focus("#graph")
     browser.press("ArrowUp")
     assert browser.text("#about") == "app: 100.00% before, 100.00% after, 0.00%"
-    assert browser.texts("#lane-names button") == ["before: CPU 0", "after: CPU 0"]
+    browser.choose("#lanes", "CPUs")
+    assert browser.texts(".track-name") == ["before: CPU 0", "after: CPU 0"]
+    browser.click("#tab-tree")
+    assert "25.00% 50.00% +25.00% queryapp" in tree_rows(browser)
     assert not browser.errors
 
 
@@ -384,22 +640,32 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     file = tmp_path / "hostile.html"
     lines = {"name": MARKUP, "event": MARKUP, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, MARKUP, 1.0]]}
     second = dataclasses.replace(part, event="b")
-    file.write_text(render([part, second], PageText(MARKUP, [MARKUP], [MARKUP]), code=[code], files=[lines]), encoding="utf-8")
+    text = PageText(MARKUP, [MARKUP], [MARKUP], [(MARKUP, [(MARKUP, MARKUP)]), (f"more {MARKUP}", [])])
+    marks = Marks([Mark(3 * MS, 1, 1, MARKUP, MARKUP)], 1)
+    file.write_text(render([part, second], text, code=[code], files=[lines], marks=marks), encoding="utf-8")
     browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.ran = 0; window.owned = () => { window.ran++; };")
     browser.open(file)
     shown = "onerror=owned()"
     browser.focus("#graph")
     for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
         browser.press(key)
-    for name in "title environment verdict event process thread module about functions code-lines".split():
-        assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
+    browser.run("document.querySelector('#search').value = 'onerror'; document.querySelector('#search').dispatchEvent(new Event('input'))")
+    for tab in ("tree", "callers", "functions", "sandwich", "chart", "marks", "heat", "code"):
+        browser.run(f"document.querySelector('#tab-{tab}').click()")
     browser.choose("#code-kind", "instructions")
-    browser.choose("#lanes", "threads")
-    browser.run("document.querySelector('#whole-names').click()")
-    assert shown in browser.run("document.querySelector('#lane-names').textContent")
+    texts = "title environment headline headline-more notes event process thread module about"
+    for name in f"{texts} functions call-tree caller-tree marks tracks".split():
+        assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
+    for name in "code-lines details-name kinds sandwich-about chips chart-thread".split():
+        if name == "chips":
+            browser.run("[...document.querySelectorAll('#details button')].find(one => one.textContent === 'Only stacks with it').click()")
+        assert shown in browser.run(f"document.getElementById('{name}').textContent"), name
     assert browser.run("[window.ran, document.images.length, document.querySelectorAll('svg').length]") == [0, 0, 0]
     assert "\u202e" not in browser.run("document.documentElement.textContent")
     assert browser.requests == [file.as_uri()]
+    browser.run("location.hash = '#find=' + encodeURIComponent('<img src=x onerror=owned()>') + '&tab=functions'")
+    browser.until("document.querySelector('#search').value.startsWith('<img')")
+    assert browser.run("[window.ran, document.images.length]") == [0, 0]
 
 
 def test_the_browser_itself_refuses_what_is_not_the_pages_own(page: Browser) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import colorsys
+import dataclasses
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,12 +14,16 @@ from typing import Any
 import pytest
 
 import perfpy.views.page
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks
 
-FOLDER = Path(perfpy.views.page.__file__).parent
+FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
-NAMES = "unpack trees tries selection loads colours functions words"
+NAMES = (
+    "model/unpack model/trees model/tries model/selection model/activity model/heat_cells model/categories model/words "
+    "model/forms model/marks model/permalink model/stack_order views/functions views/call_tree views/details"
+)
 
 
 def node(expression: str, data: dict[str, Any] | None = None) -> Any:
@@ -24,8 +31,8 @@ def node(expression: str, data: dict[str, Any] | None = None) -> Any:
     found = shutil.which("node")
     if found is None:
         pytest.skip("no node on this machine to run the page's scripts with")
-    modules = "\n".join(f'import * as {name} from "{(FOLDER / name).as_uri()}.js";' for name in NAMES.split())
-    text = (f"{modules}\nObject.assign(globalThis, {', '.join(NAMES.split())});\n"
+    modules = "\n".join(f'import * as {name.rpartition("/")[2]} from "{(FOLDER / name).as_uri()}.js";' for name in NAMES.split())
+    text = (f"{modules}\nObject.assign(globalThis, {', '.join(name.rpartition('/')[2] for name in NAMES.split())});\n"
             f"const profile = {'await unpack.profileOf(' + json.dumps(data) + ')' if data else 'null'};\n"
             f"console.log(JSON.stringify({expression}));")  # fmt: skip
     run = subprocess.run([found, "--input-type=module", "-e", text], capture_output=True, text=True, timeout=60, check=False)
@@ -52,18 +59,122 @@ def test_a_tree_has_the_sums_of_what_is_above() -> None:
 
 
 def test_inverted_stacks_begin_with_the_innermost_function() -> None:
-    found = node(lines(f"inverted({TREE}, profile.names.length)"), profile_data([[stacks(FOLDED)]]))
-    assert [line for line in found if line[0] == 1] == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]
+    found = node(lines(f"inverted({TREE})"), profile_data([[stacks(FOLDED)]]))
+    assert sorted(line for line in found if line[0] == 1) == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]
     assert [3, "main", 30] in found  # read, run, main
 
 
 def test_callers_and_callees_count_recursion_once() -> None:
     data = profile_data([[stacks("a;f;g;f;h 5\na;f 2\nb;f 3")]])
     name = "profile.names.findIndex(name => name[0] === 'f')"
-    above = node(lines(f"callers({TREE}, profile.names.length, {name})"), data)
-    below = node(lines(f"callees({TREE}, profile.names.length, {name})"), data)
+    above = node(lines(f"callers({TREE}, {name})"), data)
+    below = node(lines(f"callees({TREE}, {name})"), data)
     assert above == [[1, "a", 7], [1, "b", 3]]
     assert below == [[1, "g", 5], [2, "f", 5], [3, "h", 5]]
+
+
+CATEGORISED = (
+    "sh;main;PyEval;work;read;entry_SYSCALL_64;__x64_sys_read;vfs_read;copy 7\nsh;main;work;memcpy 5\nsh;main;PyEval;gc 3\nsh;main;x;y 2"
+)
+CATEGORY_OF = {
+    "main": OWN,
+    "work": OWN,
+    "PyEval": INTERPRETER,
+    "gc": INTERPRETER,
+    "read": RUNTIME,
+    "memcpy": RUNTIME,
+    "x": LIBRARY,
+    "y": LIBRARY,
+}
+
+
+def form(kind: str) -> Any:
+    """The nodes of a form of CATEGORISED with weight, as [depth, name, sum]; all other functions are the kernel's."""
+    part = stacks(CATEGORISED)
+    part = dataclasses.replace(part, categories=[CATEGORY_OF.get(function.name, KERNEL) for function in part.functions])
+    made = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
+    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({made})"
+    return node(lines(tree), profile_data([[part]]))
+
+
+def test_folded_plumbing_keeps_the_call_that_entered_it() -> None:
+    assert sorted(form("folded")) == [
+        [1, "sh", 17],
+        [2, "main", 17],
+        [3, "PyEval", 3],  # samples end in it; where it only leads to own code it is passed over
+        [3, "work", 12],
+        [3, "x", 2],
+        [4, "__x64_sys_read", 7],
+        [4, "memcpy", 5],
+    ]
+
+
+def test_own_code_only_has_the_weight_of_what_it_calls() -> None:
+    assert sorted(form("own")) == [[1, "sh", 17], [2, "main", 17], [3, "work", 12]]
+    assert len(form("all")) == 14
+
+
+def test_a_call_tree_opens_inwards_and_outwards() -> None:
+    data = profile_data([[stacks(FOLDED)]])
+    rows = "rows => rows.map(row => [profile.names[row.name][0], row.sum[0]])"
+    found = node(f"(tree => [({rows})(inwards(tree, null)), ({rows})(inwards(tree, inwards(tree, null)[0]))])({TREE})", data)
+    assert found == [[["ls", 50], ["sh", 50]], [["main", 50]]]
+    found = node(f"(tree => [({rows})(outwards(tree, null)), ({rows})(outwards(tree, outwards(tree, null)[1]))])({TREE})", data)
+    assert found == [[["list", 50], ["read", 30], ["run", 20]], [["run", 30]]]
+
+
+def test_the_caller_of_a_function_is_the_one_with_most() -> None:
+    data = profile_data([[stacks("a;f;g 5\na;h;g 7\na;f;g;g 4")]])
+    found = node(f"Object.fromEntries(functionRows({TREE}, profile.names).map(row => [row.name, row.callerName]))", data)
+    assert found == {"f": "", "g": "f", "h": "", "a": ""}
+
+
+def test_neighbours_are_the_callers_and_callees_of_a_function() -> None:
+    data = profile_data([[stacks("a;f;g 5\na;h;g 7\na;h;g;k 4")]])
+    names = "pairs => pairs.map(([name, weight]) => [profile.names[name][0], weight])"
+    found = node(
+        f"(n => [({names})(n.callers), ({names})(n.callees)])(neighbours({TREE}, profile.names.findIndex(name => name[0] === 'g')))", data
+    )
+    assert found == [[["h", 11], ["f", 5]], [["k", 4]]]
+
+
+def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:
+    samples = [At("a;f", 10 * MS, 10 * MS), At("a;f;g", 20 * MS, 10 * MS), At("a;f;g", 30 * MS, 10 * MS), At("a;h", 50 * MS, 10 * MS)]
+    data = profile_data([[timed_stacks([At("a;f", 0, 0), *samples])]])
+    runs = (
+        f"runsOf(profile.tree, columnsOf(profile, {CHOICE}, Array.from({{length: profile.tree.n}}, (_, i) => i), 0, [0, profile.last], 5))"
+    )
+    found = node(f"{runs}.map(run => [run.depth, profile.names[profile.tree.name[run.node]][0], run.from, run.to])", data)
+    assert sorted(found) == [[0, "a", 0, 3], [0, "a", 4, 5], [1, "f", 0, 3], [1, "h", 4, 5], [2, "g", 1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("fragment", "key", "value"),
+    [
+        ("#tab=tree", "tab", "tree"),
+        ("#tab=evil", "tab", "flame"),
+        ("#range=1.5-2", "range", [1.5, 2]),
+        ("#range=2-1", "range", None),
+        ("#range=a-b-c", "range", None),
+        ("#thread=7", "thread", 7),
+        ("#thread=x", "thread", None),
+        ("#find=%3Cimg%20src%3Dx%3E", "find", "<img src=x>"),
+        ("#form=own", "form", "own"),
+    ],
+)
+def test_a_fragment_is_read_strictly(fragment: str, key: str, value: Any) -> None:
+    assert node(f"stateOf({json.dumps(fragment)})[{json.dumps(key)}]") == value
+
+
+def test_a_state_and_its_fragment_are_the_same() -> None:
+    state = {"tab": "tree", "thread": 3, "range": [0.25, 1.125], "find": "a&b=c #", "form": "own", "event": "joined", "module": "lib x.so"}
+    found = node(f"(given => [fragmentOf(given), stateOf(fragmentOf(given))])({{...stateOf(''), ...{json.dumps(state)}}})")
+    assert {key: found[1][key] for key in state} == state
+    assert node("fragmentOf(stateOf(''))") == ""
+
+
+def test_texts_that_are_no_expression_are_searched_as_they_are() -> None:
+    assert node("[patternOf('f(').test('call f(x)'), patternOf('^f$').test('F'), patternOf('')]") == [True, True, None]
 
 
 def test_self_and_total_count_each_sample_once() -> None:
@@ -100,25 +211,63 @@ def test_of_a_wait_the_part_within_the_range_counts() -> None:
     assert collected(f"range: [{7 * ticks}, {8 * ticks}]", data) == [2, 20 * MS]
 
 
+def activity(by: str, bins: int, hits: str = "null") -> str:
+    """The activity of all samples, as a text of JavaScript."""
+    return f"activityOf(profile, {CHOICE}, '{by}', [0, profile.last], {bins}, categoryOfNodes(profile), {hits})"
+
+
 def test_load_is_the_share_of_the_time_that_was_spent() -> None:
     samples = [At("a;f", at * MS, MS) for at in range(1, 51)] + [At("a;f", 100 * MS, MS)]
     data = profile_data([[timed_stacks(samples)]])
-    found = node(f"lanesOf(profile, {CHOICE}, 'cpu', [0, profile.last], 10).map(lane => [...lane.on])", data)
+    found = node(f"(a => a.tracks.map(track => [...track.of(OWN)].map(one => one / a.unit)))({activity('cpu', 10)})", data)
     assert [round(value, 1) for value in found[0]] == [1.0] * 4 + [0.9] + [0.0] * 4 + [0.1]
 
 
 def test_a_wait_is_spread_over_the_time_that_it_took() -> None:
     waits = [At("a;f", 0, 0), At("a;f", 80 * MS, 40 * MS), At("a;f", 100 * MS, 0)]
     data = profile_data([[timed_stacks(waits, off_cpu=True)]])
-    found = node(f"lanesOf(profile, {CHOICE}, 'thread', [0, profile.last], 10).map(lane => [...lane.off])", data)
+    found = node(f"(a => a.tracks.map(track => [...track.of(WAITING)].map(one => one / a.unit)))({activity('thread', 10)})", data)
     assert [round(value, 1) for value in found[0]] == [0.0] * 4 + [1.0] * 4 + [0.0] * 2
 
 
-def test_of_very_many_threads_those_with_most_are_lanes() -> None:
+def test_activity_is_by_category_and_the_sum_of_its_tracks() -> None:
+    samples = [At("a;f", 10 * MS, MS, 1, 1, 0), At("a;k", 20 * MS, 2 * MS, 1, 2, 1), At("a;f", 30 * MS, 4 * MS, 1, 2, 1)]
+    part = timed_stacks(samples)
+    part = dataclasses.replace(part, categories=[KERNEL if function.name == "k" else OWN for function in part.functions])
+    sums = "track => [OWN, KERNEL].map(category => track.of(category).reduce((a, b) => a + b, 0))"
+    found = node(
+        f"(a => [[...a.all, ...a.tracks].map({sums}), a.tracks.map(track => track.lane)])({activity('thread', 30)})", profile_data([[part]])
+    )
+    assert [[round(value / MS, 3) for value in values] for values in found[0]] == [[4, 2], [4, 2], [0, 0]]
+    assert found[1] == [1, 0]  # the busiest first; the first sample's time is before the range
+
+
+def test_a_search_finds_the_time_of_its_stacks() -> None:
+    data = profile_data([[timed_stacks([At("a;f", 0, 0), At("a;f;g", 50 * MS, 10 * MS), At("a;h", 100 * MS, 10 * MS)])]])
+    hits = "nodesUnder(profile.tree, profile.names.map(name => name[0] === 'f'))"
+    found = node(f"[...{activity('thread', 10, hits)}.all[0].found].map(one => Math.round(one / {MS}))", data)
+    assert found == [0, 0, 0, 0, 10, 0, 0, 0, 0, 0]
+
+
+def test_of_very_many_threads_those_with_most_are_tracks() -> None:
     samples = [At("a;f", number * MS, 1000 + number, 1, number, 0) for number in range(1, 501)]
     data = profile_data([[timed_stacks(samples)]])
-    found = node(f"lanesOf(profile, {CHOICE}, 'thread', [0, profile.last], 10).map(lane => profile.threads[lane.lane][1])", data)
+    found = node(f"{activity('thread', 10)}.tracks.map(track => profile.threads[track.lane][1])", data)
     assert found == list(range(500, 200, -1))
+
+
+def test_idle_processes_are_those_with_little() -> None:
+    samples = [
+        At("a;f", 10 * MS, 1000 * MS, 1, 1),
+        At("b;f", 20 * MS, MS, 2, 2),
+        At("c;f", 30 * MS, 50 * MS, 3, 3),
+        At("c;f", 31 * MS, MS, 3, 4),
+    ]
+    data = profile_data([[timed_stacks(samples)]])
+    found = node(
+        f"processesOf({activity('thread', 10)}.tracks, profile.threads, .01).map(one => [one.pid, one.tracks.length, one.isIdle])", data
+    )
+    assert found == [[1, 1, False], [3, 2, False], [2, 1, True]]
 
 
 def test_the_heat_map_has_a_column_a_second_and_the_offset_below() -> None:
@@ -136,30 +285,63 @@ def test_columns_are_as_long_as_makes_a_picture(seconds: float, lengths: list[fl
 
 def test_names_are_readable_on_every_colour() -> None:
     """WCAG's contrast for text, 4.5, of the ink with each colour that a frame can have."""
-    names = "Array.from({length: 200}, (_, i) => ['f' + i, 'lib' + i, +(i % 7 === 0)])"
-    of_files = "names.map((_, i) => colour({kind: 'one', name: [-1, i]}, 1, {names, dark, off}))"
-    waited = "[0, .2, .5, .8, 1].map(s => ({kind: 'parts', name: [-1, 0], sum: [[1, 1 - s], [1, s]], totals: [1, 1]}))"
+    names = "Array.from({length: 200}, (_, i) => ['f' + i, 'lib' + i, i % 8])"
+    of_categories = "names.map((_, i) => colour({kind: 'one', name: [-1, i]}, 1, {names, dark}))"
+    found_ones = "[colour({kind: 'one', name: [-1, 0]}, 1, {names, dark, hits: [true]})]"
     changed = "[[0, 1], [1, 0], [1, 1]].map(p => ({kind: 'changes', name: [-1, 0], sum: p.map(v => [1, v]), totals: [1, 1]}))"
-    of_kinds = f"[...{waited}, ...{changed}].map(tree => colour(tree, 1, {{names, dark, off}}))"
-    each = f"[false, true].flatMap(dark => [false, true].flatMap(off => [...{of_files}, ...{of_kinds}]))"
+    of_changes = f"{changed}.map(tree => colour(tree, 1, {{names, dark}}))"
+    each = f"[false, true].flatMap(dark => [...{of_categories}, ...{found_ones}, ...{of_changes}])"
     found = node(f"(names => [...{each}, INK])({names})")
     *colours, ink = found
     least = min(brightness(colour) for colour in colours)
     assert (least + 0.05) / (brightness(ink) + 0.05) >= 4.5
 
 
-def brightness(colour: str) -> float:
-    """Relative luminance of hsl(h s% l%) or #rrggbb."""
+#: what people see who lack one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1), of linear red, green and blue
+VISION = {
+    "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+@pytest.mark.parametrize("eyes", VISION)
+@pytest.mark.parametrize("dark", [False, True])
+def test_categories_differ_for_every_kind_of_eyes(eyes: str, dark: bool) -> None:
+    """By at least 20 in CIE 1976 L*a*b*, of which 2.3 is a just noticeable difference."""
+    colours = node(f"STACKED.map(category => token(category, {json.dumps(dark)}))")
+    seen = [lab(tuple(sum(a * b for a, b in zip(row, linear(colour), strict=True)) for row in VISION[eyes])) for colour in colours]
+    apart = {(a, b): sum((x - y) ** 2 for x, y in zip(seen[a], seen[b], strict=True)) ** 0.5 for a in range(7) for b in range(a)}
+    assert min(apart.values()) >= 20, sorted(apart.items(), key=lambda pair: pair[1])[:3]
+
+
+def lab(rgb: tuple[float, ...]) -> tuple[float, float, float]:
+    """CIE 1976 L*a*b* of linear red, green and blue."""
+    red, green, blue = (min(1.0, max(0.0, part)) for part in rgb)
+    xyz = (
+        0.4124 * red + 0.3576 * green + 0.1805 * blue,
+        0.2126 * red + 0.7152 * green + 0.0722 * blue,
+        0.0193 * red + 0.1192 * green + 0.9505 * blue,
+    )
+    x, y, z = (part ** (1 / 3) if part > 0.008856 else 7.787 * part + 16 / 116 for part in (xyz[0] / 0.95047, xyz[1], xyz[2] / 1.08883))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def linear(colour: str) -> list[float]:
+    """Linear red, green and blue of hsl(h s% l%) or #rrggbb."""
     if colour.startswith("#"):
         parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     else:
-        import colorsys
-        import re
-
         hue, saturation, light = map(float, re.findall(r"-?[\d.]+(?:e-?\d+)?", colour))
         parts = list(colorsys.hls_to_rgb(hue / 360, light / 100, saturation / 100))
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def brightness(colour: str) -> float:
+    """Relative luminance."""
+    red, green, blue = linear(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from perfpy.analysis.samples.wait_events import has_off_cpu, is_off_cpu, is_time
 from perfpy.analysis.samples.wait_reasons import state_name
 from perfpy.analysis.stacks.single_samples import SingleSamples
 from perfpy.analysis.stacks.stacks import Function, Stacks, TimedSamples
+from perfpy.analysis.verdict.categories import WAITING, category
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class _Builder:
         self, symbolizer: Symbolizer, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
     ) -> list[Stacks]:
         folded = self._profile.folded
-        functions, function_of = _functions(locations)
+        functions, function_of, first_frames = _functions(locations)
         nodes, node_of = function_of[frames].astype(np.int64), function_of.astype(np.int64)
         if self._by_site:
             nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
@@ -175,11 +176,12 @@ class _Builder:
             from perfpy.analysis.stacks.code_sites import SiteFinder
 
             sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
+        categories = [] if self._timed is None else [*(_category(locations, frame) for frame in first_frames), *(WAITING for _ in reasons)]
         functions = [*functions, *reasons]
         is_selected = self._wanted(folded, locations)
         present = distinct(folded.event[is_selected]).tolist()
         results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
-        return results if sites is None else [replace(one, sites=sites, site=site) for one in results]
+        return [replace(one, sites=sites, site=site, categories=categories) for one in results]
 
     def _site_nodes(
         self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
@@ -287,14 +289,22 @@ class _Chains:
         return finder.find(frame, (nodes & 1 != 0) & is_code, function, max(count, functions)), site.ravel().astype(np.int32)
 
 
-def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32]]:
-    """Return the distinct functions, and the function of every frame; locations without a symbol are one function per file."""
+def _functions(locations: Locations) -> tuple[list[Function], NDArray[np.int32], list[int]]:
+    """Return the distinct functions, the function of every frame, and a frame of each function.
+
+    Locations without a symbol are one function per file.
+    """
     symbol, dso = locations.symbol.astype(np.int64), locations.dso.astype(np.int64)
     key = np.where(symbol >= 0, symbol << 1, (dso + 1) << 1 | 1)
     key[(dso < 0) & (locations.ip == _LAST_ADDRESS)] = -1  # of no function
     table = IdTable()
     ids, first = table.ids_and_new(key.view(np.uint64))
-    return [_function(locations, frame) for frame in first.tolist()], ids
+    return [_function(locations, frame) for frame in first.tolist()], ids, first.tolist()
+
+
+def _category(locations: Locations, frame: int) -> int:
+    number = int(locations.dso[frame])
+    return category(locations.dsos[number] if number >= 0 else None, locations.name(frame))
 
 
 def _function(locations: Locations, frame: int) -> Function:

@@ -73,6 +73,7 @@ class Stacks:
         sites, site: the sites in code, and the site of each of `frames`, if requested; chains of different sites are separate.
         tracepoint: whether the event is one.
         payloads: raw data, if requested.
+        categories: the category of each function (perfpy.analysis.verdict.categories, or WAITING), with single samples only.
     """
 
     event: str
@@ -92,6 +93,7 @@ class Stacks:
     site: NDArray[np.int32] | None = None
     tracepoint: bool = False
     payloads: Sequence[bytes] = ()
+    categories: Sequence[int] = ()
 
     @property
     def total(self) -> int:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: numbers of categories; UNKNOWN is code that belongs to no file
 OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN = range(6)
+#: numbers of stacks' frames that are no code: the reason of a wait, and the command that a stack begins with
+WAITING, COMMAND = 6, 7
 NAMES: Final = ("own code", "libraries", "interpreter", "runtime", "kernel", "unknown code")
 
 _SYSTEM: Final = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/|/snap/|/nix/store/|/gnu/store/")

@@ -67,13 +67,12 @@ class _ExportStacks:
     @cached_property
     def whole(self) -> list[Stacks]:
         """Stacks of functions, with single samples for the page."""
-        from perfpy.views.page.profile_data import MOST_ROWS
+        from perfpy.views.page.profile_data import page_stacks
 
         options = self._options
-        timed, latency = options.flamegraph is not None, options.latency
-        return self._recording.stacks(
-            self._symbols, sample_filter=self._filter, timed=timed, most_samples=MOST_ROWS, latency=latency, jobs=options.jobs
-        )
+        if options.flamegraph is not None:
+            return page_stacks(self._recording, self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
+        return self._recording.stacks(self._symbols, sample_filter=self._filter, latency=options.latency, jobs=options.jobs)
 
     @cached_property
     def with_sites(self) -> list[Stacks]:

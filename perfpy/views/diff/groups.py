@@ -152,7 +152,7 @@ def group_page(before: Sequence[Stacks], after: Sequence[Stacks], names: Sequenc
         for word, name, side in zip(("before", "after"), names, (changes.before, changes.after), strict=True)
     ]
     text = PageText(" \N{RIGHTWARDS ARROW} ".join(names), told, list(_verdict(found)))
-    return render(before, text, after=after, marks={changes.event: dict(_marks(changes)) for changes in found})
+    return render(before, text, after=after, starred={changes.event: dict(_marks(changes)) for changes in found})
 
 
 def _marks(changes: GroupChanges) -> Iterator[tuple[tuple[str, str], str]]:

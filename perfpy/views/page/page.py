@@ -20,15 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfpy.analysis.stacks.stacks import Stacks
+    from perfpy.views.page.marks import Marks
 
 _FOLDER: Final = Path(__file__).parent
 #: each may use the exports of those before it
 SCRIPTS: Final = (
-    *("words", "trees", "unpack", "tries", "selection", "loads", "colours", "flame", "timeline", "heat", "functions", "code", "filters"),
+    *(
+        f"model/{name}"
+        for name in ("words", "trees", "unpack", "tries", "selection", "categories", "forms", "activity", "heat_cells", "marks")
+    ),
+    *(f"model/{name}" for name in ("stack_order", "permalink")),
+    *(f"views/{name}" for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table")),
+    *(f"views/{name}" for name in ("code", "details", "toolbar", "headline", "controls")),
     "main",
 )
-_IMPORT: Final = re.compile(r"^import .*;\n", re.MULTILINE)
-_EXPORT: Final = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.MULTILINE)
+_IMPORT: Final = re.compile(r'^import \{ (.*) \} from "(?:\.\.?/)*(?:\w+/)?(\w+)\.js";\n', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) (\w+))", re.MULTILINE)
 
 
 class PageText(NamedTuple):
@@ -38,13 +45,13 @@ class PageText(NamedTuple):
         title: of the recording.
         environment: short phrases (host, seconds ...).
         verdict: lines on the accuracy.
-        headline: sentences on where the time goes.
+        headline: sentences on where the time goes, each with the names in it, as (shown, recorded).
     """
 
     title: str
     environment: Sequence[str] = ()
     verdict: Sequence[str] = ()
-    headline: Sequence[str] = ()
+    headline: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
 
 
 def render(
@@ -54,7 +61,8 @@ def render(
     after: Sequence[Stacks] | None = None,
     code: Sequence[Mapping[str, Any]] = (),
     files: Sequence[Mapping[str, Any]] = (),
-    marks: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
+    starred: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
+    marks: Marks | None = None,
 ) -> str:
     """Return the page.
 
@@ -63,17 +71,18 @@ def render(
         text: title and notes.
         after: those of a second recording, to show changes; events that only one has are skipped.
         code: functions with their instructions; files: source files with their lines (perfpy.views.page.code_data).
-        marks: for each event, (name, file) of functions with a significant change -> text.
+        starred: for each event, (name, file) of functions with a significant change -> text.
+        marks: forks, switches and other moments of one recording.
     """
-    data = profile_data([parts] if after is None else [parts, after])
+    data = profile_data([parts] if after is None else [parts, after], marks)
     data |= {
         "title": text.title,
         "environment": list(text.environment),
-        "headline": list(text.headline),
-        "verdict": [*text.verdict, *_grain(data)],
+        "headline": [{"text": sentence, "names": [list(pair) for pair in names]} for sentence, names in text.headline],
+        "verdict": [*text.verdict, *_grain(data), *(marks.notes if marks else ())],
         "code": list(code),
         "files": list(files),
-        "marks": [numbered_marks(data, (marks or {}).get(event["event"], {})) for event in data["events"]],
+        "starred": [numbered_marks(data, (starred or {}).get(event["event"], {})) for event in data["events"]],
     }
     page, style, script = _parts()
     pieces = {
@@ -96,9 +105,16 @@ def _grain(data: Mapping[str, Any]) -> list[str]:
 @cache
 def _parts() -> tuple[str, str, str]:
     """Return the page's frame, its style and its script."""
-    texts = {name: (_FOLDER / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *(f"{one}.js" for one in SCRIPTS))}
-    bodies = (_EXPORT.sub("", _IMPORT.sub("", texts[f"{name}.js"])) for name in SCRIPTS)
-    return texts["page.html"], texts["page.css"], '"use strict";\n(() => {\n' + "\n".join(bodies) + "})();\n"
+    page, style = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
+    scripts = [_scoped(name, (_FOLDER / "scripts" / f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS]
+    return page, style, '"use strict";\n(() => {\n' + "\n".join(scripts) + "\n})();\n"
+
+
+def _scoped(name: str, text: str) -> str:
+    """Return a module as a function that returns its exports, so that modules do not share names."""
+    exports = ", ".join(match[1] for match in _EXPORT.finditer(text))
+    body = _EXPORT.sub("", _IMPORT.sub(lambda match: f"const {{ {match[1]} }} = module_{match[2]};\n", text))
+    return f"const module_{name.rpartition('/')[2]} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
 
 
 def _hash(text: str) -> str:

@@ -3,9 +3,10 @@
 All samples of all events end at nodes of one tree of stacks: a sample is a node, a time, a
 thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
-    names [name, module, whether it is the kernel's, the short name if different] ...
+    names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.categories, WAITING, COMMAND
     tree  name, depth: columns, in depth-first order
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
+    marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
     events   name, seconds (weights are ns), off (waits, which end at their times),
@@ -14,11 +15,9 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
 from __future__ import annotations
 
-import base64
-import zlib
 from bisect import bisect_left
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,7 +25,10 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.samples.fingerprints import combined
 from perfpy.analysis.stacks.stacks import Function, Stacks, StackTree
+from perfpy.analysis.verdict.categories import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.managed_names import without_tier
+from perfpy.views.page.marks import mark_data, task_of
+from perfpy.views.page.packing import packed
 from perfpy.views.readable import at_a_glance, source_file
 
 if TYPE_CHECKING:
@@ -34,11 +36,53 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.filters.sample_filter import SampleFilter
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.views.page.marks import Marks
+
 _FINEST: Final = 1000  # ns
 _TICKS: Final = 1 << 22  # at most, in a recording
 _COARSER: Final = 2
 #: above this number samples that differ only in time are merged, within longer and longer ticks
 MOST_ROWS: Final = 2_000_000
+_MOST_PAYLOADS: Final = 200_000  # samples
+
+
+class StackSource(Protocol):
+    """The part of a recording that the stacks of a page need."""
+
+    @property
+    def data(self) -> PerfData:
+        """The recording's data."""
+
+    def stacks(
+        self,
+        symbols: SymbolOptions | None = None,
+        *,
+        sample_filter: SampleFilter | None = None,
+        timed: bool = False,
+        latency: bool = False,
+        payloads: bool = False,
+        most_samples: int = 0,
+        jobs: int = 1,
+    ) -> list[Stacks]:
+        """Return the stacks of each event."""
+
+
+def page_stacks(
+    recording: StackSource,
+    symbols: SymbolOptions | None = None,
+    *,
+    sample_filter: SampleFilter | None = None,
+    latency: bool = False,
+    jobs: int = 1,
+) -> list[Stacks]:
+    """Return the stacks that a page shows, with single samples, and the data of tracepoints unless these are very many."""
+    few = sum(recording.data.sample_counts.values()) <= _MOST_PAYLOADS
+    return recording.stacks(
+        symbols, sample_filter=sample_filter, timed=True, latency=latency, payloads=few, most_samples=MOST_ROWS, jobs=jobs
+    )
 
 
 class _Rows(NamedTuple):
@@ -72,8 +116,8 @@ class _Rows(NamedTuple):
         return len(distinct(combined([self.time // tick, self.task, self.cpu, self.node])))
 
 
-def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
-    """Return the values for one recording's events, or for two recordings' common events."""
+def profile_data(recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None) -> dict[str, Any]:
+    """Return the values for one recording's events, or for two recordings' common events. marks: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
     columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in split_parts])
     events = [part.event for part in columns[0]]
@@ -83,10 +127,14 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
     tick, together = _tick(rows)
     timed = [[one.at_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
+    begin = _begin(columns[0])
+    if marks is not None and len(tasks):
+        tasks = np.union1d(tasks, np.array([task_of(mark) for mark in marks.rows if mark.time >= begin], np.int64))
     return {
-        "names": [_named(function) for function in tree.names],
+        "names": _names(tree.names, columns),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
-        "threads": _threads(columns, tasks),
+        "threads": _threads(columns, tasks, marks),
+        "marks": _marks(marks, begin, tick, tasks),
         "cpus": cpus.tolist(),
         "tick": tick,
         "together": int(together or any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
@@ -104,7 +152,7 @@ def profile_data(recordings: Sequence[Sequence[Stacks]]) -> dict[str, Any]:
 
 def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]) -> dict[str, str]:
     """Return the texts of functions by their numbers among the names; marks: by name and file."""
-    of_shown = {tuple(_named(Function(name, dso))[:2]): text for (name, dso), text in marks.items()}
+    of_shown = {tuple(_named(Function(name, dso), UNKNOWN)[:2]): text for (name, dso), text in marks.items()}
     texts = ((str(number), of_shown.get((name, module))) for number, (name, module, *_) in enumerate(data["names"]))
     return {number: text for number, text in texts if text}
 
@@ -151,10 +199,24 @@ def _with_tiers_as_one(part: Stacks) -> Stacks:
     return replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions])
 
 
-def _named(function: Function) -> list[Any]:
-    """Return name, module, whether it is the kernel's, and the short name if different."""
+def _names(functions: Sequence[Function], recordings: Sequence[Sequence[Stacks]]) -> list[list[Any]]:
+    """Return the functions and commands of the tree as values."""
+    category_of = {Function(comm, ""): COMMAND for parts in recordings for part in parts for comm in part.comms}
+    for parts in recordings:
+        for part in parts:
+            category_of.update(zip(part.functions, part.categories or map(_category_of_name, part.functions), strict=True))
+    return [_named(function, category_of.get(function, UNKNOWN)) for function in functions]
+
+
+def _category_of_name(function: Function) -> int:
+    """Return the category of a function of stacks without categories (of many hosts, or tables): only the kernel is known."""
+    return KERNEL if function.kernel else OWN if function.dso else UNKNOWN
+
+
+def _named(function: Function, category: int) -> list[Any]:
+    """Return name, module, category, and the short name if different."""
     short = at_a_glance(function.name)
-    return [function.name, source_file(function.name) or function.dso, int(function.kernel), *([short] if short != function.name else [])]
+    return [function.name, source_file(function.name) or function.dso, category, *([short] if short != function.name else [])]
 
 
 def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int64]]:
@@ -173,13 +235,23 @@ def _rows_of(
 ) -> list[list[_Rows]]:
     all_rows, first = [], 0
     for parts, pairs in zip(columns, folded, strict=True):
-        begins = [int(part.timed.time.min()) for part in parts if _is_timed(part) and part.timed is not None and len(part.timed.time)]
-        rows = []
+        begin, rows = _begin(parts), []
         for part, (pair, number) in zip(parts, pairs, strict=True):
-            rows.append(_rows(part, tree.leaf[first + number], min(begins, default=0)))
+            rows.append(_rows(part, tree.leaf[first + number], begin))
             first += len(pair.chain)
         all_rows.append(rows)
     return all_rows
+
+
+def _begin(parts: Sequence[Stacks]) -> int:
+    """Return the time of the first sample, ns; 0 without times."""
+    return min((int(part.timed.time.min()) for part in parts if part.timed is not None and _is_timed(part)), default=0)
+
+
+def _marks(marks: Marks | None, begin: int, tick: int, tasks: NDArray[np.int64]) -> dict[str, Any] | None:
+    if marks is None or not begin:
+        return None
+    return mark_data(marks, begin, tick, {task: number for number, task in enumerate(tasks.tolist())})
 
 
 def _is_timed(part: Stacks) -> bool:
@@ -214,9 +286,9 @@ def _tick(rows: Sequence[Sequence[_Rows]]) -> tuple[int, bool]:
     return ticks[first], True
 
 
-def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64]) -> list[list[Any]]:
+def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], marks: Marks | None) -> list[list[Any]]:
     """Return for each task its process, its number, and its last name."""
-    comms: dict[int, str] = {}
+    comms: dict[int, str] = {task_of(mark): mark.text for mark in (marks.rows if marks else ()) if mark.kind in ("exec", "name")}
     for parts in columns:
         for part in parts:
             if part.timed is None:
@@ -240,24 +312,3 @@ def _packed_rows(rows: _Rows, tasks: NDArray[np.int64], cpus: NDArray[np.int64])
     if len(rows.time):
         columns["time"] = packed(rows.time, ascending=True)
     return columns
-
-
-_WIDEST: Final = 1 << 32
-
-
-def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
-    """Pack a column of nonnegative numbers; ascending: no number is less than the one before it."""
-    rows = len(values)
-    if not rows or (values == values[0]).all():
-        return {"n": rows, "all": values[0].item() if rows else 0}
-    if values.dtype.kind == "f" or int(values.max()) >= _WIDEST:
-        return {"n": rows, "bytes": 8, "z": _deflated(values.astype("<f8").tobytes())}
-    numbers = np.diff(values, prepend=values[:1] * 0) if ascending else values
-    width = max(1, (int(numbers.max()).bit_length() + 7) // 8)
-    planes = numbers.astype("<u4").view(np.uint8).reshape(rows, 4)[:, :width].T
-    column = {"n": rows, "bytes": width, "z": _deflated(planes.tobytes())}
-    return {**column, "delta": 1} if ascending else column
-
-
-def _deflated(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")

@@ -8,10 +8,12 @@ from perfpy.abi.sampling_pace import is_sampled_each_time
 from perfpy.analysis.report.quality import margin, quality_notes
 from perfpy.analysis.samples.wait_events import is_off_cpu
 from perfpy.plurals import plural
+from perfpy.symbols.demangling.managed_names import without_tier
 from perfpy.symbols.providers.missing import note
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.page import PageText
 from perfpy.views.verdict.profile import HeadlineSource, headline
+from perfpy.views.verdict.sentence import called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +23,16 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks.stacks import Stacks
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.unwind.truncated_stacks import TruncatedStacks
+    from perfpy.views.verdict.sentence import Sentence
 
 _SHORT_WAITS: Final = (
     "waits shorter than record's --off-cpu-thresh (usually 500 ms) were added up where they were alike: "
     "the time line shows each sum as one wait that ends with the last of them"
 )
+
+
+#: keys of functions among the names of a sentence
+_FUNCTIONS: Final = ("function", "callee", "caller")
 
 
 class PageSource(HeadlineSource, Protocol):
@@ -45,7 +52,14 @@ def page_text(
 ) -> PageText:
     """Return the texts of a recording's page. report: with all samples of the page; parts: its stacks."""
     accuracy = verdict(report, parts[0].truncated if parts else ())
-    return PageText(recording.title, recording.environment, accuracy, headline(recording, sample_filter, symbols))
+    sentences = [(one.text, _evidence(one)) for one in headline(recording, sample_filter, symbols)]
+    return PageText(recording.title, recording.environment, accuracy, sentences)
+
+
+def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
+    """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
+    shown = [(called(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    return sorted((pair for pair in shown if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
 
 
 def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:

@@ -62,12 +62,11 @@ def profile_verdict(report: Report, recording: VerdictSource, waits: Callable[[]
     return sentences[:_MOST]
 
 
-def headline(recording: HeadlineSource, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[str]:
-    """Return the verdict on a recording as texts, from reports made for it."""
+def headline(recording: HeadlineSource, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[Sentence]:
+    """Return the verdict on a recording, from reports made for it."""
     chains = ChainOptions(CallGraph(order="caller"))
     options = ReportOptions(sample_filter=sample_filter or SampleFilter(), chains=chains, rows=RowOptions(by_thread=True))
     where = symbols or recording.symbol_options or SymbolOptions()
     folds = has_python_image(recording.data.kept_files)
     report = recording.report(options=options, symbols=where._replace(fold_interpreters=True) if folds else where)
-    sentences = profile_verdict(report, recording, (lambda: recording.report(options=options, symbols=where)) if folds else None)
-    return [sentence.text for sentence in sentences]
+    return profile_verdict(report, recording, (lambda: recording.report(options=options, symbols=where)) if folds else None)

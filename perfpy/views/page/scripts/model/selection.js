@@ -27,15 +27,25 @@ export function firstNotBelow(values, limit) {
   return low;
 }
 
-/* What a choice leaves: a byte for each thread, CPU and node, 0 for those that do not count; null where all do. */
+/* By node: whether a name for which `hits` has a value is on its stack. */
+export function nodesUnder(tree, hits) {
+  const under = new Uint8Array(tree.n);
+  for (let i = 1; i < tree.n; i++) under[i] = hits[tree.name[i]] ? 1 : under[tree.parent[i]];
+  return under;
+}
+
+/* The rows that a choice leaves: a byte for each thread, CPU and node, 0 for those that do not count; null where all do. */
 export function masksOf(profile, choice) {
   const { threads, cpus, names, tree } = profile;
   const mask = (wanted, length, keep) => wanted ? Uint8Array.from({ length }, (_, i) => +keep(i)) : null;
   const task = choice.process !== null || choice.thread !== null;
+  const under = choice.inside === null || choice.inside === undefined ? null : nodesUnder(tree, { [choice.inside]: 1 });
+  const leaf = (i, column, wanted) => wanted === null || wanted === undefined || i > 0 && names[tree.name[i]][column] === wanted;
+  const byNode = choice.module !== null || under || (choice.category ?? null) !== null;
   return {
     thread: mask(task, threads.length, i => (choice.process === null || threads[i][0] === choice.process) && (choice.thread === null || i === choice.thread)),
     cpu: mask(choice.cpu !== null, cpus.length, i => i === choice.cpu),
-    node: mask(choice.module !== null, tree.n, i => i > 0 && names[tree.name[i]][1] === choice.module),
+    node: mask(byNode, tree.n, i => leaf(i, 1, choice.module) && leaf(i, 2, choice.category) && (!under || under[i])),
   };
 }
 
@@ -50,30 +60,39 @@ export function eachKept(samples, masks, from, to, visit) {
   }
 }
 
-/* The samples within the range of a choice; of waits, which end at their times, the part that lies in it. */
+/* The part of a wait within a range: a wait ends at its time. */
 function weightWithin(samples, row, begin, end, tick) {
   const stop = samples.time[row] * tick, start = stop - samples.weight[row];
   return Math.max(0, Math.min(stop, end) - Math.max(start, begin));
 }
 
-/* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, and of how many. */
-export function collect(profile, choice) {
-  const tables = tablesOf(profile, choice.event), masks = masksOf(profile, choice), tick = profile.tick;
-  const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
-  let samples = 0, all = 0;
-  for (const { samples: table, column } of tables) {
-    const weights = own[column], { node, weight, count, time, n } = table;
-    for (let row = 0; row < n; row++) all += count[row];
+/* Calls visit(table, column, row, weight) for each sample of a choice, with the part of its weight within the range. */
+export function eachChosen(profile, choice, visit) {
+  const masks = masksOf(profile, choice), tick = profile.tick;
+  for (const { samples: table, column } of tablesOf(profile, choice.event)) {
+    const { weight, time, n } = table;
     if (!choice.range || !time) {
-      eachKept(table, masks, 0, n, row => { weights[node[row] + 1] += weight[row]; samples += count[row]; });
+      eachKept(table, masks, 0, n, row => visit(table, column, row, weight[row]));
       continue;
     }
     const [from, to] = choice.range, first = firstNotBelow(time, from);
     if (table.off) eachKept(table, masks, first, n, row => {
       const part = weightWithin(table, row, from * tick, to * tick, tick);
-      if (part) { weights[node[row] + 1] += part; samples += count[row]; }
+      if (part) visit(table, column, row, part);
     });
-    else eachKept(table, masks, first, firstNotBelow(time, to), row => { weights[node[row] + 1] += weight[row]; samples += count[row]; });
+    else eachKept(table, masks, first, firstNotBelow(time, to), row => visit(table, column, row, weight[row]));
   }
+}
+
+/* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, and of how many. */
+export function collect(profile, choice) {
+  const tables = tablesOf(profile, choice.event);
+  const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
+  let samples = 0, all = 0;
+  for (const { samples: table } of tables) all += table.samples;
+  eachChosen(profile, choice, (table, column, row, weight) => {
+    own[column][table.node[row] + 1] += weight;
+    samples += table.count[row];
+  });
   return { own, samples, all };
 }

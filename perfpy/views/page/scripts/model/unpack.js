@@ -1,4 +1,4 @@
-/* The packed columns of packed.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
+/* The packed columns of packing.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
 
 import { shape } from "./trees.js";
 
@@ -29,18 +29,31 @@ export async function unpacked(column) {
   return values;
 }
 
-async function samplesOf(packed, event) {
+async function columnsOf(packed) {
   const names = Object.keys(packed), columns = await Promise.all(names.map(name => unpacked(packed[name])));
-  const samples = Object.fromEntries(names.map((name, i) => [name, columns[i]]));
-  return { ...samples, n: samples.node.length, off: !!event.off, seconds: !!event.seconds };
+  return Object.fromEntries(names.map((name, i) => [name, columns[i]]));
 }
 
-/* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording. */
+async function samplesOf(packed, event) {
+  const columns = await columnsOf(packed);
+  let samples = 0;
+  for (const count of columns.count) samples += count;
+  return { ...columns, samples, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
+}
+
+async function marksOf(packed) {
+  if (!packed || !packed.kinds.length) return null;
+  const columns = await columnsOf(packed.rows);
+  return { ...packed, ...columns, n: columns.time.length };
+}
+
+/* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
 export async function profileOf(data) {
-  const tree = shape(await unpacked(data.tree.name), await unpacked(data.tree.depth));
+  const [name, depth, marks] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks)]);
   const events = await Promise.all(data.events.map(async event => (
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;
   for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
-  return { ...data, tree, events, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [], files: data.files || [] };
+  if (marks && marks.n) last = Math.max(last, marks.time[marks.n - 1]);
+  return { ...data, tree: shape(name, depth), events, marks, last, recordings: events.length ? events[0].samples.length : 1, code: data.code || [], files: data.files || [] };
 }

@@ -17,5 +17,22 @@ export function duration(ns) {
 /* what an event's weights are: ns of time, or a sum of periods */
 export const amount = (weight, inSeconds) => inSeconds ? duration(weight) : whole(weight) + " periods";
 
+export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + "s"}`;
+
 /* a regular expression that finds a text itself */
 export const literally = text => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/* what is to be searched: a regular expression, or null for nothing; a text that is no expression is searched literally */
+export function patternOf(text) {
+  if (!text) return null;
+  try { return new RegExp(text, "i"); } catch { return new RegExp(literally(text), "i"); }
+}
+
+/* the step between the marks of a ruler: 1, 2 or 5 times a power of ten */
+export function stepOf(span, most) {
+  const rough = span / Math.max(1, most) || 1, size = 10 ** Math.floor(Math.log10(rough));
+  return size * ([1, 2, 5, 10].find(k => k * size >= rough) || 10);
+}
+
+/* ns on a ruler */
+export const atRuler = (ns, step) => step >= 1e9 ? (ns / 1e9).toFixed(0) + " s" : duration(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");

@@ -1,16 +1,17 @@
 /* The heat map: how many samples there were at each offset within each second (or other column), so that what comes and goes
    within a second, and what stalls, is seen. */
 
-import { heatOf } from "./loads.js";
-import { ordered } from "./timeline.js";
-import { duration, whole } from "./words.js";
+import { heatOf } from "../model/heat_cells.js";
+import { ordered } from "./brush.js";
+import { duration, whole } from "../model/words.js";
+import { inks, prepared } from "./elements.js";
 
-const ROWS = 50, CELL = 5, NARROWEST = 4, WIDEST = 24, HEADER = 18, LABEL = 56;
+const ROWS = 50, CELL = 7, NARROWEST = 4, WIDEST = 24, HEADER = 18, LABEL = 56;
 
 export class HeatMap {
   /* told: {selected() -> range or null, select(range or null, moving), say(text)} */
   constructor(canvas, told) {
-    Object.assign(this, { canvas, told, pen: canvas.getContext("2d"), heat: null, cursor: null, begin: null });
+    Object.assign(this, { canvas, told, heat: null, cursor: null, begin: null });
     canvas.onpointerdown = event => {
       this.begin = this.cellAt(event);
       canvas.setPointerCapture(event.pointerId);
@@ -63,14 +64,10 @@ export class HeatMap {
   }
 
   draw() {
-    if (!this.heat) return;
-    const { canvas, pen, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * CELL, ratio = window.devicePixelRatio || 1;
-    const style = getComputedStyle(document.documentElement), ink = name => style.getPropertyValue(name).trim();
+    if (!this.heat || !this.canvas.parentElement.clientWidth) return;
+    const { canvas, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * CELL, ink = inks();
     canvas.style.width = width + "px";
-    canvas.style.height = height + "px";
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const [pen] = prepared(canvas, height, width);
     this.ruler(wide, ink("--dim"));
     pen.translate(0, HEADER);
     const heatInk = ink("--heat");
@@ -80,12 +77,12 @@ export class HeatMap {
       pen.fillRect(Math.floor(cell / heat.rows) * wide, cell % heat.rows * CELL, wide - (wide > 6 ? 1 : 0), CELL);
     }
     const selected = this.told.selected();
-    if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--on"));
+    if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--mark"));
     if (this.cursor !== null) this.outline([this.cursor, this.cursor + 1], wide, ink("--fg"));
   }
 
   ruler(wide, ink) {
-    const { pen, heat } = this, step = Math.ceil(LABEL / wide);
+    const { heat } = this, pen = this.canvas.getContext("2d"), step = Math.ceil(LABEL / wide);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
     pen.fillStyle = ink;
@@ -97,7 +94,7 @@ export class HeatMap {
 
   /* A range of cells: the parts of the columns that it covers. */
   outline([from, to], wide, colour) {
-    const { pen, heat } = this;
+    const { heat } = this, pen = this.canvas.getContext("2d");
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     for (let column = Math.floor(from / heat.rows); column * heat.rows < to; column++) {
@@ -108,7 +105,7 @@ export class HeatMap {
 
   key(event) {
     const { heat } = this, step = { ArrowLeft: -heat.rows, ArrowRight: heat.rows, ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (event.key === "Escape") { this.begin = null; this.told.select(null, false); }
+    if (event.key === "Escape" && (this.begin !== null || this.told.selected())) { this.begin = null; this.told.select(null, false); }
     else if (step !== undefined) {
       const next = this.cursor === null ? 0 : this.cursor + step;
       this.cursor = Math.max(0, Math.min(heat.cells.length - 1, next));

@@ -1,0 +1,192 @@
+"""Marks: moments of threads, beside the samples of a profile: forks, exits, new names, switches, and samples of events that happen.
+
+What enters: the recording's side-band, and the stacks of its events with single samples. What leaves: columns, in order of time, and the
+values for the page's scripts (marks.js).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, RecordType
+from perfpy.plurals import plural
+from perfpy.views.page.packing import packed
+from perfpy.views.readable import at_a_glance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
+    from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.views.tracepoints.payloads import PayloadTexts
+
+#: above this number, one of several marks is kept
+MOST_MARKS: Final = 100_000
+_MOST_RECORDS: Final = 200_000  # read of the side-band
+_TYPES: Final = (RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE)
+#: software events that happen at moments, without their modifiers
+_MOMENTS: Final = frozenset(
+    ("page-faults", "faults", "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "context-switches", "cs",
+     "cpu-migrations", "migrations", "cgroup-switches")
+)  # fmt: skip
+
+
+class Mark(NamedTuple):
+    """One mark; time in ns."""
+
+    time: int
+    pid: int
+    tid: int
+    kind: str
+    text: str
+
+
+class MarkSource(Protocol):
+    """The part of a recording that marks need."""
+
+    def side_band(self, types: Sequence[int] | None = None) -> SideBand:
+        """Return the records other than samples."""
+
+
+class Marks(NamedTuple):
+    """Marks in order of time.
+
+    Attributes:
+        rows: the marks that are kept.
+        total: the number of all of them.
+    """
+
+    rows: list[Mark]
+    total: int
+
+    @property
+    def notes(self) -> list[str]:
+        """Return a note if marks were left out."""
+        kept = len(self.rows)
+        return [] if kept == self.total else [f"the page has {kept:,} of {self.total:,} {plural(self.total, 'mark')}, evenly chosen"]
+
+
+def make_marks(source: MarkSource, parts: Sequence[Stacks], words: PayloadTexts | None = None, *, sampled_only: bool = False) -> Marks:
+    """Return the marks of a recording.
+
+    Args:
+        source: the recording.
+        parts: the stacks of its events.
+        words: formats the data of tracepoints.
+        sampled_only: leave out records of threads without samples, and records after the last sample: for parts of a recording.
+    """
+    records = _of_records(source)
+    if sampled_only:
+        tasks, last = _sampled(parts)
+        records = (mark for mark in records if task_of(mark) in tasks and mark.time <= last)
+    rows = [*records, *(mark for part in parts if is_momentary(part) for mark in _of_samples(part, words))]
+    rows.sort(key=lambda mark: mark.time)
+    total = len(rows) + sum(len(part.timed.time) - MOST_MARKS for part in parts if is_momentary(part) and part.timed is not None
+                            and len(part.timed.time) > MOST_MARKS)  # fmt: skip
+    return Marks(rows[:: -(-len(rows) // MOST_MARKS)] if len(rows) > MOST_MARKS else rows, total)
+
+
+def _sampled(parts: Sequence[Stacks]) -> tuple[set[int], int]:
+    """Return the tasks with samples, and the time of the last sample."""
+    timed = [part.timed for part in parts if part.timed is not None and len(part.timed.time)]
+    tasks = {task for one in timed for task in np.unique(one.pid.astype(np.int64) << 32 | one.tid.astype(np.int64) & 0xFFFFFFFF).tolist()}
+    return tasks, max((int(one.time.max()) for one in timed), default=0)
+
+
+def is_momentary(part: Stacks) -> bool:
+    """Whether samples of an event are moments, and not times."""
+    return part.timed is not None and (part.tracepoint or part.event.partition(":")[0] in _MOMENTS)
+
+
+def mark_data(marks: Marks, begin: int, tick: int, number_of: dict[int, int]) -> dict[str, Any]:
+    """Return the values for the page; marks before the first sample are left out.
+
+    Args:
+        marks: the marks.
+        begin: the time of the first sample, ns.
+        tick: ns.
+        number_of: the number of each task, pid << 32 | tid.
+    """
+    rows = [mark for mark in marks.rows if mark.time >= begin]
+    kinds, texts = _Numbers(), _Numbers()
+    columns = {
+        "time": packed(np.array([(mark.time - begin) // tick for mark in rows], np.int64), ascending=True),
+        "thread": packed(np.array([number_of[task_of(mark)] for mark in rows], np.int64)),
+        "kind": packed(np.array([kinds.of(mark.kind) for mark in rows], np.int64)),
+        "text": packed(np.array([texts.of(mark.text) for mark in rows], np.int64)),
+    }
+    return {"kinds": kinds.values, "texts": texts.values, "rows": columns}
+
+
+def task_of(mark: Mark) -> int:
+    """Return the task of a mark as pid << 32 | tid."""
+    return mark.pid << 32 | mark.tid & 0xFFFFFFFF
+
+
+class _Numbers:
+    """Texts, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        return self._number_of.setdefault(text, len(self._number_of))
+
+    @property
+    def values(self) -> list[str]:
+        return list(self._number_of)
+
+
+def _of_records(source: MarkSource) -> Iterator[Mark]:
+    """Yield a mark for each record of a task's life; synthesized records have no time."""
+    for side in islice(source.side_band(_TYPES), _MOST_RECORDS):
+        record, sample = side.record, side.record.sample_id
+        time = getattr(record, "time", 0) or (sample.time if sample is not None and sample.time else 0)
+        if not time:
+            continue
+        kind = type(record).__name__
+        if kind == "Fork":
+            yield Mark(
+                time,
+                record.ppid,
+                record.ptid,
+                *(("fork", f"process {record.pid}") if record.pid != record.ppid else ("thread", str(record.tid))),
+            )
+        elif kind == "Exit":
+            yield Mark(time, record.pid, record.tid, "exit", "")
+        elif kind == "Comm":
+            yield Mark(time, record.pid, record.tid, "exec" if record.misc & MISC_COMM_EXEC else "name", record.comm)
+        elif sample is not None and sample.tid is not None:
+            yield Mark(time, sample.pid or 0, sample.tid, "switch", _direction(record.misc))
+
+
+def _direction(misc: int) -> str:
+    if not misc & MISC_SWITCH_OUT:
+        return "in"
+    return "out, preempted" if misc & MISC_SWITCH_OUT_PREEMPT else "out"
+
+
+def _of_samples(part: Stacks, words: PayloadTexts | None) -> Iterator[Mark]:
+    """Yield a mark for each sample, at most MOST_MARKS, evenly chosen."""
+    timed = part.timed
+    assert timed is not None
+    rows = np.arange(0, len(timed.time), -(-len(timed.time) // MOST_MARKS) or 1)
+    texts = _texts(part, timed, rows, words)
+    columns = (timed.time[rows].tolist(), timed.pid[rows].tolist(), timed.tid[rows].tolist())
+    yield from (Mark(time, pid, tid, part.event, text) for time, pid, tid, text in zip(*columns, texts, strict=True))
+
+
+def _texts(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], words: PayloadTexts | None) -> Iterable[str]:
+    """Return the text of each sample: a tracepoint's data, or the innermost function."""
+    if words is not None and part.tracepoint and timed.payload is not None:
+        numbers, which = np.unique(timed.payload[rows], return_inverse=True)
+        texts = words.texts([part.payloads[number] for number in numbers.tolist()])
+        return [texts[number] for number in which.ravel().tolist()]
+    lengths = np.diff(part.offsets)
+    names = [at_a_glance(function.name) for function in part.functions]
+    return [names[part.frames[part.offsets[chain]]] if lengths[chain] else "" for chain in timed.chain[rows].tolist()]

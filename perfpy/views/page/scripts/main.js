@@ -1,0 +1,400 @@
+/* Joins the parts: the state of the page, what is drawn of it, and its address. */
+
+import { KERNEL } from "./model/categories.js";
+import { categoryOfNodes } from "./model/activity.js";
+import { endsOf, formOf } from "./model/forms.js";
+import { columnsFor } from "./model/heat_cells.js";
+import { chosenMarks } from "./model/marks.js";
+import { fragmentOf, stateOf } from "./model/permalink.js";
+import { collect, eachChosen, kindOf, nodesUnder, JOINED } from "./model/selection.js";
+import { busiestThread } from "./model/stack_order.js";
+import { regrouped, weighed } from "./model/trees.js";
+import { callees, callers, inverted } from "./model/tries.js";
+import { profileOf } from "./model/unpack.js";
+import { amount, counted, duration, patternOf, percent, signed, whole } from "./model/words.js";
+import { CallTree, inwards, outwards } from "./views/call_tree.js";
+import { CodeView } from "./views/code.js";
+import { Details } from "./views/details.js";
+import { FlameView } from "./views/flame.js";
+import { FunctionTable } from "./views/functions.js";
+import { connect } from "./views/controls.js";
+import { copy, showTop } from "./views/headline.js";
+import { HeatMap } from "./views/heat.js";
+import { MarksTable } from "./views/marks_table.js";
+import { StackChart } from "./views/stack_chart.js";
+import { Toolbar, taskName } from "./views/toolbar.js";
+import { Tracks } from "./views/tracks.js";
+
+const $ = id => document.getElementById(id);
+/* the state without filters, search and selection */
+const NO_FILTERS = { process: null, thread: null, cpu: null, module: null, category: null, inside: null, range: null, shown: null, find: "", chosen: null };
+
+class Page {
+  constructor(profile) {
+    this.profile = profile;
+    this.state = stateOf("");
+    this.hits = this.pattern = this.hitNodes = null;
+    this.forms = new Map();
+    this.categoryOf = categoryOfNodes(profile);
+    this.ends = endsOf(profile);
+    this.makeViews();
+    connect(this);
+  }
+
+  get all() { return [0, Math.max(1, this.profile.last + 1)]; }
+  get shown() { return this.state.shown || this.all; }
+
+  makeViews() {
+    const { profile } = this, hits = () => this.hits, pattern = () => this.pattern, dark = () => this.isDark(), short = f => this.short(f);
+    const choose = f => this.choose(f), chosen = () => this.state.chosen, say = text => { $("about").textContent = text; };
+    const look = () => ({ names: profile.names, dark: this.isDark(), hits: this.hits });
+    const frames = { label: (tree, i) => this.label(tree, i), describe: (tree, i) => this.describe(tree, i), say,
+      focused: view => { const f = view.tree.name[view.focus]; if (f >= 0) this.choose(f); }, choose: f => this.sandwich(f) };
+    const time = { shown: () => this.shown, selected: () => this.state.range, select: (range, moving) => this.select(range, moving) };
+    this.graph = new FlameView($("graph"), $("graph-box"), frames, look);
+    this.above = new FlameView($("above"), $("above-box"), frames, look);
+    this.below = new FlameView($("below"), $("below-box"), frames, look);
+    this.below.upwards = false;
+    const rows = { short, choose, chosen, hits, pattern, dark };
+    this.tree = new CallTree($("call-tree"), rows, inwards);
+    this.callerTree = new CallTree($("caller-tree"), rows, outwards);
+    this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f] });
+    this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose });
+    this.code = new CodeView({ choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), table: $("code-lines") }, profile.code, profile.files);
+    this.heat = new HeatMap($("heat"), { ...time, say: text => { $("heat-about").textContent = text; } });
+    this.marks = new MarksTable({ table: $("marks"), kinds: $("kinds"), more: $("more-marks") }, {
+      task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
+      at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
+    this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), inSeconds: () => this.inSeconds(), dark,
+      code: f => this.code.hottest(...profile.names[f]), showCode: f => { this.code.show(...profile.names[f]); this.change({ tab: "code" }); } });
+    this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
+      { changed: part => this.change(part), searched: () => this.search($("search").value), short });
+    this.tracks = new Tracks({ all: $("activity"), list: $("tracks"), legend: $("legend") }, { ...time, dark, name: (track, by, level) => this.trackName(track, by, level),
+      process: (pid, threads, track) => this.ofRecording(track, `${this.toolbar.command(pid) || "?"} ${pid} (${counted(threads, "thread")})`),
+      pick: (kind, value) => this.change({ [kind]: this.state[kind] === value ? null : value }), picked: kind => this.state[kind] });
+    const lengths = columnsFor(profile.last * profile.tick / 1e9);
+    $("column").replaceChildren(...lengths.map(length => new Option(`${length} s`, length)));
+    $("column").value = String(lengths.includes(1) ? 1 : lengths[0]);
+    $("chart-thread").replaceChildren(new Option("busiest", ""), ...profile.threads.map((thread, i) => new Option(taskName(thread), i)));
+  }
+
+  /* ---- what is said ---- */
+
+  short(f) {
+    const [name, , category, short] = this.profile.names[f], call = category === KERNEL && /^__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)$/.exec(name);
+    return call ? `${call[1]} (system call)` : short || name;
+  }
+
+  label(tree, i) { return tree.name[i] >= 0 ? this.short(tree.name[i]) : "all"; }
+
+  describe(tree, i) {
+    const f = tree.name[i], name = f < 0 ? ["all", ""] : this.profile.names[f];
+    const text = name[0] + (name[1] ? ` (${name[1]})` : ""), of = this.weighed.totals, part = k => of[k] ? tree.sum[k][i] / of[k] : 0;
+    if (tree.kind === "changes") return `${text}: ${percent(part(0))} before, ${percent(part(1))} after, ${signed(part(1) - part(0))}`;
+    const all = of.reduce((a, b) => a + b, 0), sum = tree.sum.reduce((a, column) => a + column[i], 0);
+    const parts = tree.kind === "parts" ? ` (${duration(tree.sum[0][i])} on the CPU, ${duration(tree.sum[1][i])} off it)` : "";
+    return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, this.inSeconds())}${parts}`;
+  }
+
+  inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].seconds; }
+
+  isDark() { return document.documentElement.dataset.theme === "dark"; }
+
+  ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
+
+  /* level: 1 below its process, whose number it need not repeat */
+  trackName(track, by, level) {
+    const cpu = this.profile.cpus[track.lane], thread = this.profile.threads[track.lane];
+    if (by === "cpu") return this.ofRecording(track, cpu < 0 ? "CPU not known" : `CPU ${cpu}`);
+    return this.ofRecording(track, level ? `${thread[1]} ${thread[2] || "?"}` : taskName(thread));
+  }
+
+  saySelected() {
+    const { samples, all } = this.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = this.profile;
+    if (this.profile.recordings === 1) parts.push(amount(this.weighed.totals.reduce((a, b) => a + b, 0), this.inSeconds()));
+    if (this.hitNodes) {
+      let found = 0, sum = 0;
+      for (const column of this.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (this.hitNodes[i]) found += column[i]; }
+      parts.push(`${percent(sum ? found / sum : 0)} in stacks with what is searched`);
+    }
+    $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");
+    $("empty").hidden = samples > 0 || ["marks", "code"].includes(this.state.tab);
+    $("empty").querySelector("span").textContent = this.profile.events.length ? "The filters leave none." : "The recording has none.";
+  }
+
+  /* ---- what follows what ---- */
+
+  choice(range = this.state.range) {
+    const { process, thread, cpu, module, category, inside } = this.state;
+    return { event: this.event, process, thread, cpu, module, category, inside, range };
+  }
+
+  /* Change the state, and all that follows from it. */
+  change(part) {
+    const before = this.state;
+    this.state = { ...before, ...part };
+    this.keepAddress();
+    this.refresh({ lanes: Object.keys(part).some(key => !["range", "tab", "form", "chosen", "layout"].includes(key)), keep: !("event" in part) });
+  }
+
+  form(kind = this.state.form) {
+    if (!this.forms.has(kind)) this.forms.set(kind, formOf(this.profile.tree, this.profile.names, kind, this.ends));
+    return this.forms.get(kind);
+  }
+
+  /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
+  refresh({ lanes = true, moving = false, keep = true } = {}) {
+    this.event = this.toolbar.eventOf(this.state);
+    const { own, samples, all } = collect(this.profile, this.choice()), form = this.form();
+    this.own = own;
+    this.counted = { samples, all };
+    this.weighed = weighed(form, form.n === own[0].length && this.state.form === "all" ? own : regrouped(own, form.of, form.n), kindOf(this.profile, this.event));
+    this.inner = null;
+    this.showView(keep);
+    if (!moving) {
+      this.toolbar.show(this.state, this.profile.tick);
+      this.details.show(this.weighed, this.profile.names, this.state.chosen);
+      this.showForm();
+      this.sayRange();
+      this.changeLegend();
+    }
+    if (lanes) this.loadTimes(); else this.tracks.draw();
+    this.saySelected();
+  }
+
+  showForm() {
+    for (const one of $("forms").children) {
+      const isOn = one.dataset.form === this.state.form;
+      one.setAttribute("aria-checked", String(isOn));
+      one.tabIndex = isOn ? 0 : -1;
+    }
+  }
+
+  /* Draw the view whose tab is chosen. */
+  showView(keep = true) {
+    const { tab } = this.state, { names } = this.profile;
+    for (const one of $("tabs").children) {
+      const isOn = one.id === `tab-${tab}`;
+      one.setAttribute("aria-selected", String(isOn));
+      one.tabIndex = isOn ? 0 : -1;
+      $(one.getAttribute("aria-controls")).hidden = !isOn;
+    }
+    const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
+      functions: () => this.table.load(this.weighed, names), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
+      code: () => this.showCode(), heat: () => { if (this.profile.last) this.heat.load(this.profile, this.choice(null), Number($("column").value)); } };
+    draw[tab]();
+  }
+
+  showFlame(keep) {
+    this.graph.upwards = this.state.layout === "flame";
+    $("layout").value = this.state.layout;
+    this.graph.show($("root").value === "inner" ? this.inner ||= inverted(this.weighed) : this.weighed, keep);
+  }
+
+  showSandwich() {
+    const f = this.state.chosen;
+    $("sandwich-about").textContent = f === null ? "Select a function in any view; its callers and callees are shown here."
+      : this.profile.names[f].slice(0, 2).filter(Boolean).join("  ");
+    for (const id of ["above-box", "below-box"]) $(id).hidden = f === null;
+    if (f === null) return;
+    this.above.show(callers(this.weighed, f));
+    this.below.show(callees(this.weighed, f));
+    $("about").textContent = this.describe(this.below.tree, 0);
+  }
+
+  showChart() {
+    if (!this.profile.last || !this.profile.threads.length) return;
+    const wanted = $("chart-thread").value, choice = this.choice();
+    const thread = wanted !== "" ? Number(wanted) : this.state.thread ?? busiestThread(this.profile, { ...choice, range: null });
+    $("chart-thread").options[0].textContent = `busiest: ${taskName(this.profile.threads[thread])}`;
+    this.chart.load(this.profile, choice, this.form(), thread);
+  }
+
+  markRows(range) {
+    const { marks } = this.profile;
+    return marks ? chosenMarks(marks, this.profile, { ...this.choice(), range }, this.pattern, this.marks.hidden) : null;
+  }
+
+  showMarks() {
+    if (!this.profile.marks) { $("more-marks").textContent = "The recording has no marks: no switches, faults, signals, forks or tracepoints."; return; }
+    const { marks } = this.profile;
+    this.marks.load(this.profile, chosenMarks(marks, this.profile, this.choice(), this.pattern, null), this.markRows(this.state.range));
+  }
+
+  showCode() {
+    this.weighCode();
+    this.code.draw();
+  }
+
+  /* The weights of the selected samples by site of the code, where samples have sites. */
+  weighCode() {
+    const sites = this.profile.sites || 0, { range } = this.state;
+    const parts = range && range.map(tick => Math.min(1, tick / (this.profile.last || 1)));
+    if (!sites || this.event === JOINED) { this.code.load(null, 0, parts); return; }
+    const weights = new Float64Array(sites + 1);
+    let all = 0;
+    eachChosen(this.profile, this.choice(), (table, column, row, weight) => { all += weight; if (table.site) weights[table.site[row]] += weight; });
+    this.code.load(weights, all, parts);
+  }
+
+  loadTimes() {
+    if (!this.profile.last) return;
+    this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
+    $("activity-name").textContent = this.inSeconds() ? "CPU time by category" : "Events by category";
+  }
+
+  lanes() { return this.hasCpus ? this.state.lanes : "thread"; }
+
+  changeLegend() {
+    $("change-legend").textContent = this.weighed.kind === "changes" ? "orange: more in the second recording; blue: less; grey: as before"
+      : this.weighed.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
+  }
+
+  select(range, moving) {
+    const [, end] = this.all;
+    this.state.range = range && [Math.max(0, range[0]), Math.min(end, range[1])];
+    if (!moving) {
+      cancelAnimationFrame(this.waiting);
+      this.waiting = 0;
+      this.keepAddress();
+      this.refresh({ lanes: false });
+      return;
+    }
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh({ lanes: false, moving: true }); });
+  }
+
+  sayRange() {
+    const seconds = tick => +(tick * this.profile.tick / 1e9).toFixed(6), [from, to] = this.state.range || [0, this.profile.last + 1];
+    if (document.activeElement !== $("from")) $("from").value = seconds(from);
+    if (document.activeElement !== $("to")) $("to").value = seconds(to);
+    $("zoom").disabled = !this.state.range && !this.state.shown;
+    $("zoom").textContent = this.state.range ? "Zoom in" : this.state.shown ? "Zoom out" : "Zoom in";
+    $("whole").disabled = $("zoom").disabled;
+  }
+
+  typedRange() {
+    const [from, to] = [$("from"), $("to")].map(input => input.value === "" ? NaN : Number(input.value) * 1e9 / this.profile.tick);
+    if (from >= 0 && to > from) this.select([from, to], false);
+  }
+
+  zoomTime() {
+    if (this.state.range) this.change({ shown: this.state.range, range: null });
+    else if (this.state.shown) this.change({ shown: null });
+  }
+
+  choose(f) {
+    this.state.chosen = f;
+    this.keepAddress();
+    if (f !== null && !this.code.weights) this.weighCode();
+    this.details.show(this.weighed, this.profile.names, f);
+    for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
+    if (f !== null) this.code.show(...this.profile.names[f]);
+  }
+
+  sandwich(f) {
+    this.choose(f);
+    this.change({ tab: "sandwich" });
+  }
+
+  search(text) {
+    this.state.find = text;
+    this.pattern = patternOf(text);
+    this.hits = this.toolbar.hits(this.pattern);
+    this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
+    this.keepAddress();
+    this.loadTimes();
+    this.showView();
+    this.saySelected();
+  }
+
+  copyView() {
+    const views = { tree: this.tree, callers: this.callerTree, functions: this.table, chart: this.chart, marks: this.marks, code: this.code };
+    if (!views[this.state.tab]) this.tree.load(this.weighed, this.profile.names);
+    const text = (views[this.state.tab] || this.tree).text();
+    this.said(copy(text), `Copied ${counted(text.split("\n").length - 1, "line")}`);
+    return text;
+  }
+
+  async said(done, text) { $("about").textContent = await done ? `${text}.` : "The browser does not let the page use the clipboard."; }
+
+  /* ---- the address ---- */
+
+  keepAddress() {
+    const seconds = range => range && range.map(tick => tick * this.profile.tick / 1e9);
+    const fragment = fragmentOf({ ...this.state, range: seconds(this.state.range), shown: seconds(this.state.shown) });
+    if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+  }
+
+  readAddress() {
+    const ticks = range => range && range.map(at => Math.min(this.all[1], at * 1e9 / this.profile.tick)), given = this.toolbar.checked(stateOf(location.hash));
+    this.state = { ...given, range: ticks(given.range), shown: ticks(given.shown) };
+    /* in a narrow window the page scrolls, and a graph is read from its top */
+    if (!location.hash.includes("layout=") && window.innerWidth < 800) this.state.layout = "icicle";
+    $("search").value = this.state.find;
+    $("lanes").value = this.lanes();
+    this.pattern = patternOf(this.state.find);
+    this.hits = this.toolbar.hits(this.pattern);
+    this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
+    if (this.profile.events.length) this.refresh({ keep: false });
+    if (this.state.chosen !== null && this.profile.events.length) this.choose(this.state.chosen);
+  }
+
+  theme() {
+    const wanted = $("theme").value, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
+  }
+
+  redraw() {
+    if (!this.profile.events.length) return;
+    this.tracks.legends && this.tracks.activity && this.tracks.legends();
+    this.tracks.draw();
+    this.showView();
+  }
+
+  clear() {
+    $("search").value = "";
+    this.hits = this.pattern = this.hitNodes = null;
+    this.change(NO_FILTERS);
+  }
+
+  start() {
+    const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0;
+    this.hasCpus = profile.cpus.some(cpu => cpu >= 0);
+    document.title = profile.title;
+    showTop({ title: $("title"), environment: $("environment"), headline: $("headline"), more: $("headline-more"), notes: $("notes"), notesBox: $("notes-box"), badge: $("badge"),
+      keys: $("keys"), help: $("help"), dialog: $("dialog") }, profile, name => this.showNamed(name));
+    $("times").hidden = !timed;
+    $("tab-chart").hidden = $("tab-heat").hidden = !timed;
+    $("tab-marks").hidden = !profile.marks;
+    $("tab-code").hidden = this.code.isEmpty;
+    for (const one of document.querySelectorAll(".tasks")) one.hidden = !tasks;
+    $("lanes").parentElement.hidden = !this.hasCpus;
+    this.theme();
+    this.readAddress();
+    if (!profile.events.length) {
+      $("empty").hidden = false;
+      $("empty").querySelector("span").textContent = "The recording has none.";
+      $("clear-empty").hidden = true;
+    }
+    document.body.dataset.ready = "yes";
+    performance.mark("ready");
+  }
+
+  /* Show the function of a sentence: it is searched, selected, and its code is ready. */
+  showNamed(name) {
+    const f = this.profile.names.findIndex(one => one[0] === name);
+    if (f >= 0) this.choose(f);
+  }
+}
+
+async function begin() {
+  const profile = await profileOf(JSON.parse($("data").textContent));
+  new Page(profile).start();
+}
+
+begin().catch(error => {
+  $("headline").textContent = `This page cannot be shown: ${error.message}`;
+  document.body.dataset.ready = "failed";
+  throw error;
+});

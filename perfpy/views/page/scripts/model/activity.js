@@ -1,0 +1,116 @@
+/* Samples -> how much of each category of code ran when: in all, and for each thread or CPU. */
+
+import { CATEGORIES, UNKNOWN, WAITING } from "./categories.js";
+import { JOINED, eachKept, firstNotBelow, masksOf, tablesOf } from "./selection.js";
+
+/* Adds a weight to the bins in which it was spent: it ends at `stop`, all in units of bins. */
+function spread(bins, first, count, stop, length, weight) {
+  if (length <= 0) {
+    const bin = Math.floor(stop);
+    if (bin >= 0 && bin < count) bins[first + bin] += weight;
+    return;
+  }
+  const start = stop - length, from = Math.max(0, Math.floor(start)), to = Math.min(count - 1, Math.floor(stop));
+  for (let bin = from; bin <= to; bin++) {
+    const part = Math.min(stop, bin + 1) - Math.max(start, bin);
+    if (part > 0) bins[first + bin] += weight * part / length;
+  }
+}
+
+/* More tracks are left out: those with least. */
+export const MOST_TRACKS = 300;
+
+/* The category of the innermost function of each node. */
+export function categoryOfNodes(profile) {
+  const { names, tree } = profile, found = new Uint8Array(tree.n).fill(UNKNOWN);
+  for (let i = 1; i < tree.n; i++) found[i] = Math.min(WAITING, names[tree.name[i]][2]);
+  return found;
+}
+
+/* The tracks with most weight: a Map from key to weight. A key is twice the number of the thread or CPU, plus one in a second recording. */
+function weightiest(tables, masks, by, changes) {
+  const found = new Map();
+  for (const { samples, column } of tables) {
+    const lanes = samples[by], second = changes ? column : 0;
+    eachKept(samples, masks, 0, samples.n, row => {
+      const key = lanes[row] * 2 + second;
+      found.set(key, (found.get(key) || 0) + samples.weight[row]);
+    });
+  }
+  return [...found].sort((a, b) => b[1] - a[1]).slice(0, MOST_TRACKS);
+}
+
+class Track {
+  constructor(key, count, weight) {
+    Object.assign(this, { lane: key >> 1, recording: key & 1, weight, count, bins: CATEGORIES.map(() => null), found: null });
+  }
+
+  of(category) { return this.bins[category] ||= new Float64Array(this.count); }
+
+  /* The highest sum of what runs (or waits) in a bin. */
+  most(waits) {
+    let most = 0;
+    for (let i = 0; i < this.count; i++) most = Math.max(most, this.sumAt(i, waits));
+    return most;
+  }
+
+  sumAt(i, waits) {
+    return this.bins.reduce((sum, bins, category) => sum + (bins && (category === WAITING) === waits ? bins[i] : 0), 0);
+  }
+}
+
+/* {tracks, all: a track of everything, seconds: whether weights are times, unit: the weight of a bin that is used wholly}.
+   by: "thread" or "cpu"; range: in ticks; count: of bins; categoryOf: by node; hits: by node, 1 where a search finds the stack, or null. */
+export function activityOf(profile, choice, by, range, count, categoryOf, hits = null) {
+  const masks = masksOf(profile, { ...choice, range: null }), width = (range[1] - range[0]) / count || 1, changes = profile.recordings > 1;
+  const tables = tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples[by]);
+  const perCpu = by === "cpu" && choice.event === JOINED;
+  const tracks = new Map(weightiest(tables.filter(({ samples }) => !(perCpu && samples.off)), masks, by, changes)
+    .map(([key, weight]) => [key, new Track(key, count, weight)]));
+  const all = [new Track(0, count, 0), new Track(1, count, 0)];
+  for (const { samples, column } of tables) {
+    const { off, seconds, time, weight, node } = samples, lanes = samples[by], second = changes ? column : 0;
+    const from = firstNotBelow(time, range[0]), to = off || seconds ? samples.n : firstNotBelow(time, range[1]);
+    eachKept(samples, masks, from, to, row => {
+      const stop = (time[row] - range[0]) / width, length = seconds || off ? weight[row] / profile.tick / width : 0;
+      if (stop - length >= count) return;
+      const category = off ? WAITING : categoryOf[node[row] + 1], track = perCpu && off ? undefined : tracks.get(lanes[row] * 2 + second);
+      spread(all[second].of(category), 0, count, stop, length, weight[row]);
+      if (track) spread(track.of(category), 0, count, stop, length, weight[row]);
+      if (hits && hits[node[row] + 1]) {
+        spread(all[second].found ||= new Float64Array(count), 0, count, stop, length, weight[row]);
+        if (track) spread(track.found ||= new Float64Array(count), 0, count, stop, length, weight[row]);
+      }
+    });
+  }
+  const isTime = tables.length > 0 && tables.every(({ samples }) => samples.seconds || samples.off);
+  const list = [...tracks.values()].sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : b.weight - a.weight));
+  const highest = Math.max(1, ...list.map(track => track.most(false)), ...list.map(track => track.most(true)));
+  return { tracks: list, all: changes ? all : all.slice(0, 1), seconds: isTime, unit: isTime ? width * profile.tick : highest };
+}
+
+/* Threads by process, those with most first: [{pid, weight, tracks}]; processes below a share of the weight are idle. */
+export function processesOf(tracks, threads, least) {
+  const found = new Map();
+  for (const track of tracks) {
+    const pid = threads[track.lane][0], key = pid * 2 + track.recording;
+    if (!found.has(key)) found.set(key, { pid, recording: track.recording, weight: 0, tracks: [] });
+    const process = found.get(key);
+    process.weight += track.weight;
+    process.tracks.push(track);
+  }
+  const processes = [...found.values()].sort((a, b) => a.recording - b.recording || b.weight - a.weight);
+  const whole = processes.reduce((sum, one) => sum + one.weight, 0);
+  for (const process of processes) process.isIdle = process.weight < least * whole;
+  return processes;
+}
+
+/* One track with the sums of several. */
+export function joined(tracks, count) {
+  const sum = new Track(tracks[0].lane * 2 + tracks[0].recording, count, tracks.reduce((total, track) => total + track.weight, 0));
+  for (const track of tracks) {
+    track.bins.forEach((bins, category) => { if (bins) { const to = sum.of(category); for (let i = 0; i < count; i++) to[i] += bins[i]; } });
+    if (track.found) { sum.found ||= new Float64Array(count); for (let i = 0; i < count; i++) sum.found[i] += track.found[i]; }
+  }
+  return sum;
+}

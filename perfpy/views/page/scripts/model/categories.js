@@ -1,0 +1,57 @@
+/* Categories of code and their colours, and the colour of a frame: by category; by search; by change.
+
+The colours differ in lightness as well as in hue, so that they differ for people who do not tell red from green, or blue from yellow. */
+
+import { share, shareOfAll } from "./trees.js";
+
+export const OWN = 0;
+export const LIBRARY = 1;
+export const INTERPRETER = 2;
+export const RUNTIME = 3;
+export const KERNEL = 4;
+export const UNKNOWN = 5;
+export const WAITING = 6;
+export const COMMAND = 7;
+export const CATEGORIES = ["own code", "libraries", "interpreter", "runtime", "kernel", "unknown", "waiting"];
+/* in the order in which they are stacked */
+export const STACKED = [OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN, WAITING];
+
+/* of the names in frames, in light and dark */
+export const INK = "#10131a";
+/* hue, saturation, lightness */
+const TOKENS = {
+  light: [[39, 98, 50], [205, 95, 56], [145, 30, 42], [291, 60, 79], [18, 67, 50], [222, 3, 65], [217, 34, 90]],
+  dark: [[46, 92, 56], [205, 90, 70], [145, 46, 42], [300, 39, 86], [18, 72, 51], [216, 0, 63], [222, 31, 56]],
+};
+const COMMAND_TOKEN = [215, 10, 72];
+export const FOUND = { light: "hsl(318 80% 70%)", dark: "hsl(318 75% 68%)" };
+
+export function token(category, dark, tone = 0) {
+  const [hue, saturation, light] = category === COMMAND ? COMMAND_TOKEN : TOKENS[dark ? "dark" : "light"][category];
+  return `hsl(${hue} ${saturation}% ${light + tone}%)`;
+}
+
+export function hash(text) {
+  let h = 2166136261;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+  return h >>> 0;
+}
+
+/* tree, i: the node; look: {names, dark, hits: by name or null} */
+export function colour(tree, i, look) {
+  const f = tree.name[i];
+  if (look.hits && f >= 0 && look.hits[f]) return FOUND[look.dark ? "dark" : "light"];
+  if (tree.kind === "changes") {
+    const before = share(tree, i, 0), after = share(tree, i, 1), change = (after - before) / Math.max(before, after, 1e-12);
+    return `hsl(${change > 0 ? 22 : 215} ${Math.round(Math.abs(change) * 85)}% ${look.dark ? 66 : 78}%)`;
+  }
+  if (f < 0) return token(COMMAND, look.dark);
+  const [name, dso, category] = look.names[f];
+  return token(category, look.dark, hash(name + dso) % 4);
+}
+
+/* Which part of a node is time off the CPU, 0 to 1. */
+export function waitingPart(tree, i) {
+  const all = shareOfAll(tree, i) * (tree.totals[0] + tree.totals[1]);
+  return tree.kind === "parts" && all ? tree.sum[1][i] / all : 0;
+}

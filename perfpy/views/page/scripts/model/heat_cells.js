@@ -1,0 +1,23 @@
+/* Samples -> how many there were at each offset within each second. */
+
+import { JOINED, eachKept, masksOf, tablesOf } from "./selection.js";
+
+/* How long a column of the heat map may be, in s: those that make a picture of so long a recording. */
+export function columnsFor(seconds) {
+  const fits = [0.1, 1, 10, 60].filter(length => seconds / length >= 3 && seconds / length <= 2000);
+  return fits.length ? fits : [seconds < 1 ? 0.1 : 60];
+}
+
+/* The heat map: cells[column * rows + row] samples, row by row later within the column; of time on and off the CPU the former. */
+export function heatOf(profile, choice, length, rows) {
+  const ticks = length * 1e9 / profile.tick, columns = Math.max(1, Math.floor(profile.last / ticks) + 1);
+  const cells = new Float64Array(columns * rows), masks = masksOf(profile, choice);
+  for (const { samples } of tablesOf(profile, choice.event)) {
+    if (!samples.time || (samples.off && choice.event === JOINED)) continue;
+    eachKept(samples, masks, 0, samples.n, row => {
+      const when = samples.time[row] / ticks, column = Math.floor(when);
+      cells[column * rows + Math.min(rows - 1, Math.floor((when - column) * rows))] += samples.count[row];
+    });
+  }
+  return { cells, columns, rows, ticks, most: cells.reduce((a, b) => Math.max(a, b), 0) };
+}

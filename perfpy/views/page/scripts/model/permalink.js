@@ -1,0 +1,34 @@
+/* What a view shows <-> the fragment of the page's address. Values from a fragment are only numbers, words of a list, and a text to search for. */
+
+/* key -> [default, kind]; a kind is a list of words, "number", "range" (two numbers) or "text" */
+const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"];
+export const FIELDS = {
+  tab: ["flame", TABS], event: [null, "text"], process: [null, "number"], thread: [null, "number"], cpu: [null, "number"],
+  module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"],
+  form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["flame", ["flame", "icicle"]],
+  lanes: ["thread", ["thread", "cpu"]],
+};
+
+function readValue(text, kind, fallback) {
+  if (Array.isArray(kind)) return kind.includes(text) ? text : fallback;
+  if (kind === "text") return text.slice(0, 1000);
+  const numbers = text.split("-").map(one => one === "" ? NaN : Number(one));
+  if (kind === "number") return numbers.length === 1 && Number.isFinite(numbers[0]) ? numbers[0] : fallback;
+  return numbers.length === 2 && numbers[0] >= 0 && numbers[1] > numbers[0] && Number.isFinite(numbers[1]) ? numbers : fallback;
+}
+
+export function stateOf(fragment) {
+  const given = new URLSearchParams(fragment.replace(/^#/, "")), state = {};
+  for (const [key, [fallback, kind]] of Object.entries(FIELDS)) state[key] = given.has(key) ? readValue(given.get(key), kind, fallback) : fallback;
+  return state;
+}
+
+export function fragmentOf(state) {
+  const parts = new URLSearchParams();
+  for (const [key, [fallback, kind]] of Object.entries(FIELDS)) {
+    const value = state[key];
+    if (value === fallback || value === null || value === undefined) continue;
+    parts.set(key, kind === "range" ? value.map(one => +one.toFixed(9)).join("-") : String(value));
+  }
+  return parts.toString();
+}

@@ -1,0 +1,158 @@
+/* Trees of stacks as columns in depth-first order; node 0 is the root, of which all stacks grow. */
+
+/* The columns that do not depend on weights. name, depth: of all nodes but the root. */
+export function shape(name, depth) {
+  const n = name.length + 1;
+  const tree = { n, name: new Int32Array(n).fill(-1), depth: new Int32Array(n), parent: new Int32Array(n).fill(-1), end: new Int32Array(n), deepest: 0 };
+  const open = [0];
+  for (let i = 1; i < n; i++) {
+    const level = depth[i - 1] + 1;
+    tree.name[i] = name[i - 1];
+    tree.depth[i] = level;
+    if (level > tree.deepest) tree.deepest = level;
+    while (open.length > level) tree.end[open.pop()] = i;
+    tree.parent[i] = open[level - 1];
+    open[level] = i;
+  }
+  while (open.length) tree.end[open.pop()] = n;
+  return tree;
+}
+
+/* A tree that grows by (parent, name). Its nodes are found by open addressing, and numbered as they come. */
+export class Forest {
+  constructor(expected = 1024) {
+    this.n = 1;
+    let size = 1024;
+    while (size < expected * 2) size *= 2;
+    this.name = new Int32Array(size / 2).fill(-1);
+    this.parent = new Int32Array(size / 2).fill(-1);
+    this.slots = new Int32Array(size);
+  }
+
+  node(parent, name) {
+    const mask = this.slots.length - 1;
+    let slot = (Math.imul(parent + 1, 0x9e3779b1) ^ Math.imul(name + 1, 0x85ebca6b)) >>> 7 & mask;
+    for (let found = this.slots[slot]; found; found = this.slots[slot = slot + 1 & mask]) {
+      if (this.parent[found] === parent && this.name[found] === name) return found;
+    }
+    if (this.n >= this.name.length) { this.enlarge(); return this.node(parent, name); }
+    this.slots[slot] = this.n;
+    this.name[this.n] = name;
+    this.parent[this.n] = parent;
+    return this.n++;
+  }
+
+  enlarge() {
+    const { name, parent, n } = this, larger = new Forest(name.length * 2);
+    for (let i = 1; i < n; i++) larger.node(parent[i], name[i]);
+    Object.assign(this, { name: larger.name, parent: larger.parent, slots: larger.slots });
+  }
+
+  /* The tree, with `of`: the position of each node in it. Children are in the order in which they came. */
+  finished() {
+    const { n, parent } = this, first = new Int32Array(n).fill(-1), next = new Int32Array(n).fill(-1);
+    for (let i = n - 1; i > 0; i--) { next[i] = first[parent[i]]; first[parent[i]] = i; }
+    const of = new Int32Array(n), name = new Int32Array(n - 1), depth = new Int32Array(n - 1);
+    let node = first[0], level = 0, place = 0;
+    while (node > 0) {
+      name[place] = this.name[node];
+      depth[place] = level;
+      of[node] = ++place;
+      if (first[node] > 0) { node = first[node]; level++; continue; }
+      while (node > 0 && next[node] < 0) { node = parent[node]; level--; }
+      node = node > 0 ? next[node] : -1;
+    }
+    return { ...shape(name, depth), of };
+  }
+}
+
+/* Move weights of nodes to the nodes of another tree. */
+export function regrouped(own, of, n) {
+  return own.map(column => {
+    const moved = new Float64Array(n);
+    for (let i = 0; i < column.length; i++) if (column[i]) moved[of[i]] += column[i];
+    return moved;
+  });
+}
+
+/* own: for each column the weight of the stacks that end at each node. kind: "one"; "parts", columns are parts of one whole;
+   "changes", columns are before and after. A node is as wide as its share of the whole, or the mean of its two shares. */
+export function weighed(form, own, kind) {
+  const n = form.n, parent = form.parent;
+  const totals = own.map(column => column.reduce((a, b) => a + b, 0));
+  const sum = own.map(column => Float64Array.from(column));
+  for (const column of sum) for (let i = n - 1; i > 0; i--) column[parent[i]] += column[i];
+  const width = new Float64Array(n), whole = totals.reduce((a, b) => a + b, 0);
+  const present = totals.filter(total => total).length || 1;
+  sum.forEach((column, k) => {
+    const scale = kind === "changes" ? (totals[k] ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
+    for (let i = 0; i < n; i++) width[i] += column[i] * scale;
+  });
+  const left = new Float64Array(n), next = new Float64Array(n);
+  for (let i = 1; i < n; i++) {
+    const p = parent[i];
+    left[i] = left[p] + next[p];
+    next[p] += width[i];
+  }
+  return { ...form, own, sum, totals, kind, width, left };
+}
+
+/* The share of a column that a node has; of the whole, of all columns that are its parts. */
+export const share = (tree, i, k) => tree.totals[k] ? tree.sum[k][i] / tree.totals[k] : 0;
+
+export function shareOfAll(tree, i) {
+  const whole = tree.totals.reduce((a, b) => a + b, 0);
+  return whole ? tree.sum.reduce((total, column) => total + column[i], 0) / whole : 0;
+}
+
+/* The children of a node that have a weight. */
+export function childrenOf(tree, i) {
+  const found = [];
+  for (let k = i + 1; k < tree.end[i]; k = tree.end[k]) if (tree.width[k]) found.push(k);
+  return found;
+}
+
+/* The nodes of a function without the ones that it called itself. */
+export function outermost(tree, name) {
+  const found = [];
+  for (let i = 1; i < tree.n;) {
+    if (tree.name[i] !== name) { i++; continue; }
+    if (tree.width[i]) found.push(i);
+    i = tree.end[i];
+  }
+  return found;
+}
+
+/* Self and total of every function, each sample once however often it is on its stack: arrays by name, for each column. */
+export function byFunction(tree, names) {
+  const self = tree.own.map(() => new Float64Array(names)), total = tree.own.map(() => new Float64Array(names));
+  const open = new Int32Array(names), path = [];
+  for (let i = 1; i < tree.n; i++) {
+    while (path.length > tree.depth[i] - 1) open[path.pop()]--;
+    const f = tree.name[i];
+    for (let k = 0; k < tree.own.length; k++) {
+      self[k][f] += tree.own[k][i];
+      if (!open[f]) total[k][f] += tree.sum[k][i];
+    }
+    open[f]++;
+    path.push(f);
+  }
+  return { self, total };
+}
+
+/* By function: the function that calls it with most of its weight, -1 for none. */
+export function hottestCallers(tree, names) {
+  const forest = new Forest(names * 2), sums = [0];
+  for (let i = 1; i < tree.n; i++) {
+    const caller = tree.name[tree.parent[i]];
+    if (caller < 0 || !tree.width[i] || caller === tree.name[i]) continue;
+    const pair = forest.node(tree.name[i], caller);
+    sums[pair] = (sums[pair] || 0) + tree.width[i];
+  }
+  const best = new Int32Array(names).fill(-1), most = new Float64Array(names);
+  for (let pair = 1; pair < forest.n; pair++) {
+    const f = forest.parent[pair];
+    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = forest.name[pair]; }
+  }
+  return best;
+}

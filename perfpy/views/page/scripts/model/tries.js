@@ -1,0 +1,75 @@
+/* Other trees of the same stacks: grown from the innermost functions, and the callers and callees of one function. */
+
+import { Forest, outermost, weighed } from "./trees.js";
+
+/* Smaller shares are not followed any further: they are narrower than a pixel. */
+const LEAST = 1 / 20000;
+
+function finished(forest, own, kind) {
+  const form = forest.finished();
+  const columns = own.map(column => {
+    const moved = new Float64Array(form.n);
+    for (let i = 0; i < forest.n; i++) moved[form.of[i]] += column[i] || 0;
+    return moved;
+  });
+  return weighed(form, columns, kind);
+}
+
+/* Grow the stacks from some nodes towards the root; start: those nodes, weights: for each column the weight of each. */
+function upwards(tree, start, weights, withSelf) {
+  const forest = new Forest(), whole = tree.totals.reduce((a, b) => a + b, 0) || 1, own = weights.map(() => []);
+  const node = Int32Array.from(start, i => withSelf ? i : tree.parent[i]), to = new Int32Array(start.length);
+  const sum = Float64Array.from(start, (_, row) => weights.reduce((total, column) => total + column[row], 0));
+  const end = row => weights.forEach((column, k) => { own[k][to[row]] = (own[k][to[row]] || 0) + column[row]; });
+  let rows = Int32Array.from(start, (_, row) => row);
+  while (rows.length) {
+    const reached = new Map();
+    rows = rows.filter(row => {
+      const i = node[row];
+      if (i <= 0) { end(row); return false; }
+      const there = to[row] = forest.node(to[row], tree.name[i]);
+      reached.set(there, (reached.get(there) || 0) + sum[row]);
+      node[row] = tree.parent[i];
+      return true;
+    });
+    rows = rows.filter(row => {
+      if (reached.get(to[row]) / whole >= LEAST) return true;
+      end(row);
+      return false;
+    });
+  }
+  return finished(forest, own, tree.kind);
+}
+
+/* All stacks, the innermost function first. */
+export function inverted(tree) {
+  const start = [];
+  for (let i = 1; i < tree.n; i++) if (tree.own.some(column => column[i])) start.push(i);
+  return upwards(tree, start, tree.own.map(column => start.map(i => column[i])), true);
+}
+
+/* The root of a tree is this function: it has its colour, and a search finds it. */
+function rooted(tree, name) {
+  tree.name[0] = name;
+  return tree;
+}
+
+/* The callers of a function, the nearest first. Totals are the function's. */
+export function callers(tree, name) {
+  const start = outermost(tree, name);
+  return rooted(upwards(tree, start, tree.sum.map(column => start.map(i => column[i])), false), name);
+}
+
+/* The functions that a function calls. */
+export function callees(tree, name) {
+  const forest = new Forest(), node = new Int32Array(tree.n), own = tree.own.map(() => []);
+  for (const top of outermost(tree, name)) {
+    node[top] = 0;
+    for (let i = top; i < tree.end[top]; i++) {
+      if (!tree.width[i]) continue;
+      if (i > top) node[i] = forest.node(node[tree.parent[i]], tree.name[i]);
+      tree.own.forEach((column, k) => { own[k][node[i]] = (own[k][node[i]] || 0) + column[i]; });
+    }
+  }
+  return rooted(finished(forest, own, tree.kind), name);
+}

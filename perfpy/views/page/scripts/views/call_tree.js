@@ -1,0 +1,159 @@
+/* Call trees with rows that open: from the root inwards, or from each function outwards to its callers. */
+
+import { COMMAND, token } from "../model/categories.js";
+import { childrenOf } from "../model/trees.js";
+import { percent, signed } from "../model/words.js";
+import { button, el, marked } from "./elements.js";
+
+const LEAST = 0.001, MOST = 100, PASSES_THROUGH = 0.95, INDENT = 14, DEEPEST = 24;
+
+/* The rows below a row, from callers inwards. A row is {name, node, sum: of each column, own: of each column, size}. */
+export function inwards(tree, row) {
+  const node = row ? row.node : 0;
+  return ordered(childrenOf(tree, node).map(i => (
+    { name: tree.name[i], node: i, sum: tree.sum.map(column => column[i]), own: tree.own.map(column => column[i]), size: tree.width[i] })));
+}
+
+/* The rows below a row, from functions outwards: starts are [the node that has come so far, the node where its weight is]. */
+export function outwards(tree, row) {
+  const found = new Map(), starts = [];
+  if (row) for (const [at, leaf] of row.starts) { if (tree.parent[at] > 0) starts.push([tree.parent[at], leaf]); }
+  else for (let i = 1; i < tree.n; i++) if (tree.own.some(column => column[i])) starts.push([i, i]);
+  const scale = tree.kind === "changes" ? tree.totals.map(total => total ? 1 / total / 2 : 0) : tree.totals.map(() => 1 / (tree.totals.reduce((a, b) => a + b, 0) || 1));
+  for (const [at, leaf] of starts) {
+    const name = tree.name[at];
+    if (!found.has(name)) found.set(name, { name, starts: [], sum: tree.own.map(() => 0), own: tree.own.map(() => 0), size: 0 });
+    const entry = found.get(name);
+    entry.starts.push([at, leaf]);
+    tree.own.forEach((column, k) => { entry.sum[k] += column[leaf]; entry.size += column[leaf] * scale[k]; if (!row) entry.own[k] += column[leaf]; });
+  }
+  return ordered([...found.values()]);
+}
+
+const ordered = rows => rows.sort((a, b) => b.size - a.size).filter(row => row.size >= LEAST).slice(0, MOST);
+
+export class CallTree {
+  /* told: {short(f), choose(f), chosen(), hits(), pattern(), dark()}; below: inwards or outwards */
+  constructor(table, told, below) {
+    Object.assign(this, { table, told, below, tree: null, rows: [], open: new Set(), cursor: 0 });
+    table.tBodies[0].addEventListener("keydown", event => this.key(event));
+  }
+
+  load(tree, names) {
+    Object.assign(this, { tree, names });
+    this.rows = this.below(tree, null).map(row => this.placed(row, 0, ""));
+    const first = !this.open.size;
+    for (let i = 0; i < this.rows.length && this.rows.length < 2000; i++) {
+      const row = this.rows[i];
+      if (row.isOpen) continue;
+      if (this.open.has(row.path) || (first && this.below === inwards && i === 0)) this.expand(i, first);
+    }
+    this.cursor = Math.min(this.cursor, Math.max(0, this.rows.length - 1));
+    this.draw();
+  }
+
+  placed(row, level, path) { return { ...row, level, path: `${path}/${row.name}`, isOpen: false }; }
+
+  /* Open a row, and what only passes through: rows with one child of nearly all its weight. */
+  expand(i, hottest = false) {
+    const row = this.rows[i];
+    row.isOpen = true;
+    this.open.add(row.path);
+    const children = this.below(this.tree, row).map(child => this.placed(child, row.level + 1, row.path));
+    this.rows.splice(i + 1, 0, ...children);
+    if (children.length && children[0].size >= (hottest ? 0.5 : PASSES_THROUGH) * row.size && row.level < 60) this.expand(i + 1, hottest);
+  }
+
+  fold(i) {
+    const row = this.rows[i];
+    let end = i + 1;
+    while (end < this.rows.length && this.rows[end].level > row.level) end++;
+    for (const one of this.rows.splice(i + 1, end - i - 1)) this.open.delete(one.path);
+    row.isOpen = false;
+    this.open.delete(row.path);
+  }
+
+  hasRowsBelow(row) { return row.node !== undefined ? childrenOf(this.tree, row.node).length > 0 : row.starts.some(([at]) => this.tree.parent[at] > 0); }
+
+  toggle(i) {
+    if (this.rows[i].isOpen) this.fold(i); else if (this.hasRowsBelow(this.rows[i])) this.expand(i);
+    this.cursor = i;
+    this.draw();
+  }
+
+  parts(row, values) {
+    const { tree } = this, all = tree.totals.reduce((a, b) => a + b, 0) || 1;
+    if (tree.kind === "changes") return values.map((value, k) => tree.totals[k] ? value / tree.totals[k] : 0);
+    return [values.reduce((a, b) => a + b, 0) / all];
+  }
+
+  titles() {
+    if (this.tree.kind === "changes") return ["Before", "After", "Change"];
+    return this.below === inwards ? ["Total", "Self"] : ["Share"];
+  }
+
+  numbers(row) {
+    const sums = this.parts(row, row.sum);
+    if (this.tree.kind === "changes") return [percent(sums[0]), percent(sums[1]), signed(sums[1] - sums[0])];
+    return this.below === inwards ? [percent(sums[0]), percent(this.parts(row, row.own)[0])] : [percent(sums[0])];
+  }
+
+  draw() {
+    if (!this.tree) return;
+    const numbers = this.titles().map(title => el("th.number", { scope: "col", textContent: title }));
+    const name = el("th.name", { scope: "col", textContent: this.below === inwards ? "Function" : "Function, then its callers" });
+    this.table.tHead.replaceChildren(el("tr", { role: "row" }, ...numbers, name));
+    this.table.tBodies[0].replaceChildren(...this.rows.map((row, i) => this.line(row, i)));
+    if (!this.rows.length) this.table.tBodies[0].append(el("tr", {}, el("td.name", { colSpan: 4, textContent: "No samples here. Remove a filter, or select a longer range." })));
+  }
+
+  line(row, i) {
+    const { told } = this, hits = told.hits(), found = hits && hits[row.name], opens = this.hasRowsBelow(row);
+    const line = el("tr", { role: "row", "aria-level": row.level + 1, tabIndex: i === this.cursor ? 0 : -1 });
+    if (opens) line.setAttribute("aria-expanded", String(row.isOpen));
+    line.className = `${told.chosen() === row.name ? "chosen" : ""} ${hits && !found ? "faint" : ""}`;
+    const opener = el("span.opener", { textContent: opens ? (row.isOpen ? "\u25be" : "\u25b8") : "", "aria-hidden": true }), sign = el("span.sign");
+    opener.onclick = event => { event.stopPropagation(); this.toggle(i); this.focus(); };
+    sign.style.background = token(Math.min(COMMAND, this.names[row.name][2]), told.dark());
+    const label = el("span.label", { title: this.names[row.name].slice(0, 2).join("  ") }, ...marked(told.short(row.name), told.pattern()));
+    const name = el("td.name", { role: "gridcell" }, opener, sign, label, el("span.module", { textContent: this.names[row.name][1] }));
+    name.style.paddingInlineStart = `${8 + INDENT * Math.min(row.level, DEEPEST)}px`;
+    const numbers = this.numbers(row).map(text => el("td.number", { role: "gridcell", textContent: text }));
+    numbers[0].style.setProperty("--part", `${100 * Math.min(1, row.size)}%`);
+    line.append(...numbers, name);
+    line.onclick = () => { this.cursor = i; told.choose(row.name); this.draw(); this.focus(); };
+    line.ondblclick = () => this.toggle(i);
+    return line;
+  }
+
+  focus() {
+    const line = this.table.tBodies[0].rows[this.cursor];
+    if (line) line.focus();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.rows.length) return;
+    const i = this.cursor, row = this.rows[i];
+    if (event.key === "ArrowDown") this.cursor = Math.min(this.rows.length - 1, i + 1);
+    else if (event.key === "ArrowUp") this.cursor = Math.max(0, i - 1);
+    else if (event.key === "Home") this.cursor = 0;
+    else if (event.key === "End") this.cursor = this.rows.length - 1;
+    else if (event.key === "ArrowRight") { if (row.isOpen) this.cursor = Math.min(this.rows.length - 1, i + 1); else if (this.hasRowsBelow(row)) this.expand(i); }
+    else if (event.key === "ArrowLeft") { if (row.isOpen) this.fold(i); else while (this.cursor > 0 && this.rows[this.cursor].level >= row.level && row.level) this.cursor--; }
+    else if (event.key === "*") { if (!row.isOpen && this.hasRowsBelow(row)) this.expand(i, true); }
+    else if (event.key === "Enter" || event.key === " ") this.toggle(i);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.told.choose(this.rows[this.cursor].name);
+    this.draw();
+    this.focus();
+  }
+
+  /* The open rows as text, indented. */
+  text() {
+    const lines = this.rows.map(row => `${this.numbers(row).map(text => text.padStart(9)).join(" ")}  ${"  ".repeat(row.level)}${this.names[row.name][0]}`);
+    return `${this.titles().map(title => title.padStart(9)).join(" ")}  Function\n${lines.join("\n")}\n`;
+  }
+
+}

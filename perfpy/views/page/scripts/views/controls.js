@@ -1,0 +1,68 @@
+/* What buttons, fields and keys do. */
+
+import { copy } from "./headline.js";
+
+const $ = id => document.getElementById(id);
+
+export function connect(page) {
+  const toggled = (button, box) => () => { $(box).hidden = !$(box).hidden; $(button).setAttribute("aria-expanded", String(!$(box).hidden)); };
+  $("filter").onclick = toggled("filter", "filter-box");
+  $("clear").onclick = $("clear-empty").onclick = () => page.clear();
+  $("theme").onchange = () => { page.theme(); page.redraw(); };
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => { page.theme(); page.redraw(); };
+  $("lanes").onchange = () => page.change({ lanes: $("lanes").value });
+  $("column").onchange = $("chart-thread").onchange = () => page.showView();
+  $("from").onchange = $("to").onchange = () => page.typedRange();
+  $("zoom").onclick = () => page.zoomTime();
+  $("whole").onclick = () => page.change({ shown: null, range: null });
+  $("layout").onchange = () => page.change({ layout: $("layout").value });
+  $("root").onchange = () => page.showFlame(false);
+  $("reset").onclick = () => page.graph.tree && page.graph.zoomTo(0);
+  $("copy").onclick = () => page.copyView();
+  $("link").onclick = () => page.said(copy(location.href), "Copied the address of this view");
+  $("panel").onclick = () => { $("details").hidden = !$("details").hidden; $("panel").setAttribute("aria-pressed", String(!$("details").hidden)); page.redraw(); };
+  for (const one of $("tabs").children) one.onclick = () => page.change({ tab: one.id.slice(4) });
+  for (const one of $("forms").children) one.onclick = () => page.change({ form: one.dataset.form });
+  const step = (box, select) => event => {
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key], all = [...box.children].filter(one => !one.hidden);
+    if (!way) return;
+    const next = all[(all.indexOf(document.activeElement) + way + all.length) % all.length];
+    select(next);
+    next.focus();
+    event.preventDefault();
+  };
+  $("tabs").onkeydown = step($("tabs"), one => one.click());
+  $("forms").onkeydown = step($("forms"), one => one.click());
+  document.onkeydown = event => key(page, event);
+  window.onhashchange = () => page.readAddress();
+  let resized = 0;
+  window.onresize = () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(() => { page.loadTimes(); page.redraw(); }); };
+}
+
+function key(page, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("dialog").open) return;
+  const isTyping = ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName), { state } = page;
+  if (event.key === "Escape") undo(page);
+  else if (isTyping) return;
+  else if (event.key === "/") $("search").focus();
+  else if (event.key === "m") page.change({ form: state.form === "own" ? "folded" : "own" });
+  else if (event.key === "f") page.change({ form: state.form === "all" ? "folded" : "all" });
+  else if (event.key === "z") page.zoomTime();
+  else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
+  else if (event.key === "c") page.copyView();
+  else if (event.key === "?") $("dialog").showModal();
+  else if (event.key >= "1" && event.key <= "9") { const tab = [...$("tabs").children].filter(one => !one.hidden)[event.key - 1]; if (tab) tab.click(); }
+  else return;
+  event.preventDefault();
+}
+
+/* Escape takes back the last kind of narrowing: an open box, the search, the zoom, the selected function, the range. */
+function undo(page) {
+  const open = [["filter-box", "filter"], ["notes-box", "badge"]].find(([id]) => !$(id).hidden);
+  if (open) { $(open[0]).hidden = true; $(open[1]).setAttribute("aria-expanded", "false"); $(open[1]).focus(); }
+  else if (page.state.find) { $("search").value = ""; page.search(""); }
+  else if (page.graph.zoom && page.state.tab === "flame") page.graph.zoomTo(0);
+  else if (page.state.chosen !== null) { page.choose(null); if (page.state.tab === "sandwich") page.showSandwich(); }
+  else if (page.state.range) page.change({ range: null });
+  else if (page.state.shown) page.change({ shown: null });
+}

@@ -1,0 +1,54 @@
+/* Elements with text (never markup), and canvases as large as they are shown. */
+
+/* kind: a tag, with its class after a dot; values: properties, or attributes where the name has a dash or is `role`. */
+export function el(kind, values = {}, ...children) {
+  const [tag, style] = kind.split("."), made = document.createElement(tag);
+  if (style) made.className = style;
+  for (const [name, value] of Object.entries(values)) {
+    if (name.includes("-") || name === "role") made.setAttribute(name, String(value)); else made[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+export const button = (text, onclick, values = {}) => el("button", { type: "button", textContent: text, onclick, ...values });
+
+/* A canvas of the width that it has on the screen: [pen, width]. */
+export function prepared(canvas, height, width = canvas.clientWidth || 800) {
+  const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
+  canvas.style.height = height + "px";
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return [pen, width];
+}
+
+/* The colours of the style sheet. */
+export function inks() {
+  const style = getComputedStyle(document.documentElement);
+  return name => style.getPropertyValue(name).trim();
+}
+
+export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/* A text that fits into a width, or "" where there is no room for one. */
+export function fitted(pen, text, width, letter) {
+  const room = Math.floor(width / letter);
+  if (room < 3) return "";
+  return text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
+}
+
+/* A text with what a pattern finds in it marked. */
+export function marked(text, pattern) {
+  const parts = [];
+  if (!pattern) return [text];
+  const every = new RegExp(pattern.source, "gi");
+  let place = 0;
+  for (const match of text.matchAll(every)) {
+    if (!match[0]) break;
+    parts.push(text.slice(place, match.index), el("mark", { textContent: match[0] }));
+    place = match.index + match[0].length;
+  }
+  return [...parts, text.slice(place)];
+}

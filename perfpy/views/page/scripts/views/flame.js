@@ -1,0 +1,177 @@
+/* A tree of stacks drawn on a canvas, with keys and mouse. */
+
+import { INK, colour, waitingPart } from "../model/categories.js";
+import { childrenOf } from "../model/trees.js";
+import { calm, fitted, inks, prepared } from "./elements.js";
+
+const ROW = 20, SMALLEST = 0.4, ZOOM = 160; /* ms */
+
+export class FlameView {
+  /* told: {describe(tree, node), label(tree, node), say(text), focused(view), choose(name)}; look: () => see model/categories.js */
+  constructor(canvas, box, told, look) {
+    Object.assign(this, { canvas, box, told, look, boxes: [], tree: null, zoom: 0, focus: 0, upwards: true, view: [0, 1], hover: -1 });
+    canvas.onpointermove = event => this.pointed(event);
+    canvas.onpointerleave = () => this.hovered(-1);
+    canvas.onclick = event => { const i = this.nodeAt(event); if (i >= 0) this.zoomTo(i); };
+    canvas.onfocus = canvas.onblur = () => this.draw();
+    canvas.onkeydown = event => this.key(event);
+  }
+
+  /* Draw another tree; keep: the zoomed frame stays, where the new tree has its path. */
+  show(tree, keep = false) {
+    const zoom = keep && this.tree ? this.sameNode(tree, this.zoom) : 0, focus = keep && this.tree ? this.sameNode(tree, this.focus) : 0;
+    Object.assign(this, { tree, zoom, focus, view: this.viewOf(tree, zoom) });
+    this.box.classList.toggle("from-foot", this.upwards);
+    this.draw();
+    if (!keep) this.toRoot();
+  }
+
+  sameNode(tree, i) {
+    const path = [];
+    for (let a = i; a > 0; a = this.tree.parent[a]) path.push(this.tree.name[a]);
+    let at = 0;
+    while (path.length) {
+      const name = path.pop(), next = childrenOf(tree, at).find(k => tree.name[k] === name);
+      if (next === undefined) return 0;
+      at = next;
+    }
+    return at;
+  }
+
+  viewOf(tree, i) { return [tree.left[i], tree.width[i] || 1]; }
+
+  /* Calls visit(node, x, width, row) for every frame in view; a callers' frame of the zoomed one is as wide as the view. */
+  shown(width, visit) {
+    const t = this.tree, [first, part] = this.view, scale = width / part;
+    for (let i = 0; i < t.n;) {
+      const w = t.width[i] * scale, x = (t.left[i] - first) * scale;
+      if (w < SMALLEST || x >= width || x + w <= 0) { i = t.end[i]; continue; }
+      visit(i, Math.max(0, x), Math.min(width, x + w) - Math.max(0, x), t.depth[i]);
+      i++;
+    }
+  }
+
+  draw() {
+    if (!this.tree || !this.canvas.clientWidth) return;
+    const width = this.canvas.clientWidth, look = this.look();
+    let rows = 0;
+    this.shown(width, (i, x, w, row) => { if (row >= rows) rows = row + 1; });
+    const height = Math.max(3, rows) * ROW + 2, [pen] = prepared(this.canvas, height);
+    pen.font = "12px ui-monospace, monospace";
+    pen.textBaseline = "middle";
+    const letter = pen.measureText("m").width, ink = inks();
+    const style = { look, letter, edge: ink("--fg"), wait: ink("--wait-line") };
+    this.boxes = [];
+    this.shown(width, (i, x, w, row) => {
+      const y = this.upwards ? height - (row + 1) * ROW - 1 : row * ROW + 1;
+      this.boxes.push([i, x, y, w]);
+      this.frame(pen, i, x, y, w, style);
+    });
+  }
+
+  frame(pen, i, x, y, w, { look, letter, edge, wait }) {
+    const gap = w > 3 ? 1 : 0;
+    pen.fillStyle = colour(this.tree, i, look);
+    pen.globalAlpha = look.hits && !this.isFound(i, look.hits) ? 0.35 : 1;
+    pen.fillRect(x, y, Math.max(w - gap, 0.4), ROW - 1);
+    pen.globalAlpha = 1;
+    const waits = waitingPart(this.tree, i);
+    if (waits) { pen.fillStyle = wait; pen.fillRect(x, y + ROW - 4, (w - gap) * waits, 3); }
+    if (i === this.hover || (i === this.focus && document.activeElement === this.canvas)) {
+      pen.strokeStyle = edge;
+      pen.lineWidth = i === this.hover ? 1 : 2;
+      pen.strokeRect(x + 1, y + 1, Math.max(w - 2 - gap, 1), ROW - 3);
+    }
+    const text = fitted(pen, this.told.label(this.tree, i), w - 8, letter);
+    if (!text) return;
+    pen.fillStyle = look.hits && !this.isFound(i, look.hits) && look.dark ? "#e8e8e8" : INK;
+    pen.fillText(text, x + 4, y + ROW / 2);
+  }
+
+  isFound(i, hits) { const f = this.tree.name[i]; return f >= 0 && hits[f]; }
+
+  nodeAt(event) {
+    const r = this.canvas.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
+    const found = this.boxes.findLast(([, bx, by, bw]) => x >= bx && x < bx + bw && y >= by && y < by + ROW);
+    return found ? found[0] : -1;
+  }
+
+  pointed(event) {
+    const i = this.tree ? this.nodeAt(event) : -1;
+    this.canvas.title = i > 0 ? this.told.describe(this.tree, i) : "";
+    if (i !== this.hover) this.hovered(i);
+    if (i >= 0) this.told.say(this.told.describe(this.tree, i));
+  }
+
+  hovered(i) {
+    this.hover = i;
+    if (this.tree) this.draw();
+  }
+
+  /* The root's end of the graph into view: deep stacks are higher than the window. */
+  toRoot() { this.box.scrollTop = this.upwards ? this.box.scrollHeight : 0; }
+
+  zoomTo(i) {
+    this.zoom = this.focus = i;
+    this.glide(this.viewOf(this.tree, i));
+    this.focused();
+  }
+
+  /* Move the view there: what grows and what leaves is seen. */
+  glide(to) {
+    const from = this.view, begin = performance.now(), tree = this.tree;
+    const step = now => {
+      if (this.tree !== tree) return;
+      const part = calm() ? 1 : Math.min(1, Math.max(0, (now - begin) / ZOOM)), eased = 1 - (1 - part) ** 3;
+      this.view = [from[0] + (to[0] - from[0]) * eased, from[1] + (to[1] - from[1]) * eased];
+      if (part === 1) this.view = to;
+      this.draw();
+      if (part < 1) requestAnimationFrame(step);
+    };
+    step(calm() ? begin + ZOOM : begin);
+  }
+
+  focused() {
+    this.told.say(this.told.describe(this.tree, this.focus));
+    this.told.focused(this);
+  }
+
+  key(event) {
+    if (!this.tree || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key.startsWith("Arrow")) this.move(event.key);
+    else if (event.key === "Enter" || event.key === " ") this.zoomTo(this.focus);
+    else if (event.key === "s" && this.focus) this.told.choose(this.tree.name[this.focus]);
+    else if (event.key === "Escape" && this.zoom) this.zoomTo(0);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  move(key) {
+    const t = this.tree, i = this.focus;
+    const outwards = this.upwards ? "ArrowUp" : "ArrowDown", inwards = this.upwards ? "ArrowDown" : "ArrowUp";
+    if (key === outwards) this.focus = this.widestChild(i);
+    else if (key === inwards && t.parent[i] >= 0) this.focus = t.parent[i];
+    else if (key === "ArrowRight" && i) this.focus = this.beside(i, 1);
+    else if (key === "ArrowLeft" && i) this.focus = this.beside(i, -1);
+    this.draw();
+    this.scrollTo(this.focus);
+    this.focused();
+  }
+
+  scrollTo(i) {
+    const box = this.boxes.find(([node]) => node === i), r = this.box.clientHeight;
+    if (!box) return;
+    if (box[2] < this.box.scrollTop) this.box.scrollTop = box[2];
+    else if (box[2] + ROW > this.box.scrollTop + r) this.box.scrollTop = box[2] + ROW - r;
+  }
+
+  widestChild(i) {
+    return childrenOf(this.tree, i).reduce((best, k) => best === i || this.tree.width[k] > this.tree.width[best] ? k : best, i);
+  }
+
+  beside(i, step) {
+    const kids = childrenOf(this.tree, this.tree.parent[i]);
+    return kids[kids.indexOf(i) + step] ?? i;
+  }
+}

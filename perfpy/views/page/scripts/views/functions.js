@@ -1,0 +1,129 @@
+/* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
+
+import { byFunction, hottestCallers } from "../model/trees.js";
+import { percent, signed, whole } from "../model/words.js";
+import { COMMAND, WAITING, token } from "../model/categories.js";
+import { button, el, marked } from "./elements.js";
+
+const SHOWN = 300;
+const TEXTS = ["name", "module", "callerName"];
+const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "Module"]];
+const COLUMNS = {
+  one: [["self", "Self"], ["total", "Total"], ...TAIL],
+  parts: [["on", "Self on CPU"], ["off", "Self waiting"], ["total", "Total"], ...TAIL],
+  changes: [["before", "Self before"], ["after", "Self after"], ["change", "Change"], ["total", "Total after"], ...TAIL],
+};
+const FIRST = { one: "self", parts: "self", changes: "change" };
+
+/* A row for each function that the tree has. */
+export function functionRows(tree, names) {
+  const { self, total } = byFunction(tree, names.length), whole = tree.totals.reduce((a, b) => a + b, 0), rows = [];
+  const callers = hottestCallers(tree, names.length);
+  const part = (column, k, f) => tree.kind === "changes" ? (tree.totals[k] ? column[f] / tree.totals[k] : 0) : whole ? column[f] / whole : 0;
+  for (let f = 0; f < names.length; f++) {
+    if (!total.some(column => column[f])) continue;
+    const own = self.map((column, k) => part(column, k, f)), all = total.map((column, k) => part(column, k, f));
+    const callerName = callers[f] < 0 || names[callers[f]][2] === COMMAND ? "" : names[callers[f]][0];
+    const row = { f, name: names[f][0], module: names[f][1], caller: callers[f], callerName };
+    if (tree.kind === "changes") Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1] });
+    else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0] + own[1], total: all[0] + all[1] });
+    else Object.assign(row, { self: own[0], total: all[0] });
+    rows.push(row);
+  }
+  return rows;
+}
+
+/* The rows in order: by a text from a to z, else those with most first; by what changed most in either way. */
+export function sortedRows(rows, by) {
+  if (TEXTS.includes(by)) return [...rows].sort((a, b) => a[by] < b[by] ? -1 : a[by] > b[by] ? 1 : 0);
+  const size = by === "change" ? row => Math.abs(row[by]) : row => row[by];
+  return [...rows].sort((a, b) => size(b) - size(a) || b.total - a.total);
+}
+
+export class FunctionTable {
+  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark()} */
+  constructor(table, more, told) {
+    Object.assign(this, { table, more, told, rows: [], kind: "one", by: null });
+    table.addEventListener("keydown", event => this.key(event));
+  }
+
+  load(tree, names) {
+    if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
+    this.kind = tree.kind;
+    this.names = names;
+    this.rows = functionRows(tree, names);
+    this.draw();
+  }
+
+  wanted() {
+    const hits = this.told.hits();
+    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && (this.names[row.f][2] !== COMMAND || row.self > 0 || row.before || row.after || hits));
+  }
+
+  draw() {
+    const columns = COLUMNS[this.kind], wanted = this.wanted();
+    this.table.tHead.replaceChildren(this.head(columns));
+    this.table.tBodies[0].replaceChildren(...wanted.slice(0, SHOWN).map(row => this.row(row, columns)));
+    const rest = wanted.length - SHOWN;
+    const none = wanted.length ? "" : "No function has samples here. Remove a filter, or select a longer range.";
+    this.more.textContent = rest > 0 ? `${whole(rest)} more functions; search to narrow them down.` : none;
+  }
+
+  head(columns) {
+    const head = el("tr");
+    for (const [key, title] of columns) {
+      const cell = el("th", { scope: "col", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
+      cell.className = TEXTS.includes(key) ? key : "number";
+      cell.append(button(title, () => { this.by = key; this.draw(); }));
+      head.append(cell);
+    }
+    return head;
+  }
+
+  row(row, columns) {
+    const line = el("tr"), { told } = this;
+    if (told.chosen() === row.f) { line.className = "chosen"; line.setAttribute("aria-selected", "true"); }
+    line.onclick = () => told.choose(row.f);
+    for (const [key] of columns) line.append(this.cell(row, key));
+    return line;
+  }
+
+  cell(row, key) {
+    const { told } = this;
+    if (key === "name") {
+      const sign = el("span.sign"), choose = button("", () => told.choose(row.f), { title: row.name });
+      sign.style.background = token(Math.min(COMMAND, this.names[row.f][2] ?? WAITING), told.dark());
+      choose.append(...marked(told.short(row.f), told.pattern()));
+      return el("td.name", {}, sign, choose);
+    }
+    if (key === "callerName") return el("td.callerName", { textContent: row.callerName ? told.short(row.caller) : "", title: row.callerName });
+    if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
+    const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td.number");
+    cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : percent(row[key]);
+    if (mark) cell.title = mark;
+    if (key === "self" || key === "on") cell.style.setProperty("--part", `${100 * row[key]}%`);
+    return cell;
+  }
+
+  /* Up and down go from function to function. */
+  key(event) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key], line = event.target.closest("tbody tr");
+    if (!step || !line) return;
+    const next = step > 0 ? line.nextElementSibling : line.previousElementSibling;
+    if (next) { next.querySelector("button").focus(); next.click(); this.focusChosen(); }
+    event.preventDefault();
+  }
+
+  focusChosen() {
+    const line = this.table.querySelector("tr.chosen button");
+    if (line) line.focus();
+  }
+
+  /* The table as text, its columns in line. */
+  text() {
+    const columns = COLUMNS[this.kind].filter(([key]) => key !== "callerName");
+    const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : key === "change" ? signed(row[key]) : percent(row[key]));
+    const lines = [columns.map(([, title]) => title), ...this.wanted().slice(0, SHOWN).map(cells)];
+    return lines.map(line => line.map((cell, i) => TEXTS.includes(columns[i][0]) ? cell : cell.padStart(12)).join("  ")).join("\n") + "\n";
+  }
+}

@@ -1,0 +1,54 @@
+/* The top of the page: verdict, recording, notes behind one badge, help. */
+
+import { counted } from "../model/words.js";
+import { button, el } from "./elements.js";
+
+const KEYS = [
+  ["/", "search; marks functions, stacks, time line and marks"], ["1 to 9", "views, in the order of the tabs"],
+  ["m", "my code only, or all again"],
+  ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"], ["s", "callers and callees of the function"],
+  ["c", "copy the view as text"], ["Escape", "undo: zoom, search, selection, range"],
+  ["arrows", "move in graphs, trees and tables; on the time line, move the range, with Shift make it longer"],
+  ["Enter", "zoom into a frame, open a row"], ["*", "open the hottest path of a row"], ["?", "this list"],
+];
+
+/* A sentence whose functions are buttons. choose(name): shows the function. */
+function sentence({ text, names }, choose) {
+  const parts = [];
+  let rest = text;
+  for (const [shown, name] of names) {
+    const place = rest.indexOf(shown);
+    if (place < 0) continue;
+    parts.push(rest.slice(0, place), button(shown, () => choose(name), { className: "evidence", title: `Show ${name}` }));
+    rest = rest.slice(place + shown.length);
+  }
+  return [...parts, rest];
+}
+
+export function showTop(parts, profile, choose) {
+  const sentences = profile.headline.length ? profile.headline : [];
+  parts.title.textContent = profile.title;
+  parts.environment.textContent = profile.environment.join(" \u00b7 ");
+  parts.headline.replaceChildren(...(sentences.length ? sentence(sentences[0], choose) : [profile.title]));
+  parts.more.replaceChildren(...sentences.slice(1).flatMap((one, i) => [...(i ? [" "] : []), ...sentence(one, choose)]));
+  parts.title.hidden = !sentences.length;
+  parts.notes.replaceChildren(...profile.verdict.map(text => el("li", { textContent: text })));
+  parts.badge.textContent = counted(profile.verdict.length, "note");
+  parts.badge.hidden = !profile.verdict.length;
+  parts.badge.onclick = () => { parts.notesBox.hidden = !parts.notesBox.hidden; parts.badge.setAttribute("aria-expanded", String(!parts.notesBox.hidden)); };
+  parts.keys.replaceChildren(...KEYS.flatMap(([key, text]) => [el("dt", {}, el("kbd", { textContent: key })), el("dd", { textContent: text })]));
+  parts.help.onclick = () => parts.dialog.showModal();
+}
+
+/* Put a text on the clipboard; a page from a file may have to do it through a text field. */
+export async function copy(text) {
+  try { await navigator.clipboard.writeText(text); return true; } catch { /* no permission, or no clipboard */ }
+  const field = el("textarea", { value: text, "aria-hidden": true }), focused = document.activeElement;
+  field.className = "copied";
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  if (focused) focused.focus();
+  return done;
+}

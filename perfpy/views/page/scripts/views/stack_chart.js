@@ -1,0 +1,86 @@
+/* The stacks of one thread in order of time: across is when, down is who called whom. */
+
+import { INK, colour } from "../model/categories.js";
+import { columnsOf, runsOf } from "../model/stack_order.js";
+import { atRuler, duration, stepOf } from "../model/words.js";
+import { brush } from "./brush.js";
+import { fitted, inks, prepared } from "./elements.js";
+
+const ROW = 18, RULER = 18;
+
+export class StackChart {
+  /* told: {shown(), selected(), select(range, moving), label(f), look(), say(text), choose(f)} */
+  constructor(canvas, told) {
+    Object.assign(this, { canvas, told, runs: [], columns: null, form: null });
+    brush(canvas, told);
+    canvas.addEventListener("pointermove", event => {
+      const run = this.runAt(event);
+      if (run) told.say(this.describe(run));
+    });
+    canvas.addEventListener("dblclick", event => {
+      const run = this.runAt(event);
+      if (run) told.choose(this.form.name[run.node]);
+    });
+  }
+
+  load(profile, choice, form, thread) {
+    Object.assign(this, { profile, form, thread });
+    this.count = Math.max(60, Math.min(2000, Math.floor(this.canvas.clientWidth || 800)));
+    this.columns = columnsOf(profile, choice, form.of, thread, this.told.shown(), this.count);
+    this.runs = runsOf(form, this.columns);
+    this.draw();
+  }
+
+  describe(run) {
+    const [from, to] = this.told.shown(), at = column => (from + (to - from) * column / this.count) * this.profile.tick;
+    return `${this.profile.names[this.form.name[run.node]][0]}: ${duration(at(run.from))} to ${duration(at(run.to))}`;
+  }
+
+  runAt(event) {
+    const r = this.canvas.getBoundingClientRect(), column = (event.clientX - r.left) / r.width * this.count, depth = Math.floor((event.clientY - r.top - RULER) / ROW);
+    return this.runs.find(run => run.depth === depth && column >= run.from && column < run.to);
+  }
+
+  draw() {
+    if (!this.columns || !this.canvas.clientWidth) return;
+    const deepest = this.runs.reduce((most, run) => Math.max(most, run.depth + 1), 1), height = RULER + deepest * ROW + 4, [pen, width] = prepared(this.canvas, height);
+    const step = width / this.count, look = this.told.look(), ink = inks(), tree = { kind: "one", name: this.form.name };
+    this.ruler(pen, width, height, ink);
+    pen.font = "12px ui-monospace, monospace";
+    pen.textBaseline = "middle";
+    const letter = pen.measureText("m").width;
+    for (const run of this.runs) {
+      const x = run.from * step, w = (run.to - run.from) * step, y = RULER + run.depth * ROW, f = this.form.name[run.node];
+      pen.globalAlpha = look.hits && !look.hits[f] ? 0.35 : 1;
+      pen.fillStyle = colour(tree, run.node, look);
+      pen.fillRect(x, y, w - (w > 3 ? 1 : 0), ROW - 1);
+      pen.globalAlpha = 1;
+      const text = fitted(pen, this.told.label(f), w - 6, letter);
+      if (text) { pen.fillStyle = look.hits && !look.hits[f] && look.dark ? "#e8e8e8" : INK; pen.fillText(text, x + 3, y + ROW / 2); }
+    }
+    const selected = this.told.selected(), [from, to] = this.told.shown();
+    if (!selected) return;
+    const at = tick => (tick - from) / (to - from || 1) * width;
+    pen.fillStyle = ink("--brush");
+    pen.fillRect(at(selected[0]), 0, at(selected[1]) - at(selected[0]), height);
+  }
+
+  ruler(pen, width, height, ink) {
+    const [from, to] = this.told.shown().map(tick => tick * this.profile.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 100))));
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "top";
+    for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
+      const x = (t - from) / (to - from || 1) * width;
+      pen.fillStyle = ink("--line");
+      pen.fillRect(x, 0, 1, height);
+      pen.fillStyle = ink("--dim");
+      pen.fillText(atRuler(t, step), x + 4, 3);
+    }
+  }
+
+  /* The longest runs as text. */
+  text() {
+    const lines = [...this.runs].sort((a, b) => a.from - b.from || a.depth - b.depth).map(run => `${"  ".repeat(run.depth)}${this.describe(run)}`);
+    return `${lines.slice(0, 2000).join("\n")}\n`;
+  }
+}

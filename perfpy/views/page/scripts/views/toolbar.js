@@ -1,0 +1,101 @@
+/* The toolbar: event, search, forms of the stacks, and filters, which are chips that can be removed. */
+
+import { CATEGORIES } from "../model/categories.js";
+import { JOINED, onAndOff } from "../model/selection.js";
+import { duration } from "../model/words.js";
+import { button, el } from "./elements.js";
+
+const ALL = "";
+
+/* Processes by number: [pid, command]. */
+export function processesByNumber(threads) {
+  const found = new Map();
+  for (const [pid, tid, command] of threads) if (!found.has(pid) || pid === tid) found.set(pid, command);
+  return [...found].sort((a, b) => a[0] - b[0]);
+}
+
+/* The modules of functions that samples may end in, by name. */
+export function modulesOf(profile) {
+  return [...new Set(profile.names.map(name => name[1]))].filter(Boolean).sort();
+}
+
+function options(select, pairs, all) {
+  select.replaceChildren(...(all === undefined ? [] : [new Option(all, ALL)]), ...pairs.map(([value, text]) => new Option(text, value)));
+}
+
+export const taskName = ([pid, tid, command]) => `${command || "?"} ${pid === tid ? pid : `${pid}/${tid}`}`;
+
+export class Toolbar {
+  /* parts: {event, process, thread, cpu, module, category, search, chips}; told: {changed(part of the state), searched(), short(f)} */
+  constructor(parts, profile, told) {
+    Object.assign(this, parts, { profile, told });
+    const events = profile.events.map((event, i) => [i, event.event]), both = onAndOff(profile);
+    options(this.event, both ? [[JOINED, "on and off the CPU"], ...events] : events);
+    this.event.parentElement.hidden = this.event.options.length < 2;
+    this.commands = processesByNumber(profile.threads);
+    options(this.process, this.commands.map(([pid, command]) => [pid, `${command || "?"} ${pid}`]), "all");
+    options(this.cpu, profile.cpus.map((cpu, i) => [i, this.cpuName(cpu)]), "all");
+    options(this.module, modulesOf(profile).map(module => [module, module]), "all");
+    options(this.category, CATEGORIES.map((name, i) => [i, name]), "all");
+    this.threads(null);
+    const number = select => select.value === ALL ? null : Number(select.value);
+    this.event.onchange = () => told.changed({ event: this.event.value });
+    this.process.onchange = () => told.changed({ process: number(this.process), thread: null });
+    for (const key of ["thread", "cpu", "category"]) this[key].onchange = () => told.changed({ [key]: number(this[key]) });
+    this.module.onchange = () => told.changed({ module: this.module.value || null });
+    this.search.oninput = () => told.searched();
+  }
+
+  cpuName(cpu) { return cpu < 0 ? "not known" : String(cpu); }
+
+  command(pid) { return (this.commands.find(([one]) => one === pid) || [pid, ""])[1]; }
+
+  /* The threads to choose from: those of the process. */
+  threads(process) {
+    const of = this.profile.threads.map((thread, i) => [i, thread]).filter(([, thread]) => process === null || thread[0] === process);
+    options(this.thread, of.map(([i, thread]) => [i, taskName(thread)]), "all");
+  }
+
+  /* Event of a state: a number or JOINED; the first if the state has another one. */
+  eventOf(state) {
+    const value = [...this.event.options].some(option => option.value === state.event) ? state.event : (this.event.options[0] || { value: "0" }).value;
+    return value === JOINED ? JOINED : Number(value);
+  }
+
+  /* Only what exists: a permalink may be of another recording. */
+  checked(state) {
+    const { threads, cpus, names } = this.profile, within = (value, n) => Number.isInteger(value) && value >= 0 && value < n ? value : null;
+    const process = threads.some(thread => thread[0] === state.process) ? state.process : null;
+    return { ...state, process, thread: within(state.thread, threads.length), cpu: within(state.cpu, cpus.length), inside: within(state.inside, names.length),
+      chosen: within(state.chosen, names.length), category: within(state.category, CATEGORIES.length), module: names.some(name => name[1] === state.module) ? state.module : null };
+  }
+
+  show(state, tick) {
+    this.threads(state.process);
+    this.event.value = String(this.eventOf(state));
+    for (const key of ["process", "thread", "cpu", "module", "category"]) this[key].value = state[key] === null ? ALL : String(state[key]);
+    if (document.activeElement !== this.search) this.search.value = state.find;
+    this.chips.replaceChildren(...this.chipsOf(state, tick).map(([text, cleared]) => {
+      const chip = button("", () => this.told.changed(cleared), { className: "chip", "aria-label": `remove filter: ${text}` });
+      chip.append(text, el("span", { textContent: "\u00d7", "aria-hidden": true }));
+      return chip;
+    }));
+  }
+
+  chipsOf(state, tick) {
+    const { threads, cpus } = this.profile, chips = [];
+    if (state.process !== null) chips.push([`${this.command(state.process) || "?"} ${state.process}`, { process: null, thread: null }]);
+    if (state.thread !== null) chips.push([`thread ${taskName(threads[state.thread])}`, { thread: null }]);
+    if (state.cpu !== null) chips.push([`CPU ${this.cpuName(cpus[state.cpu])}`, { cpu: null }]);
+    if (state.category !== null) chips.push([CATEGORIES[state.category], { category: null }]);
+    if (state.module !== null) chips.push([`in ${state.module}`, { module: null }]);
+    if (state.inside !== null) chips.push([`stacks with ${this.told.short(state.inside)}`, { inside: null }]);
+    if (state.range) chips.push([state.range.map(at => duration(at * tick)).join(" to "), { range: null }]);
+    return chips;
+  }
+
+  /* The names that a pattern finds, by name: null for no search. */
+  hits(pattern) {
+    return pattern && this.profile.names.map(([name, module]) => pattern.test(name) || pattern.test(module));
+  }
+}

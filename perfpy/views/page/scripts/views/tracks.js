@@ -1,0 +1,188 @@
+/* The time line: activity by category over the whole width, and below it a track for each process and thread, or CPU. */
+
+import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
+import { activityOf, joined, processesOf } from "../model/activity.js";
+import { binnedMarks } from "../model/marks.js";
+import { tablesOf } from "../model/selection.js";
+import { atRuler, duration, percent, stepOf, whole } from "../model/words.js";
+import { brush } from "./brush.js";
+import { button, el, inks, prepared } from "./elements.js";
+
+const RULER = 18, TALL = 72, LOW = 26, IDLE = 0.01, FEW = 12, MOST_BINS = 1200, SAMPLES_EACH = 4;
+
+export class Tracks {
+  /* parts: {box, all, list, legend}; told: {shown(), selected(), select(range, moving), name(lane, by), process(pid), pick(kind, value), picked(kind),
+     dark(), say(text)} */
+  constructor(parts, told) {
+    Object.assign(this, parts, { told, by: "thread", open: new Set(), showsIdle: false, rows: [] });
+    brush(this.all, told);
+  }
+
+  load(profile, choice, by, categoryOf, hits, markRows) {
+    Object.assign(this, { profile, choice, by, markRows });
+    this.bins = Math.max(40, Math.min(MOST_BINS, Math.floor((this.all.clientWidth || 800) / 2), this.binsOfSamples()));
+    this.activity = activityOf(profile, choice, by, this.told.shown(), this.bins, categoryOf, hits);
+    this.tick = profile.tick;
+    this.arrange();
+  }
+
+  /* As many bins as have some samples each: shorter ones show only when a sample was taken. */
+  binsOfSamples() {
+    const { profile, choice, told } = this, [from, to] = told.shown(), on = tablesOf(profile, choice.event).find(({ samples }) => samples.seconds && samples.n);
+    if (!on) return MOST_BINS;
+    const weights = Float64Array.from(on.samples.weight.subarray(0, 1000)).sort(), usual = weights[weights.length >> 1] || 1;
+    return Math.floor((to - from) * profile.tick / (SAMPLES_EACH * usual));
+  }
+
+  /* Rows: processes with their threads, or CPUs. */
+  arrange() {
+    const { tracks } = this.activity, rows = [];
+    let idle = 0;
+    if (this.by === "cpu") tracks.forEach(track => rows.push({ track, kind: "cpu", value: track.lane, level: 0 }));
+    else {
+      const processes = processesOf(tracks, this.profile.threads, IDLE);
+      processes.forEach((process, place) => {
+        if ((process.isIdle || place >= FEW) && !this.showsIdle) { idle += process.tracks.length; return; }
+        const several = process.tracks.length > 1, track = several ? joined(process.tracks, this.bins) : process.tracks[0];
+        const key = process.pid * 2 + process.recording, isOpen = this.open.has(key) !== (place === 0 && several);
+        const [kind, value] = several ? ["process", process.pid] : ["thread", track.lane];
+        rows.push({ track, kind, value, level: 0, key: several ? key : null, isOpen, threads: process.tracks.length });
+        if (!several || !isOpen) return;
+        const busy = process.tracks.filter((one, i) => this.showsIdle || (i < FEW && one.weight >= IDLE * process.weight));
+        idle += process.tracks.length - busy.length;
+        busy.forEach(one => rows.push({ track: one, kind: "thread", value: one.lane, level: 1 }));
+      });
+    }
+    this.rows = rows;
+    this.list.replaceChildren(...rows.map(row => this.row(row)), ...this.fold(idle));
+    this.legends();
+    this.draw();
+  }
+
+  fold(idle) {
+    if (!idle && !this.showsIdle) return [];
+    const text = this.showsIdle ? "Fold idle threads" : `${whole(idle)} threads with less than 1\u00a0%`;
+    return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
+  }
+
+  row(row) {
+    const { told } = this, name = row.kind === "process" ? told.process(row.value, row.threads, row.track) : told.name(row.track, row.kind, row.level);
+    const label = button(name, () => told.pick(row.kind, row.value), { className: "track-name", title: `${name}: ${this.loadOf(row.track)}` });
+    label.setAttribute("aria-label", `${name}: ${this.loadOf(row.track)}`);
+    label.setAttribute("aria-pressed", String(told.picked(row.kind) === row.value));
+    const open = row.key !== null && row.key !== undefined
+      ? [button(row.isOpen ? "\u25be" : "\u25b8", () => { if (!this.open.delete(row.key)) this.open.add(row.key); this.arrange(); },
+        { className: "opener", "aria-label": `threads of ${name}`, "aria-expanded": row.isOpen })] : [];
+    const names = el("div.track-names", {}, ...open, label);
+    names.dataset.level = row.level;
+    row.canvas = el("canvas", { "aria-hidden": true });
+    brush(row.canvas, told);
+    return el("div.track", { role: "listitem" }, names, row.canvas);
+  }
+
+  /* The track in words. */
+  loadOf(track) {
+    const { seconds, unit } = this.activity;
+    if (!seconds) return `${whole(track.weight)} periods`;
+    const sum = category => track.bins[category] ? track.bins[category].reduce((a, b) => a + b, 0) : 0;
+    const all = unit * this.bins, waits = sum(WAITING) / all, runs = STACKED.reduce((total, category) => total + (category === WAITING ? 0 : sum(category)), 0) / all;
+    const parts = [...(runs ? [`${percent(runs)} of the time on the CPU`] : []), ...(waits ? [`${percent(waits)} waiting`] : [])];
+    return parts.join(", ") || "nothing in this range";
+  }
+
+  /* Each category with its share of what ran; waits are a time of their own. */
+  legends() {
+    const { all, seconds } = this.activity, dark = this.told.dark();
+    const sums = STACKED.map(category => all.reduce((total, track) => total + (track.bins[category] || [0]).reduce((a, b) => a + b, 0), 0));
+    const ran = sums.reduce((total, sum, place) => total + (STACKED[place] === WAITING ? 0 : sum), 0) || 1;
+    this.legend.replaceChildren(...STACKED.flatMap((category, place) => {
+      if (!sums[place]) return [];
+      const sign = el("span.sign"), isWait = category === WAITING;
+      sign.style.background = token(category, dark);
+      const size = isWait && seconds ? duration(sums[place]) : `${(100 * sums[place] / ran).toFixed(sums[place] / ran < 0.095 ? 1 : 0)}\u00a0%`;
+      const entry = button("", () => this.told.pick("category", category), { className: "entry", "aria-pressed": this.told.picked("category") === category, disabled: isWait });
+      entry.append(sign, `${CATEGORIES[category]} ${size}`);
+      return [entry];
+    }));
+  }
+
+  draw() {
+    if (!this.activity) return;
+    const ink = inks(), dark = this.told.dark();
+    this.drawAll(ink, dark);
+    for (const { track, canvas, kind, value } of this.rows) {
+      const [pen, width] = prepared(canvas, LOW);
+      if (!canvas.clientWidth) continue;
+      this.bars(pen, track, width, 1, LOW - 1, this.activity.unit * (kind === "process" ? Math.max(1, track.most(false) / this.activity.unit) : 1), dark, ink);
+      if (this.markRows) this.ticks(pen, width, kind, value, ink);
+      this.veil(pen, width, LOW, ink);
+    }
+  }
+
+  drawAll(ink, dark) {
+    const tracks = this.activity.all, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
+    this.ruler(pen, width, height, ink);
+    tracks.forEach((track, place) => {
+      const top = RULER + place * TALL, unit = Math.max(this.activity.unit, track.most(false), ...(track.most(false) ? [] : [track.most(true)]));
+      this.bars(pen, track, width, top + 2, TALL - 3, unit, dark, ink);
+      if (tracks.length > 1) { pen.fillStyle = ink("--fg"); pen.fillText(place ? "after" : "before", 4, top + 4); }
+      pen.fillStyle = ink("--line");
+      pen.fillRect(0, top + TALL - 1, width, 1);
+    });
+    this.veil(pen, width, height, ink);
+  }
+
+  /* Categories on top of each other; what waits is a band at the foot where nothing runs. */
+  bars(pen, track, width, top, height, unit, dark, ink) {
+    const step = width / track.count, floor = new Float64Array(track.count), runs = track.most(false) > 0;
+    for (const category of STACKED) {
+      const bins = track.bins[category];
+      if (!bins) continue;
+      const isBand = category === WAITING && runs;
+      pen.fillStyle = token(category, dark);
+      for (let i = 0; i < bins.length; i++) {
+        if (!bins[i]) continue;
+        const part = isBand ? (floor[i] > unit / 20 ? 0 : 0.28 * Math.min(1, bins[i] / unit)) : Math.min(1, bins[i] / unit);
+        const h = Math.max(part ? 1 : 0, part * height), base = isBand ? 0 : Math.min(height, floor[i] / unit * height);
+        pen.fillRect(i * step, top + height - base - h, step + 0.3, h);
+        if (!isBand) floor[i] += bins[i];
+      }
+    }
+    if (!track.found) return;
+    pen.fillStyle = ink("--found");
+    for (let i = 0; i < track.found.length; i++) {
+      if (track.found[i]) pen.fillRect(i * step, top + height - Math.max(2, Math.min(1, track.found[i] / unit) * height), step + 0.3, 2);
+    }
+  }
+
+  /* The marks of a thread or process, as short strokes at the top. */
+  ticks(pen, width, kind, value, ink) {
+    if (kind === "cpu") return;
+    const { marks, threads } = this.profile, rows = this.markRows.filter(row => kind === "thread" ? marks.thread[row] === value : (threads[marks.thread[row]] || [])[0] === value);
+    pen.fillStyle = ink("--mark");
+    for (const bin of binnedMarks(marks, rows, this.told.shown(), this.bins).keys()) pen.fillRect(bin * width / this.bins, 0, 1.5, 4);
+  }
+
+  ruler(pen, width, height, ink) {
+    const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 100))));
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "top";
+    for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
+      const x = (t - from) / (to - from || 1) * width, text = atRuler(t, step);
+      pen.fillStyle = ink("--line");
+      pen.fillRect(x, 0, 1, height);
+      pen.fillStyle = ink("--dim");
+      if (x + pen.measureText(text).width + 4 < width) pen.fillText(text, x + 4, 3);
+    }
+  }
+
+  veil(pen, width, height, ink) {
+    const selected = this.told.selected();
+    if (!selected) return;
+    const [from, to] = this.told.shown(), x = tick => (tick - from) / (to - from || 1) * width;
+    pen.fillStyle = ink("--brush");
+    pen.fillRect(x(selected[0]), 0, x(selected[1]) - x(selected[0]), height);
+    pen.fillStyle = ink("--accent");
+    for (const at of selected.map(x)) pen.fillRect(at - 1, 0, 2, height);
+  }
+}

@@ -498,14 +498,11 @@ class Recording:
         from perfpy.views.page.verdict import page_text
 
         parts = page_stacks(self, symbols, sample_filter=sample_filter) if stacks is None else stacks
-        words = self.payload_texts(symbols) if any(part.payloads for part in parts) else None
-        marks = make_marks(self, parts, words, sampled_only=(sample_filter or self.sample_filter) is not None)
+        marks = make_marks(self, parts, symbols, sampled_only=(sample_filter or self.sample_filter) is not None)
         hot = self.annotate(options=ReportOptions(sample_filter=sample_filter or SampleFilter()), symbols=symbols)
         text = page_text(self, hot.report, parts, sample_filter, symbols)
-        if not code:
-            return render(parts, text, marks=marks)
-        files = self.source_files(sample_filter=sample_filter, symbols=symbols)
-        return render(parts, text, code=code_data(hot), files=file_data(files), marks=marks)
+        files = self.source_files(sample_filter=sample_filter, symbols=symbols) if code else []
+        return render(parts, text, code=code_data(hot) if code else [], files=file_data(files), marks=marks)
 
     def page_of_changes(
         self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.stacks.stacks import Stacks, TimedSamples
     from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.tracepoints.payloads import PayloadTexts
 
 #: above this number, one of several marks is kept
@@ -52,6 +53,9 @@ class MarkSource(Protocol):
     def side_band(self, types: Sequence[int] | None = None) -> SideBand:
         """Return the records other than samples."""
 
+    def payload_texts(self, symbols: SymbolOptions | None = None) -> PayloadTexts | None:
+        """Return a formatter of tracepoint data."""
+
 
 class Marks(NamedTuple):
     """Marks in order of time.
@@ -71,15 +75,16 @@ class Marks(NamedTuple):
         return [] if kept == self.total else [f"the page has {kept:,} of {self.total:,} {plural(self.total, 'mark')}, evenly chosen"]
 
 
-def make_marks(source: MarkSource, parts: Sequence[Stacks], words: PayloadTexts | None = None, *, sampled_only: bool = False) -> Marks:
+def make_marks(source: MarkSource, parts: Sequence[Stacks], symbols: SymbolOptions | None = None, *, sampled_only: bool = False) -> Marks:
     """Return the marks of a recording.
 
     Args:
         source: the recording.
         parts: the stacks of its events.
-        words: formats the data of tracepoints.
+        symbols: for functions in the data of tracepoints.
         sampled_only: leave out records of threads without samples, and records after the last sample: for parts of a recording.
     """
+    words = source.payload_texts(symbols) if any(part.payloads for part in parts) else None
     records = _of_records(source)
     if sampled_only:
         tasks, last = _sampled(parts)

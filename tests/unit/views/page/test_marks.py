@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT
+from perfpy.abi.sample_id import SampleId
 from perfpy.perfdata.records.side_band import SideRecord
 from perfpy.views.page import marks as marks_module
 from perfpy.views.page.marks import Mark, Marks, make_marks, mark_data
@@ -15,6 +14,8 @@ from tests.builders.stacks import At, timed_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pytest
 
 MS = 1_000_000
 
@@ -32,8 +33,8 @@ class Source:
         return None
 
 
-def at(time: int, pid: int = 7, tid: int = 7) -> records.SampleId:
-    return records.SampleId(pid=pid, tid=tid, time=time)
+def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
+    return SampleId(pid=pid, tid=tid, time=time)
 
 
 def test_records_of_a_tasks_life_are_marks() -> None:

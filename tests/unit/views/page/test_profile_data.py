@@ -22,7 +22,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.views.page.profile_data import packed
+from perfpy.views.page.packing import packed
 
 
 def column(packed: dict[str, Any]) -> list[Any]:

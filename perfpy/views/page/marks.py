@@ -118,7 +118,7 @@ def mark_data(marks: Marks, begin: int, tick: int, number_of: dict[int, int]) ->
         number_of: the number of each task, pid << 32 | tid.
     """
     rows = [mark for mark in marks.rows if mark.time >= begin]
-    kinds, texts = _Numbers(), _Numbers()
+    kinds, texts = _NumberedTexts(), _NumberedTexts()
     columns = {
         "time": packed(np.array([(mark.time - begin) // tick for mark in rows], np.int64), ascending=True),
         "thread": packed(np.array([number_of[task_of(mark)] for mark in rows], np.int64)),
@@ -133,7 +133,7 @@ def task_of(mark: Mark) -> int:
     return mark.pid << 32 | mark.tid & 0xFFFFFFFF
 
 
-class _Numbers:
+class _NumberedTexts:
     """Texts, numbered as they come."""
 
     def __init__(self) -> None:

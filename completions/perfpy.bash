@@ -135,6 +135,10 @@ _perfpy_value()
     "buildid-list -i" | "buildid-list --input" | "buildid-list =--input") _perfpy_recordings ;;
     "buildid-cache -a" | "buildid-cache --add" | "buildid-cache =--add" | "buildid-cache -r" | "buildid-cache --remove" | "buildid-cache =--remove" | "buildid-cache -p" | "buildid-cache --purge" | "buildid-cache =--purge" | "buildid-cache -u" | "buildid-cache --update" | "buildid-cache =--update") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "buildid-cache -M" | "buildid-cache --missing" | "buildid-cache =--missing") _perfpy_recordings ;;
+    "probe -a" | "probe --add" | "probe =--add" | "probe -d" | "probe --del" | "probe =--del" | "probe -D" | "probe --definition" | "probe =--definition" | "probe -l" | "probe --list" | "probe =--list" | "probe -L" | "probe --line" | "probe =--line" | "probe -V" | "probe --vars" | "probe =--vars" | "probe -F" | "probe --funcs" | "probe =--funcs" | "probe -x" | "probe --exec" | "probe =--exec" | "probe -m" | "probe --module" | "probe =--module" | "probe --filter" | "probe =--filter" | "probe --max-probes" | "probe =--max-probes") : ;;
+    "probe -k" | "probe --vmlinux" | "probe =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "probe -s" | "probe --source" | "probe =--source" | "probe --symfs" | "probe =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "probe --target-ns" | "probe =--target-ns") _perfpy_ask "," pids ;;
     "inject -i" | "inject --input" | "inject =--input") _perfpy_recordings ;;
     "inject -o" | "inject --output" | "inject =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "inject --known-build-ids" | "inject =--known-build-ids") : ;;
@@ -158,7 +162,7 @@ _perfpy()
     cur=${words[cword]} prev=${words[cword-1]}
     COMPREPLY=()
     if ((cword == 1)); then
-        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help --help --version
+        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help --help --version
         return
     fi
     local options="" workload=""
@@ -202,6 +206,9 @@ _perfpy()
     buildid-cache)
         options="-a --add -r --remove -p --purge -P --purge-all -u --update -M --missing -l --list -f --force -v --verbose -h --help"
         ;;
+    probe)
+        options="-a --add -d --del -D --definition -l --list -L --line -V --vars -F --funcs -x --exec -m --module -k --vmlinux -s --source --symfs --target-ns --demangle --demangle-kernel -v --verbose -q --quiet -f --force -n --dry-run --filter --max-probes --range --externs --inlines -h --help"
+        ;;
     inject)
         options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --convert-callchain --symfs -v --verbose -h --help"
         ;;
@@ -224,7 +231,7 @@ _perfpy()
         options="--build-options -v --verbose -h --help"
         ;;
     help)
-        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster
+        _perfpy_offer "" stat record top report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster
         return
         ;;
     esac

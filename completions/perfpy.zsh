@@ -34,6 +34,7 @@ _perfpy() {
         'evlist:list the events in a perf.data'
         'buildid-list:list the build-ids of a perf.datas files'
         'buildid-cache:manage the build-id cache'
+        'probe:probe functions and lines of programs and the kernel'
         'inject:add JIT-compiled code or build-ids to a perf.data'
         'archive:pack the files that a recording needs'
         'data:convert a perf.data into JSON'
@@ -755,6 +756,51 @@ _perfpy() {
                 '*--help[show this text]' \
                 '*:file:_files'
             ;;
+        probe)
+            _arguments -s -S \
+                '*-a+[add a probe]:value: ' \
+                '*--add=[add a probe]:value: ' \
+                '*-d+[delete probes]:value: ' \
+                '*--del=[delete probes]:value: ' \
+                '*-D+[print a probes definition]:value: ' \
+                '*--definition=[print a probes definition]:value: ' \
+                '*-l+[list the probes]::value: ' \
+                '*--list=[list the probes]::value: ' \
+                '*-L+[show source lines that can be probed]:value: ' \
+                '*--line=[show source lines that can be probed]:value: ' \
+                '*-V+[show the variables at a point]:value: ' \
+                '*--vars=[show the variables at a point]:value: ' \
+                '*-F+[list functions]::value: ' \
+                '*--funcs=[list functions]::value: ' \
+                '*-x+[the program or library to probe]:value: ' \
+                '*--exec=[the program or library to probe]:value: ' \
+                '*-m+[the kernel module to probe]:value: ' \
+                '*--module=[the kernel module to probe]:value: ' \
+                '*-k+[the kernels ELF file with debug information]:file:_files' \
+                '*--vmlinux=[the kernels ELF file with debug information]:file:_files' \
+                '*-s+[the folder of the sources]:directory: _files -/' \
+                '*--source=[the folder of the sources]:directory: _files -/' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--target-ns=[find the program in this processs container]:pids: _sequence _perfpy_ask pids -' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*-f[add events with existing names, numbered]' \
+                '*--force[add events with existing names, numbered]' \
+                '*-n[do not add or delete, show what would be done]' \
+                '*--dry-run[do not add or delete, show what would be done]' \
+                '*--filter=[patterns of names to show]:value: ' \
+                '*--max-probes=[the largest number of sites of a probe]:value: ' \
+                '*--range[show where variables have values]' \
+                '*--externs[show global variables, too]' \
+                '*--inlines[probe inlined calls of functions, too]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '*:file:_files'
+            ;;
         inject)
             _arguments -s -S \
                 '*-i+[input file]:recording:_perfpy_recordings' \
@@ -856,7 +902,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top report view annotate diff script list evlist buildid-list buildid-cache inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -49,7 +49,10 @@ class FileEntry(NamedTuple):
 
 
 class LineHeader(NamedTuple):
-    """The parameters and tables of a line program. `file` and `directory` translate the program's numbers to list indices."""
+    """The parameters and tables of a line program. `file` and `directory` translate the program's numbers to list indices.
+
+    `begins_statements`: whether rows begin statements until the program says otherwise.
+    """
 
     version: int
     offset_size: int
@@ -63,6 +66,7 @@ class LineHeader(NamedTuple):
     end: int
     directories: list[FileEntry]
     files: list[FileEntry]
+    begins_statements: bool = True
 
     def file(self, number: int) -> FileEntry | None:
         """Return the file with a number. Versions before 5 count from 1."""
@@ -116,7 +120,7 @@ def read(sections: DebugSections, offset: int) -> LineHeader:
     program = min(cursor.offset + header_length, end)
     min_instruction = cursor.number(1)
     most_operations = cursor.number(1) if version >= 4 else 1
-    cursor.offset += 1  # default_is_stmt
+    begins_statements = bool(cursor.number(1))  # default_is_stmt
     line_base, line_range, opcode_base = cursor.number(1), cursor.number(1), cursor.number(1)
     if not line_range:
         raise ValueError(f"a line program at {offset:#x} whose special operations advance no line")
@@ -136,6 +140,7 @@ def read(sections: DebugSections, offset: int) -> LineHeader:
         end,
         directories,
         files,
+        begins_statements,
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.line_header import LineHeader
 
 EXTENDED, COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE = range(5)
+NEGATE_STATEMENT = 6
 CONST_ADD_PC, FIXED_ADVANCE_PC = 8, 9
 SPECIAL, UNKNOWN = 13, 14
 _LEB128_OPERANDS: Final = bytes((0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1))  # operand counts of operations 0 to 12

@@ -1,6 +1,6 @@
 """Run line programs: operations to rows of address, file and line.
 
-LineRows are in the program's order, one sequence after the other. Columns and statements are skipped. Layout: DWARF 5, section 6.2.5.
+LineRows are in the program's order, one sequence after the other. Columns are skipped. Layout: DWARF 5, section 6.2.5.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ _FILE_MOST: Final = (1 << 31) - 1  # more files than any program has
 
 
 class LineRows(NamedTuple):
-    """The rows of a program: from `address` on, code is from `line` of `file`. `end` marks the ends of sequences."""
+    """The rows of a program: from `address` on, code is from `line` of `file`. `end` marks the ends of sequences.
+
+    `statement` marks rows where a debugger or a probe may stop: the code before them has no part in the line.
+    """
 
     address: Uint64
     file: NDArray[np.int32]
     line: NDArray[np.uint32]
     end: NDArray[np.bool_]
+    statement: NDArray[np.bool_]
 
 
 class _Registers(NamedTuple):
@@ -39,6 +43,7 @@ class _Registers(NamedTuple):
     address: int = 0
     operation: int = 0
     line: int = 1
+    statement: bool = True
 
 
 class _Operations(NamedTuple):
@@ -73,7 +78,7 @@ class LineMachine:
     def __init__(self, header: LineHeader, endian: str, first_file: int = 1) -> None:
         self._header = header
         self._endian = endian
-        self._first = _Registers(first_file)
+        self._first = _Registers(first_file, statement=header.begins_statements)
         self._meanings = operations.meanings(header)
         adjusted = np.arange(256) - header.opcode_base
         special = adjusted >= 0
@@ -85,7 +90,8 @@ class LineMachine:
     def run(self, data: bytes | memoryview) -> LineRows:
         """Return the rows of a program, up to its end if it is truncated."""
         code = np.frombuffer(bytes(data) + operations.PADDING, np.uint8)
-        parts = [LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.bool_))]
+        flags = np.zeros(0, np.bool_)
+        parts = [LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.uint32), flags, flags)]
         registers = self._first
         for start in operations.windows(code, self._header):
             if len(start):
@@ -110,12 +116,15 @@ class LineMachine:
             self._file_column(part, before),
             self._line_column(part, before),
         )
+        statement = self._statement_column(part, before)
         end = np.zeros(len(part.start), np.bool_)
         end[part.ends] = True
         rows = np.flatnonzero(end | (part.kind == operations.SPECIAL) | (part.kind == operations.COPY))
-        after = self._first if end[-1] else _Registers(int(file[-1]), int(address[-1]), operation, int(line[-1]))
+        after = self._first
+        if not end[-1]:
+            after = _Registers(int(file[-1]), int(address[-1]), operation, int(line[-1]), bool(statement[-1]))
         files = np.minimum(file[rows].view(np.uint64), np.uint64(_FILE_MOST)).astype(np.int32)
-        return LineRows(address[rows], files, line[rows].astype(np.uint32), end[rows]), after
+        return LineRows(address[rows], files, line[rows].astype(np.uint32), end[rows], statement[rows]), after
 
     def _address_column(self, part: _Operations, before: _Registers) -> tuple[Uint64, int]:
         """Return the address after each operation, and the operation index after the last one."""
@@ -160,6 +169,13 @@ class LineMachine:
         number = operations.unsigned(part.code, part.start[rows] + 1).view(np.int64)
         value = np.concatenate((np.full(len(part.ends), self._first.file), number))
         return _fill_forward(np.concatenate((part.ends + 1, rows)), value, before.file, len(part.start))
+
+    def _statement_column(self, part: _Operations, before: _Registers) -> NDArray[np.bool_]:
+        """Return after each operation whether rows begin statements."""
+        total = np.cumsum(part.kind == operations.NEGATE_STATEMENT)
+        base = _fill_forward(part.ends + 1, self._first.statement - total[part.ends], before.statement, len(total))
+        is_statement: NDArray[np.bool_] = (total + base) % 2 == 1
+        return is_statement
 
     def _line_column(self, part: _Operations, before: _Registers) -> Int64:
         """Return the line after each operation, modulo 2^32."""

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.debuginfo import line_header
+from perfpy.debuginfo.line_files import LineFiles
 from perfpy.debuginfo.line_program import LineMachine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfpy.debuginfo.line_header import Name
     from perfpy.debuginfo.line_operations import Int64, Uint64
     from perfpy.debuginfo.line_program import LineRows
     from perfpy.debuginfo.unit import DebugUnit
 
 NOTHING: Final = -1
-_UNNAMED: Final = "<unknown>"
 
 
 class LineTable:
@@ -36,13 +35,12 @@ class LineTable:
 
     def __init__(self, unit: DebugUnit, offset: int, *, as_addr2line: bool = False) -> None:
         sections = unit.sections
-        self._unit = unit
-        self._as_addr2line = as_addr2line
-        self._header = line_header.read(sections, offset)
-        code = sections.data("line")[self._header.program : self._header.end]
+        header = line_header.read(sections, offset)
+        self._files = LineFiles(unit, header, own_folder_twice=as_addr2line)
+        code = sections.data("line")[header.program : header.end]
         sections.spend(len(code) >> 3)
-        first_file = 0 if as_addr2line and self._header.version >= 5 else 1
-        rows = LineMachine(self._header, sections.file.endian, first_file).run(code)
+        first_file = 0 if as_addr2line and header.version >= 5 else 1
+        rows = LineMachine(header, sections.file.endian, first_file).run(code)
         self._address, self._file, self._line = _sort_rows(rows)
 
     def __len__(self) -> int:
@@ -58,30 +56,7 @@ class LineTable:
 
     def path(self, number: int) -> str:
         """Return the path of a file by its number; relative if the compiler got a relative path."""
-        entry = self._header.file(number)
-        name = self._text(entry.name) if entry else ""
-        if entry is None or not name:
-            return _UNNAMED
-        if name.startswith("/"):
-            return name
-        directory = self._header.directory(entry.directory, own=self._as_addr2line)
-        folder = self._text(directory.name) if directory else ""
-        start = "" if folder.startswith("/") else self._unit.comp_dir
-        return "/".join(part for part in (start, folder, name) if part)
-
-    def _text(self, name: Name) -> str:
-        if not isinstance(name, bytes):
-            name = self._section_text(*name)
-        return name.decode("utf-8", "surrogateescape")
-
-    def _section_text(self, kind: str, number: int) -> bytes:
-        unit, sections, size = self._unit, self._unit.sections, self._header.offset_size
-        if kind == line_header.NUMBERED:
-            offset = sections.number("str_offsets", unit.str_offsets_base + number * size, size)
-            return sections.string("str", offset)
-        if kind == line_header.ALTERNATE:
-            return sections.alternate.string("str", number) if sections.alternate else b""
-        return sections.string(kind, number)
+        return self._files.path(number)
 
 
 def _sort_rows(rows: LineRows) -> tuple[Uint64, NDArray[np.int32], NDArray[np.uint32]]:

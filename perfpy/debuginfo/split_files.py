@@ -21,7 +21,7 @@ _DWO: Final = ".dwo"
 _HEADER: Final = 16
 _COLUMNS_MOST: Final = 32
 # Section numbers in packages, the same in DWARF 5 and in GNU's earlier version except 5 (.debug_loc) and 8 (.debug_macro).
-_SECTIONS: Final = {1: "info", 3: "abbrev", 4: "line", 6: "str_offsets", 8: "rnglists"}
+_SECTIONS: Final = {1: "info", 3: "abbrev", 4: "line", 5: "loclists", 6: "str_offsets", 8: "rnglists"}
 
 
 class SplitIndex(UnitOwner, Protocol):

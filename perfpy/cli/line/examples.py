@@ -119,6 +119,18 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         ),
         _example("list the files of a recording that the cache lacks", "perfpy buildid-cache -M perf.data"),
     ),
+    "probe": (
+        _example(
+            "add a probe to a function, record its hits with a variable, and delete it",
+            "perfpy probe -x ./shop 'cost count it->price'",
+            "perfpy record -e probe_shop:cost -- ./shop",
+            "perfpy script",
+            "perfpy probe -d probe_shop:cost",
+        ),
+        _example("show the lines and variables that can be probed", "perfpy probe -x ./shop -L cost", "perfpy probe -x ./shop -V cost:2"),
+        _example("print the kernel's definition of a probe without adding it", "perfpy probe -x ./shop -D 'cost%return $retval'"),
+        _example("list the probes", "perfpy probe -l"),
+    ),
     "inject": (
         _example(
             "add names to JIT-compiled code",

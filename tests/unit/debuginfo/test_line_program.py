@@ -36,24 +36,30 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.line_header import LineHeader
 
 Row = tuple[int, int, int, bool]
+StatementRow = tuple[int, int, int, bool, bool]
 
 
 def header_of(section: bytes, endian: str = "<") -> LineHeader:
     return line_header.read(DebugSections(ElfFile("x", source_file(section, endian=endian).build())), 0)
 
 
-def rows_of(program: bytes, *, endian: str = "<", first_file: int = 1, **options: object) -> list[Row]:
+def rows_of(program: bytes, **options: object) -> list[Row]:
+    """Return the rows of a program without the statement column."""
+    return [row[:4] for row in statement_rows(program, **options)]  # type: ignore[arg-type]
+
+
+def statement_rows(program: bytes, *, endian: str = "<", first_file: int = 1, **options: object) -> list[StatementRow]:
     section = line_section(program, endian=endian, **options)  # type: ignore[arg-type]
     header = header_of(section, endian)
     found = line_program.LineMachine(header, endian, first_file).run(section[header.program : header.end])
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Row]:  # noqa: C901  one branch an operation
+def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[StatementRow]:  # noqa: C901  one branch an operation
     """Compute the rows in a loop over operations, literally as the standard describes it."""
-    found: list[Row] = []
+    found: list[StatementRow] = []
     address, operation, file, line = 0, 0, 1, 1
-    offset = 0
+    offset, statement = 0, header.begins_statements
 
     def number(offset: int) -> tuple[int, int, int]:
         value = shift = 0
@@ -71,7 +77,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Ro
         address = (address + header.min_instruction * bundles) % (1 << 64)
 
     def row(*, end: bool = False) -> None:
-        found.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end))
+        found.append((address, min(file, (1 << 31) - 1), line % (1 << 32), end, statement))
 
     with_number = {number + 1: count for number, count in enumerate(header.operands)}
     try:
@@ -90,6 +96,7 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Ro
                 if kind == 1:
                     row(end=True)
                     address, operation, file, line = 0, 0, 1, 1
+                    statement = header.begins_statements
                 elif kind == 2:
                     operand = program[offset + 1 : offset + size][:8]
                     address, operation = int.from_bytes(operand, "little" if endian == "<" else "big"), 0
@@ -104,6 +111,8 @@ def one_by_one(program: bytes, header: LineHeader, endian: str = "<") -> list[Ro
                 line += count
             elif code == 4:
                 file, _, offset = number(offset)
+            elif code == 6:
+                statement = not statement
             elif code in (5, 12):
                 _, _, offset = number(offset)
             elif code == 8:
@@ -134,6 +143,11 @@ def test_other_operations_change_no_rows() -> None:
     discriminator, named, vendor = extended(4, b"\x90\x01"), extended(3, b"x.c\0\0\0\0"), extended(0x80, b"\1\2\0\0\3")
     rows = rows_of(set_address(16) + marks + COPY + discriminator + named + vendor + special(1, 1) + END)
     assert rows == [(16, 1, 1, False), (17, 1, 2, False), (17, 1, 2, True)]
+
+
+def test_rows_say_whether_they_begin_a_statement() -> None:
+    rows = statement_rows(set_address(16) + COPY + NEGATE + special(1, 1) + NEGATE + special(1, 1) + NEGATE + END + COPY)
+    assert [row[4] for row in rows] == [True, False, True, False, True]
 
 
 def test_constant_and_fixed_advances() -> None:
@@ -173,7 +187,7 @@ def test_set_address_has_its_own_size() -> None:
 )
 def test_any_bytes_give_the_rows_of_a_loop(program: bytes, operands: bytes, endian: str, operations: int) -> None:
     section = line_section(program, operands=operands, endian=endian, operations=operations)
-    assert rows_of(program, operands=operands, endian=endian, operations=operations) == one_by_one(
+    assert statement_rows(program, operands=operands, endian=endian, operations=operations) == one_by_one(
         program, header_of(section, endian), endian
     )
 
@@ -185,7 +199,7 @@ def test_long_programs_are_read_in_windows(parts: list[bytes]) -> None:
     program = b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_operations, "_WINDOW", 32)
-        assert rows_of(program) == one_by_one(program, header_of(line_section(program)))
+        assert statement_rows(program) == one_by_one(program, header_of(line_section(program)))
 
 
 def test_a_truncated_program_has_the_rows_before_the_end() -> None:

@@ -1,0 +1,128 @@
+"""`perfpy probe -a` and `-D`: requests to definitions, and definitions to the kernel.
+
+All definitions of a line are planned before the first one is written, and a refused one removes those before it. The messages about added
+events go to stderr, as perf's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.notes import print_notes
+from perfpy.cli.line.program_name import program
+from perfpy.cli.probe.targets import is_kernel, read_kallsyms, target_program
+from perfpy.kernel.probe_events import ProbeEvents
+from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.probing.definitions import parse_shown
+from perfpy.probing.kernel_points import plan_kernel
+from perfpy.probing.naming import unused_name
+from perfpy.probing.points import parse_request
+from perfpy.probing.requests import plan
+from perfpy.untrusted.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfpy.cli.probe.command import ProbeCommandOptions
+    from perfpy.probing.definitions import Definition
+    from perfpy.probing.requests import Planned
+
+
+def print_definitions(options: ProbeCommandOptions, texts: Iterable[str]) -> int:
+    """Print the definitions of some requests."""
+    for planned in _plan_all(options, texts):
+        for definition in planned.definitions:
+            print(one_line(definition.text))
+    return 0
+
+
+def add(options: ProbeCommandOptions, texts: Iterable[str]) -> int:
+    """Add probes, and print their names."""
+    plans = _plan_all(options, texts)
+    events = ProbeEvents(Tracefs(mount=mount_as_root))
+    named = _with_names(plans, events, force=options.force)
+    if not options.dry_run:
+        _write_all([definition for definitions in named for definition in definitions], events)
+    if not options.quiet:
+        _print_added(plans, named)
+    return 0
+
+
+def _plan_all(options: ProbeCommandOptions, texts: Iterable[str]) -> list[Planned]:
+    requests = [parse_request(text) for text in texts]
+    target = target_program(options)
+    kallsyms = "" if target else read_kallsyms()
+    plans = []
+    for request in requests:
+        if target is None:
+            planned = plan_kernel(kallsyms, request, module=options.module, most=options.max_probes)
+        else:
+            planned = plan(
+                target,
+                request,
+                inlines=options.inlines,
+                source=options.source,
+                most=options.max_probes,
+                is_kernel=is_kernel(options),
+            )
+        plans.append(planned)
+        print_notes([f"note: {note}" for note in planned.notes], quiet=options.quiet, verbose=options.verbose)
+    return plans
+
+
+def _with_names(plans: list[Planned], events: ProbeEvents, *, force: bool) -> list[list[Definition]]:
+    """Return the definitions with event names that no other probe has. The sites of one request share a name."""
+    taken = existing_names(events)
+    named = []
+    for planned in plans:
+        chosen: dict[tuple[str, str], str] = {}
+        definitions = []
+        for definition in planned.definitions:
+            key = definition.group, definition.event
+            if key not in chosen:
+                chosen[key] = unused_name(definition.event, definition.group, taken.setdefault(definition.group, set()), may_number=force)
+            definitions.append(definition._replace(event=chosen[key]))
+        for definition in definitions:
+            taken[definition.group].add(definition.event)
+        named.append(definitions)
+    return named
+
+
+def existing_names(events: ProbeEvents) -> dict[str, set[str]]:
+    """Return the names of all dynamic events by group."""
+    names: dict[str, set[str]] = {}
+    for kernel_side in (False, True):
+        for line in events.lines(is_kernel=kernel_side):
+            probe = parse_shown(line, is_kernel=kernel_side)
+            if probe:
+                names.setdefault(probe.group, set()).add(probe.event)
+    return names
+
+
+def _write_all(definitions: list[Definition], events: ProbeEvents) -> None:
+    """Write definitions; if the kernel refuses one, remove those before it."""
+    written: list[Definition] = []
+    try:
+        for definition in definitions:
+            events.add(definition.text, is_kernel=definition.is_kernel)
+            written.append(definition)
+    except BaseException:
+        for name in {(one.group, one.event, one.is_kernel) for one in written}:
+            events.remove(name[0], name[1], is_kernel=name[2])
+        raise
+
+
+def _print_added(plans: list[Planned], named: list[list[Definition]]) -> None:
+    count = sum(len(definitions) for definitions in named)
+    print(f"Added new event{'s' if count > 1 else ''}:", file=sys.stderr)
+    last = ""
+    for planned, definitions in zip(plans, named, strict=True):
+        for definition in definitions:
+            target = definition.target.rpartition(":")[0]
+            where = f" in {target}" if target else ""
+            point, *arguments = planned.described.split(" with ", 1)
+            rest = f" with {arguments[0]}" if arguments else ""
+            print(one_line(f"  {definition.name:<20} (on {point}{where}{rest})"), file=sys.stderr)
+            last = definition.name
+    print(f"\nYou can now use it in all perf tools, such as:\n\n\t{program()} record -e {last} -aR sleep 1\n", file=sys.stderr)

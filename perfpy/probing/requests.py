@@ -1,0 +1,146 @@
+"""Requests to definitions: point, arguments and names together."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from perfpy.abi.startup import NamedTuple
+from perfpy.probing.arguments import parse_argument
+from perfpy.probing.definitions import Definition
+from perfpy.probing.fetching import Fetcher
+from perfpy.probing.naming import KERNEL_GROUP, event_of, group_of
+from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError
+from perfpy.probing.resolution import Resolver
+
+if TYPE_CHECKING:
+    from perfpy.probing.arguments import ProbeArgument
+    from perfpy.probing.points import ProbeRequest
+    from perfpy.probing.program import Program
+    from perfpy.probing.site_search import Site
+
+
+class Planned(NamedTuple):
+    """The definitions of one request.
+
+    Attributes:
+        definitions: one for each site.
+        described: the point and the arguments, for the message about the new event.
+        notes: what a user should know.
+    """
+
+    definitions: list[Definition]
+    described: str
+    notes: list[str]
+
+
+def plan(
+    program: Program, request: ProbeRequest, *, inlines: bool = True, source: str = "", most: int = 128, is_kernel: bool = False
+) -> Planned:
+    """Return the definitions of a request for a program or a kernel image. Raises UsageError, ProbeError."""
+    arguments = [parse_argument(text) for text in request.arguments]
+    resolver = Resolver(program, inlines=inlines, source=source, most=most)
+    needs = any(argument.needs_variables for argument in arguments)
+    if request.point.marker is not None:
+        from perfpy.probing.markers import plan_marker  # few probes are markers
+
+        return plan_marker(program, request)
+    sites = resolver.sites(request.point, with_variables=needs)
+    texts, notes = _arguments(program, sites, arguments, is_kernel=is_kernel)
+    definitions = []
+    group = request.group or (KERNEL_GROUP if is_kernel else group_of(program.path))
+    for site, fetched in zip(sites, texts, strict=True):
+        event = request.event or event_of(_event_base(request, site), request.point)
+        if request.point.is_return:
+            event += "__return"
+        target = _kernel_target(program, site, request.point.is_return) if is_kernel else _target(program, site)
+        definitions.append(Definition(request.point.is_return, group, event, target, tuple(fetched), is_kernel))
+    several = resolver.other_functions(sites)
+    if several:
+        notes.append(f"several functions fit: {', '.join(several)}")
+    return Planned(definitions, describe(request, arguments), resolver.notes + notes)
+
+
+def _target(program: Program, site: Site) -> str:
+    return f"{program.path}:{program.file_offset(site.address):#x}"
+
+
+def _kernel_target(program: Program, site: Site, is_return: bool) -> str:
+    """Return SYMBOL+OFFSET in the kernel, as perf: of the function for returns, otherwise of the kernel's first symbol."""
+    symbol = program.symbol_at(site.address)
+    if is_return and symbol is not None:
+        return f"{symbol.name}+{site.address - symbol.address}"
+    first = next((one for one in program.symbols_named("_text".__eq__)), None)
+    if first is not None:
+        return f"_text+{site.address - first.address}"
+    if symbol is None:
+        raise ProbeError(f"no symbol contains {site.address:#x}", errno.ENOENT)
+    return f"{symbol.name}+{site.address - symbol.address}"
+
+
+def _event_base(request: ProbeRequest, site: Site) -> str:
+    """Return the name for an event: the linkage name if the request has that, otherwise the function's."""
+    return site.linkage if site.linkage and request.point.function == site.linkage else site.name
+
+
+def _arguments(
+    program: Program, sites: list[Site], arguments: list[ProbeArgument], *, is_kernel: bool
+) -> tuple[list[list[str]], list[str]]:
+    """Return the fetch expressions for each site, and notes. A variable must have a value at one site at least."""
+    texts: list[list[str]] = [[] for _ in sites]
+    notes: list[str] = []
+    for argument in arguments:
+        if argument.raw:
+            for row in texts:
+                row.append(argument.text)
+            continue
+        lost: ProbeError | None = None
+        is_found = False
+        for site, row in zip(sites, texts, strict=True):
+            if site.unit is None:
+                raise NoVariableError(
+                    f"'{argument.text}' needs debug information for {site.name}, which {program.path} lacks; read registers instead (%di)"
+                )
+            fetcher = Fetcher(program, site, is_kernel=is_kernel)
+            try:
+                fetched = fetcher.fetch(argument)
+            except (NoVariableError, UnsupportedLocationError) as error:
+                lost = lost or error
+                row.append(fetcher.lost(argument))
+                continue
+            is_found = True
+            row += [one.text for one in fetched if one.text]
+            notes += [one.note for one in fetched if one.note and one.note not in notes]
+        if lost is not None and not is_found:
+            raise lost
+    return texts, notes
+
+
+def describe(request: ProbeRequest, arguments: list[ProbeArgument]) -> str:
+    """Return perf's description of a request: use:2@a.c with v=l->v."""
+    point = request.point
+    text = point.function
+    if point.address is not None:
+        text = f"{point.address:#x}"
+    elif point.offset:
+        text += f"+{point.offset}"
+    elif point.is_return:
+        text += "%return"
+    elif point.function and point.line:
+        text += f":{point.line}"
+    if point.source:
+        text += f"@{point.source}"
+    if not point.function and point.line is not None:
+        text += f":{point.line}"
+    return text + _with([_described_argument(argument) for argument in arguments])
+
+
+def _described_argument(argument: ProbeArgument) -> str:
+    if argument.fields and not argument.name:
+        members = [field.member for field in argument.fields if field.member]
+        return f"{members[-1] if members else argument.variable}={argument.text}"
+    return argument.text
+
+
+def _with(arguments: list[str]) -> str:
+    return f" with {' '.join(arguments)}" if arguments else ""

@@ -1,0 +1,246 @@
+"""Points to sites: the addresses of a function, of its inlined calls, of source lines, patterns and markers.
+
+Debug information comes first; without it, symbols. The order of sites is that of perf: the order of the debug information.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Final
+
+from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.sections import damage_of
+from perfpy.probing.name_filters import is_glob
+from perfpy.probing.neighbours import nearest
+from perfpy.probing.problems import NoSuchPointError, ProbeError
+from perfpy.probing.site_search import FoundFunction, Site, SiteSearch, name_test
+from perfpy.symbols.files.elf import DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.debuginfo.unit import DebugUnit
+    from perfpy.probing.points import ProbePoint
+    from perfpy.probing.program import Program
+
+_LISTED_MOST: Final = 8  # functions that an ambiguity names
+_OPTIMIZED_MARKS: Final = (" -O1", " -O2", " -O3", " -Os", " -Og", " -Oz", " -Ofast", " -O ")
+
+
+class Resolver:
+    """Finds the sites of points in one program.
+
+    Args:
+        program: the program.
+        inlines: whether inlined calls count.
+        source: the folder of sources, "" for the recorded one.
+        most: the largest number of sites of a point.
+
+    Attributes:
+        notes: what a user should know about the sites.
+    """
+
+    def __init__(self, program: Program, *, inlines: bool = True, source: str = "", most: int = 128) -> None:
+        self._program = program
+        self._search = SiteSearch(program, inlines=inlines, source=source)
+        self._most = most
+        self.notes: list[str] = []
+
+    @property
+    def search(self) -> SiteSearch:
+        """The search in the debug information."""
+        return self._search
+
+    def sites(self, point: ProbePoint, *, with_variables: bool = False) -> list[Site]:
+        """Return the sites of a point, at least one.
+
+        `with_variables`: the probe reads variables, so that functions without optimization are probed after their prologue.
+        Raises ProbeError.
+        """
+        try:
+            sites = self._limited(self._all(point, with_variables), point)
+        except DAMAGE as damage:
+            self._program.symbols.flaw(damage_of(damage))
+            raise ProbeError(f"the debug information of {self._program.path} is damaged: {damage}", errno.EINVAL) from None
+        if not sites:
+            raise self._missing(point)
+        return sites
+
+    def _limited(self, sites: Iterable[Site], point: ProbePoint) -> list[Site]:
+        limited: list[Site] = []
+        seen = set()
+        for site in sites:
+            if (site.address, site.name) in seen:
+                continue
+            seen.add((site.address, site.name))
+            limited.append(site)
+            if len(limited) > self._most:
+                is_pattern = is_glob(point.function)
+                raise ProbeError(
+                    f"'{point.text}' has more than {self._most} sites; --max-probes raises the limit",
+                    errno.E2BIG if is_pattern else errno.ENOENT,
+                )
+        return limited
+
+    def _all(self, point: ProbePoint, with_variables: bool) -> Iterator[Site]:
+        if point.address is not None:
+            yield self._at_address(point.address)
+        elif not self._program.has_debug_info:
+            yield from self._by_symbols(point)
+        elif point.function:
+            yield from self._by_functions(point, with_variables)
+        else:
+            yield from self._by_source(point)
+
+    # -- without debug information
+
+    def _by_symbols(self, point: ProbePoint) -> Iterator[Site]:
+        if point.line is not None or point.pattern or not point.function or point.source:
+            raise ProbeError(
+                f"'{point.text}' needs debug information, and {self._program.path} has none;"
+                " install its debug package, set DEBUGINFOD_URLS, or probe a function by name",
+                errno.ENOENT,
+            )
+        for symbol in self._program.symbols_named(name_test(point.function)):
+            if symbol.is_indirect:
+                self.notes.append(f"{symbol.name} selects a function when the program starts; probe the selected function")
+            if point.offset and symbol.size and point.offset >= symbol.size:
+                raise ProbeError(f"{symbol.name} has {symbol.size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
+            yield Site(symbol.address + point.offset, None, None, symbol.name, symbol.name)
+
+    # -- by debug information
+
+    def _at_address(self, address: int) -> Site:
+        self._program.file_offset(address)
+        unit = self._program.unit_at(address)
+        found = self._search.code_at(unit, address) if unit else None
+        name = f"abs_{address:x}"
+        return Site(address, found.code if found else None, unit, name)
+
+    def _by_functions(self, point: ProbePoint, with_variables: bool) -> Iterator[Site]:
+        is_found = False
+        for found in self._search.functions(point.function, point.source):
+            if point.is_return and found.code.is_inlined:
+                continue
+            is_found = True
+            yield from self._of_function(point, found, with_variables)
+        if not is_found and not point.source and point.line is None and not point.pattern:
+            yield from self._by_symbols(point)
+
+    def _of_function(self, point: ProbePoint, found: FoundFunction, with_variables: bool) -> Iterator[Site]:
+        entry = found.code.entry
+        if point.line is not None:
+            yield from self._lines_of(point, found)
+        elif point.pattern:
+            path, _ = self._search.declared_in(found.code, found.unit)
+            addresses = self._search.pattern_addresses(found.unit, path, point.pattern, found.code)
+            yield from (self._site(found, address) for address in addresses)
+        elif point.offset:
+            size = sum(end - start for start, end in found.code.ranges)
+            target = entry + point.offset
+            is_beyond = not found.code.is_inlined and target >= found.code.end
+            if is_beyond or not found.code.function.holds(target):
+                raise ProbeError(f"{found.name.name} has {size} bytes; +{point.offset} is beyond its end", errno.ENOENT)
+            yield self._site(found, target)
+        elif with_variables and not found.code.is_inlined and not point.is_return:
+            yield self._site(found, self._after_prologue(found))
+        else:
+            yield self._site(found, entry)
+
+    def _site(self, found: FoundFunction, address: int) -> Site:
+        return Site(address, found.code, found.unit, found.name.name, found.name.linkage or found.name.name)
+
+    def _after_prologue(self, found: FoundFunction) -> int:
+        """Return the first address at which variables are where the debug information locates them.
+
+        Code without optimization has them only after the prologue: at the second statement, as debuggers assume.
+        """
+        if _is_optimized(
+            found.unit.text(dwarf.AT_PRODUCER) or (found.unit.skeleton.text(dwarf.AT_PRODUCER) if found.unit.skeleton else "")
+        ):
+            return found.code.entry
+        statement = self._program.statements(found.unit).after(found.code.entry)
+        if statement is None or not found.code.holds(statement.address):
+            return found.code.entry
+        self.notes.append(
+            f"{found.name.name} is compiled without optimization; the probe is after its prologue, where variables have their places"
+            f" (0x{found.code.entry:x} is the entry)"
+        )
+        return statement.address
+
+    def _lines_of(self, point: ProbePoint, found: FoundFunction) -> Iterator[Site]:
+        path, base = self._search.declared_in(found.code, found.unit)
+        if not base:
+            return
+        files = self._search.files_of(found.unit, path)
+        line = base + (point.line or 0)
+        if not point.line:
+            yield self._site(found, found.code.entry)
+            return
+        scope = None if found.code.is_inlined else found.code
+        for address in self._search.line_sites(found.unit, files, line, scope, found.name.name, base):
+            yield self._site(found, address)
+
+    def _by_source(self, point: ProbePoint) -> Iterator[Site]:
+        for unit in self._program.all_units():
+            files = self._search.files_of(unit, point.source)
+            if not files:
+                continue
+            if point.pattern:
+                path = self._program.statements(unit).path(min(files))
+                addresses = self._search.pattern_addresses(unit, path, point.pattern, None)
+            else:
+                addresses = self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
+            yield from (self._in_unit(unit, address) for address in addresses)
+
+    def _in_unit(self, unit: DebugUnit, address: int) -> Site:
+        found = self._search.code_at(unit, address)
+        if found is None:
+            return Site(address, None, unit, f"abs_{address:x}")
+        return self._site(found, address)
+
+    # -- errors
+
+    def _missing(self, point: ProbePoint) -> ProbeError:
+        if point.function and point.is_return and self._program.has_debug_info:
+            inlined = next(self._search.functions(point.function, point.source), None)
+            if inlined is not None:
+                return ProbeError(f"{point.function} is inlined into its callers and never returns; probe its entry", errno.ENOENT)
+        if point.function and not is_glob(point.function):
+            similar = nearest(point.function, self.names())
+            hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--funcs lists its functions"
+            has_part = point.line is not None or point.source or point.pattern
+            if has_part and next(self._search.functions(point.function), None) is not None:
+                return NoSuchPointError(self._no_code(point))
+            return NoSuchPointError(f"there is no function '{point.function}' in {self._program.path}; {hint}")
+        if point.source:
+            return NoSuchPointError(self._no_code(point))
+        return NoSuchPointError(f"'{point.text}' fits no function of {self._program.path}; --funcs lists them")
+
+    def _no_code(self, point: ProbePoint) -> str:
+        return f"there is no code for '{point.text}' in {self._program.path}; --line shows the lines that have code"
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of functions, for suggestions."""
+        table = self._program.table
+        for row in range(len(table)):
+            raw = table.raw_name(row)
+            name = table.name(row) if raw.startswith((b"_Z", b"_R")) else raw.decode("utf-8", "surrogateescape")
+            yield name.split("(", 1)[0].rsplit("::", 1)[-1]
+
+    def other_functions(self, sites: list[Site]) -> list[str]:
+        """Return NAME at FILE:LINE of each distinct function of some sites, for points that several functions fit."""
+        described = []
+        for site in sites:
+            if site.code is None or site.unit is None:
+                continue
+            path, line = self._search.declared_in(site.code, site.unit)
+            text = f"{site.name} ({path}:{line})"
+            if text not in described:
+                described.append(text)
+        return described[:_LISTED_MOST] if len(described) > 1 else []
+
+
+def _is_optimized(producer: str) -> bool:
+    """Whether the compiler optimized a unit, by its command line. Only gcc writes that."""
+    return not producer.startswith("GNU ") or any(mark in f"{producer} " for mark in _OPTIMIZED_MARKS)

@@ -1,0 +1,28 @@
+"""Definitions are written as the kernel takes them, and read as it shows them."""
+
+from __future__ import annotations
+
+from perfpy.probing.definitions import Definition, parse_shown
+
+
+def test_a_definition_is_one_line() -> None:
+    assert Definition(False, "probe_shop", "cost", "/a/shop:0x114f", ("n=%si:s32",)).text == "p:probe_shop/cost /a/shop:0x114f n=%si:s32"
+    assert Definition(True, "g", "e", "/a:0x1").text == "r:g/e /a:0x1"
+
+
+def test_the_kernels_line_is_parsed() -> None:
+    probe = parse_shown("r:g/e /a b/c:d:0x000000000000114f(0x4010) arg1=$retval n=+0(+8(%di)):string", is_kernel=False)
+    assert probe is not None
+    assert (probe.is_return, probe.group, probe.event, probe.path, probe.offset) == (True, "g", "e", "/a b/c:d", 0x114F)
+    assert probe.arguments == ("arg1", "n")
+
+
+def test_a_kernel_probe_has_a_symbol() -> None:
+    probe = parse_shown("r16:probe/vfs_read__return vfs_read+0 arg1=$retval", is_kernel=True)
+    assert probe is not None
+    assert (probe.symbol, probe.is_return, probe.path) == ("vfs_read+0", True, "")
+
+
+def test_other_lines_are_none() -> None:
+    assert parse_shown("", is_kernel=False) is None
+    assert parse_shown("e:x/y sched/sched_switch", is_kernel=False) is None

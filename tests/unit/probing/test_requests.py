@@ -1,0 +1,185 @@
+"""Definitions of a compiled program: perf's, or the kernel's where perf's are refused by it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.errors import PerfError
+from perfpy.probing.points import parse_request
+from perfpy.probing.program import Program, open_program
+from perfpy.probing.requests import plan
+from perfpy.symbols.files.debug_files import SymbolOptions
+from tests.builders.probed import compiled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CXX = """
+namespace shop { struct Item { int price; int cost(int n) const; }; int Item::cost(int n) const { return price * n; }
+int __attribute__((noinline)) over(int x) { return x; }
+long __attribute__((noinline)) over(long x) { return x + 1; }
+int __attribute__((noinline)) by_ref(const Item &item) { return item.price; } }
+int main(int argc, char **) { shop::Item i{argc}; return i.cost(2) + shop::over(1) + shop::over(2L) + shop::by_ref(i); }
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return opened(compiled(tmp_path_factory.mktemp("shop")))
+
+
+@pytest.fixture(scope="module")
+def unoptimized(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return opened(compiled(tmp_path_factory.mktemp("shop0"), flags="-O0 -g -no-pie"))
+
+
+def opened(path: Path) -> Program:
+    return open_program(str(path), SymbolOptions())
+
+
+def defined(program: Program, text: str) -> list[str]:
+    """Return the definitions without path and offset."""
+    return [re.sub(r" \S+:0x[0-9a-f]+", "", definition.text, count=1) for definition in plan(program, parse_request(text)).definitions]
+
+
+def refusal(program: Program, text: str) -> PerfError:
+    with pytest.raises(PerfError) as caught:
+        plan(program, parse_request(text))
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def entry(program: Program, name: str) -> int:
+    (symbol,) = program.symbols_named(name.__eq__)
+    return program.file_offset(symbol.address)
+
+
+def test_a_function_is_probed_at_its_entry(shop: Program) -> None:
+    (definition,) = plan(shop, parse_request("cost")).definitions
+    assert definition.text == f"p:probe_shop/cost {shop.path}:{entry(shop, 'cost'):#x}"
+
+
+def test_arguments_become_fetch_expressions(shop: Program) -> None:
+    (text,) = defined(shop, "cost it count why:string it->price it->name:string it->next->price it->sizes[2]")
+    assert text == (
+        "p:probe_shop/cost it=%di:x64 count=%si:s32 why_string=+0(%dx):string price=+0(%di):s32 name=+0(+8(%di)):string"
+        " price=+0(+16(%di)):s32 sizes=+32(%di):s32"
+    )
+
+
+def test_bitfields_count_from_the_lowest_bit(shop: Program) -> None:
+    """perf counts those of DWARF 4 from the highest; the kernel counts from the lowest."""
+    assert defined(shop, "cost it->low it->high") == ["p:probe_shop/cost low=+4(%di):b3@0/32 high=+4(%di):b5@3/32"]
+
+
+def test_arrays_of_arrays_are_indexed(shop: Program) -> None:
+    assert defined(shop, "cost it->grid[1][2] it->grid[1]") == ["p:probe_shop/cost grid=+56(%di):s32 grid=+48(%di)"]
+
+
+def test_types_are_those_requested(shop: Program) -> None:
+    assert defined(shop, "cost count:x count:u8 count:u x=count:s64") == [
+        "p:probe_shop/cost count_x=%si:x32 count_u8=%si:u8 count_u=%si:u32 x=%si:s64"
+    ]
+
+
+def test_global_variables_are_memory_of_the_file(shop: Program) -> None:
+    """The kernel adds the distance between the probe's address and its offset, so that data beyond the file works, too."""
+    (text,) = defined(shop, "cost total")
+    (symbol,) = (symbol for symbol in raw_symbols(shop) if symbol[0] == b"total")
+    (probed,) = shop.symbols_named("cost".__eq__)
+    distance = probed.address - shop.file_offset(probed.address)
+    assert text == f"p:probe_shop/cost total=@+{symbol[1] - distance:#x}:s32"
+
+
+def raw_symbols(program: Program) -> list[tuple[bytes, int]]:
+    section = program.symbols.section(".symtab")
+    assert section is not None
+    strings = bytes(program.symbols.strings(section))
+    return [(strings[row["name"] :].split(b"\0")[0], int(row["value"])) for row in program.symbols.symbols(section)]
+
+
+def test_the_return_is_probed(shop: Program) -> None:
+    assert defined(shop, "cost%return $retval r=$retval:s64") == ["r:probe_shop/cost__return $retval r=$retval:s64"]
+
+
+def test_names_are_the_users(shop: Program) -> None:
+    assert defined(shop, "mine:here=cost a=count") == ["p:mine/here a=%si:s32"]
+
+
+def test_parameters_are_listed(shop: Program) -> None:
+    assert defined(shop, "cost $params") == ["p:probe_shop/cost it=%di:x64 count=%si:s32 why=%dx:x64"]
+
+
+def test_a_pattern_of_names_probes_each_function(shop: Program) -> None:
+    assert defined(shop, "co*") == ["p:probe_shop/cost"]
+
+
+def test_inlined_calls_are_probed(shop: Program) -> None:
+    (definition,) = plan(shop, parse_request("twice")).definitions
+    start = entry(shop, "cost")
+    assert definition.event == "twice"
+    assert start < int(definition.target.rpartition(":")[2], 16) < start + 200
+
+
+def test_without_optimization_variables_are_read_after_the_prologue(unoptimized: Program) -> None:
+    (plain,) = plan(unoptimized, parse_request("cost")).definitions
+    planned = plan(unoptimized, parse_request("cost count it->price"))
+    (definition,) = planned.definitions
+    assert definition.target > plain.target
+    assert re.fullmatch(r"count=-\d+\(%bp\):s32 price=\+0\(-\d+\(%bp\)\):s32", " ".join(definition.arguments))
+    assert "without optimization" in planned.notes[0]
+
+
+def test_lines_count_from_the_function(shop: Program) -> None:
+    by_function = plan(shop, parse_request("cost:2")).definitions
+    by_file = plan(shop, parse_request("shop.c:7")).definitions
+    assert [one.target for one in by_function] == [one.target for one in by_file]
+    assert [one.event for one in by_function] == ["cost_L2"]
+    assert [one.event for one in by_file] == ["cost"]
+
+
+def test_a_pattern_of_source_text_probes_each_line(shop: Program) -> None:
+    assert len(plan(shop, parse_request("cost;sum+=*")).definitions) >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "part"),
+    [
+        ("nosuch", 237, "no function 'nosuch'"),
+        ("cots", 237, "did you mean 'cost'?"),
+        ("cost:500", 237, "no code for 'cost:500'"),
+        ("cost@other.c", 237, "no code for"),
+        ("cost+4096", 254, "beyond its end"),
+        ("cost cuont", 254, "did you mean 'count'?"),
+        ("cost it.price", 234, "write it->price instead of it.price"),
+        ("cost it->prize", 234, "did you mean 'price'?"),
+        ("cost count->x", 234, "no structure"),
+        ("cost count:string", 234, "no string"),
+        ("half x", 161, "register 17"),
+        ("twice%return", 254, "inlined"),
+    ],
+)
+def test_errors_have_perfs_status_and_a_remedy(shop: Program, text: str, status: int, part: str) -> None:
+    error = refusal(shop, text)
+    assert error.exit_code == status
+    assert part in str(error)
+
+
+def test_a_stripped_program_has_no_points(tmp_path: Path) -> None:
+    program = opened(compiled(tmp_path, flags="-O1 -s -no-pie"))
+    assert refusal(program, "cost").exit_code == 237
+    assert "needs debug information" in str(refusal(program, "shop.c:7"))
+
+
+def test_overloaded_functions_are_told_apart(tmp_path: Path) -> None:
+    program = opened(compiled(tmp_path, "app", "-O1 -g", CXX, "g++"))
+    both = plan(program, parse_request("over"))
+    assert len(both.definitions) == 2
+    assert any("several functions fit" in note and "app.cc:4" in note for note in both.notes)
+    for text in ("shop::over(long)", "_ZN4shop4overEl"):
+        assert len(plan(program, parse_request(text)).definitions) == 1
+    assert defined(program, "shop::Item::cost this->price n") == ["p:probe_app/cost price=+0(%di):s32 n=%si:s32"]
+    assert defined(program, "by_ref item.price") == ["p:probe_app/by_ref price=+0(%di):s32"]

@@ -64,6 +64,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
+    "kernel/probe_events.py": "the kernel's uprobe_events and kprobe_events",
     "cli/archive.py": "a new file beside the recording that was named",
     "cli/view.py": "a new temporary file",
     "cli/script/programs.py": "-g: a script to begin with, where the user is or says",
@@ -184,6 +185,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "kernel/probe_events.py": "files of tracefs",
     "capture/runtimes/hotspot/process_memory.py": "the memory of a process, in /proc",
     "views/scripting/program.py": "a program that the user wants to run, perhaps from a pipe",
     "events/vendor_table.py": "the package's own tables",

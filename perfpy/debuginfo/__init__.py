@@ -14,9 +14,14 @@ addresses          file offsets to addresses
 inline_search      functions and inlined calls of a unit
 inlined_calls      the functions at addresses of a file
 inlined_frames     callchains with frames of inlined calls
+dies               DIEs as a tree
+functions          functions and inlined calls of a unit by name
+location_lists     where a variable is at an address
 line_header        headers of line programs
 line_operations    the operations of a line program, as columns
 line_program       line programs to rows
+line_files         paths of the files of a line program
+statements         addresses of lines, lines of addresses
 line_table         the file and line of addresses in a unit
 source_lines       the file and line of addresses in a file
 symbol_files       source file names from symbol tables

@@ -121,17 +121,17 @@ class Die:
 def skip_children(unit: DebugUnit, offset: int) -> int:
     """Return the offset after the children that start at an offset."""
     reader, table = unit.reader, unit.abbreviations
-    data, depth, steps = reader.data, 1, 0
+    data, depth, visited = reader.data, 1, 0
     while depth:
         code, offset = leb128.unsigned(data, offset)
         if not code:
             depth -= 1
             continue
-        steps += 1
+        visited += 1
         abbreviation = table.get(code)
         if abbreviation is None:
             raise ValueError(f"no abbreviation {code} for the entry at {unit.header.start + offset:#x}")
         offset = reader.skip(abbreviation, offset)
         depth += abbreviation.children
-    unit.sections.spend(steps >> 3)
+    unit.sections.spend(visited >> 3)
     return offset

@@ -15,6 +15,7 @@ Modules:
     procfs           tasks, mappings, namespaces, kernel symbols of /proc
     sysfs            PMUs: formats, aliases, CPUs
     tracefs          tracepoints: systems, ids, formats
+    probe_events     dynamic probes: list, add, remove
     hwmon            sensors of hardware monitors
     topology         socket, die, core, NUMA node and caches of a CPU
     cpu_identity     the CPU's name in event tables

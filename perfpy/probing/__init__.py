@@ -16,8 +16,15 @@ markers          SDT markers (USDT) of a program
 variables        the variables in scope at a site
 locations        location expressions to memory and registers
 fetch_types      DWARF types to the kernel's types, and to C text
+members          members of structures, elements of arrays
 fetching         arguments to the kernel's fetch expressions
 kernel_points    points in the kernel, by kallsyms or vmlinux
 definitions      the text that defines a probe, and its parts
 naming           names of groups and events
+neighbours       names that resemble a misspelt one
+plans            the definitions of one request
+requests         requests to plans
+line_listing     source lines that can be probed
+variable_listing variables as text
+site_names       addresses to points
 """

@@ -29,7 +29,7 @@ _LARGEST_INDEX: Final = (1 << 31) - 1
 ALL_VARIABLES, ALL_PARAMETERS = "$vars", "$params"
 
 
-class Field(NamedTuple):
+class ArgumentField(NamedTuple):
     """One step from a variable to a part of it.
 
     Attributes:
@@ -59,7 +59,7 @@ class ProbeArgument(NamedTuple):
     text: str
     name: str = ""
     variable: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ArgumentField, ...] = ()
     type: str = ""
     is_user: bool = False
     raw: str = ""
@@ -96,12 +96,12 @@ def parse_argument(text: str) -> ProbeArgument:
     return ProbeArgument(text, name, parts["name"], tuple(_fields(parts["fields"], text)), kind, bool(parts["user"]))
 
 
-def _fields(text: str, whole: str) -> list[Field]:
+def _fields(text: str, whole: str) -> list[ArgumentField]:
     fields = []
     for arrow, dot, index in _FIELD.findall(text):
         if index and int(index) > _LARGEST_INDEX:
             raise UsageError(f"'{whole}': the index {index} is too large")
-        fields.append(Field("", int(index)) if index else Field(arrow or dot, follows_pointer=bool(arrow)))
+        fields.append(ArgumentField("", int(index)) if index else ArgumentField(arrow or dot, follows_pointer=bool(arrow)))
     return fields
 
 

@@ -25,14 +25,14 @@ from perfpy.probing.fetch_types import (
 from perfpy.probing.locations import Base, Location, LocationReader, memory_text
 from perfpy.probing.members import SubArray, bitfield, find_member, similar_members
 from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, WrongTypeError
-from perfpy.probing.variables import Variable, find_local, global_variables, local_variables
+from perfpy.probing.variables import ScopedVariable, find_local, global_variables, local_variables
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.debuginfo.dies import Die
-    from perfpy.probing.arguments import Field
+    from perfpy.probing.arguments import ArgumentField
     from perfpy.probing.program import Program
     from perfpy.probing.site_search import Site
 
@@ -53,7 +53,7 @@ class FetchedArgument(NamedTuple):
     note: str = ""
 
 
-class _Part(NamedTuple):
+class _VariablePart(NamedTuple):
     """A variable or a part of it: its location, type and bitfield.
 
     `bits`: (width, offset from the lowest bit, bits of the container), None for whole values.
@@ -102,7 +102,7 @@ class Fetcher:
         kind = argument.type
         if variable is not None:
             try:
-                part = _Part(Location(Base("%sp"), 0), variable.die.type)
+                part = _VariablePart(Location(Base("%sp"), 0), variable.die.type)
                 shown = argument.variable
                 for field in argument.fields:
                     part, shown = self._follow(part, field, shown), field.member or shown
@@ -150,7 +150,7 @@ class Fetcher:
         hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
         return f"there is no variable '{name}' at {self._site.name}; {hint}"
 
-    def _find(self, name: str) -> Variable | None:
+    def _find(self, name: str) -> ScopedVariable | None:
         if self._scope is not None:
             variable = find_local(self._scope, self._site.address, name)
             if variable is not None:
@@ -158,7 +158,7 @@ class Fetcher:
         short = name.rsplit("::", 1)[-1]
         return next((variable for variable in global_variables(self._unit) if variable.name == short), None)
 
-    def _of(self, argument: ProbeArgument, variable: Variable) -> FetchedArgument:
+    def _of(self, argument: ProbeArgument, variable: ScopedVariable) -> FetchedArgument:
         part = self._begin(variable)
         shown = argument.variable
         for field in argument.fields:
@@ -166,19 +166,19 @@ class Fetcher:
         text, kind, note = self._finish(part, argument, shown)
         return FetchedArgument(f"{shown_name(argument)}={text}{':' if kind else ''}{kind}", note)
 
-    def _begin(self, variable: Variable) -> _Part:
+    def _begin(self, variable: ScopedVariable) -> _VariablePart:
         expression = variable.expression_at(self._site.address)
         declared = variable.die.type
         if not expression:
             constant = variable.constant
             assert constant is not None
-            return _Part(Location(None, constant), declared)
+            return _VariablePart(Location(None, constant), declared)
         found = variable.die.attribute(dwarf.AT_LOCATION)
-        return _Part(self._reader.read(expression, found[0] if found else None), declared)
+        return _VariablePart(self._reader.read(expression, found[0] if found else None), declared)
 
     # -- parts
 
-    def _follow(self, part: _Part, field: Field, shown: str) -> _Part:
+    def _follow(self, part: _VariablePart, field: ArgumentField, shown: str) -> _VariablePart:
         """Return the part that a field leads to."""
         kind = plain_type(part.type)
         if field.member:
@@ -187,10 +187,10 @@ class Fetcher:
             return self._element(part, kind, field.number)
         if kind is not None and kind.tag in POINTERS:
             target = Location(Base(self._text(part)), field.number * size_of(kind.type))
-            return _Part(target, kind.type)
+            return _VariablePart(target, kind.type)
         raise WrongTypeError(f"'{shown}' is no array and no pointer ({type_text(part.type)}); it has no [{field.number}]")
 
-    def _element(self, part: _Part, type: Die, index: int) -> _Part:
+    def _element(self, part: _VariablePart, type: Die, index: int) -> _VariablePart:
         counts = array_counts(type)
         inner = 1
         for count in counts[1:]:
@@ -198,9 +198,9 @@ class Fetcher:
         size = inner * size_of(type.type)
         location = self._memory_of(part)
         moved = location._replace(offset=location.offset + index * size)
-        return _Part(moved, SubArray(type, counts[1:]) if len(counts) > 1 else type.type)  # type: ignore[arg-type]
+        return _VariablePart(moved, SubArray(type, counts[1:]) if len(counts) > 1 else type.type)  # type: ignore[arg-type]
 
-    def _member(self, part: _Part, type: Die | None, field: Field, shown: str) -> _Part:
+    def _member(self, part: _VariablePart, type: Die | None, field: ArgumentField, shown: str) -> _VariablePart:
         is_pointer = type is not None and type.tag in POINTERS
         is_reference = is_pointer and type is not None and type.tag != dwarf.TAG_POINTER_TYPE
         compound = plain_type(type.type) if is_pointer and type is not None else type
@@ -217,9 +217,9 @@ class Fetcher:
         offset, member = found
         location = Location(Base(self._text(part)), 0) if is_pointer else self._memory_of(part)
         bits, byte = bitfield(member)
-        return _Part(location._replace(offset=location.offset + offset + byte), member.type, bits)
+        return _VariablePart(location._replace(offset=location.offset + offset + byte), member.type, bits)
 
-    def _memory_of(self, part: _Part) -> Location:
+    def _memory_of(self, part: _VariablePart) -> Location:
         location = part.location
         if location.base is None:
             raise UnsupportedLocationError("the variable exists only as a constant, so that its parts cannot be read")
@@ -229,7 +229,7 @@ class Fetcher:
 
     # -- text
 
-    def _finish(self, part: _Part, argument: ProbeArgument, shown: str) -> tuple[str, str, str]:
+    def _finish(self, part: _VariablePart, argument: ProbeArgument, shown: str) -> tuple[str, str, str]:
         """Return the fetch expression, the type and a note."""
         kind = plain_type(part.type)
         text = self._text(part)
@@ -247,7 +247,7 @@ class Fetcher:
         note = f"'{shown}' ({type_text(part.type)}) has more than 64 bits; the event has the first 64" if truncated else ""
         return text, name, note
 
-    def _as_string(self, type: Die | None, part: _Part, text: str, shown: str) -> str:
+    def _as_string(self, type: Die | None, part: _VariablePart, text: str, shown: str) -> str:
         """Return the fetch expression of a string's first byte."""
         if type is None or (type.tag not in POINTERS and type.tag != dwarf.TAG_ARRAY_TYPE):
             raise WrongTypeError(f"'{shown}' is no string: {type_text(part.type)} is no pointer and no array")
@@ -255,7 +255,7 @@ class Fetcher:
             raise WrongTypeError(f"'{shown}' is no string: its elements ({type_text(type.type)}) are no characters")
         return f"+0({text})" if type.tag in POINTERS else text
 
-    def _text(self, part: _Part) -> str:
+    def _text(self, part: _VariablePart) -> str:
         """Return the fetch expression of a part's value, of its first bytes if it has many."""
         location = part.location
         if location.base is None:

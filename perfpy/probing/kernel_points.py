@@ -13,6 +13,7 @@ from perfpy.probing.definitions import Definition
 from perfpy.probing.name_filters import is_glob
 from perfpy.probing.naming import KERNEL_GROUP, event_of
 from perfpy.probing.neighbours import nearest
+from perfpy.probing.plans import Planned, describe
 from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError
 from perfpy.probing.site_search import name_test
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfpy.probing.points import ProbePoint, ProbeRequest
-    from perfpy.probing.requests import Planned
 
 KALLSYMS: Final = "/proc/kallsyms"
 _CODE: Final = "tTwW"
@@ -61,8 +61,6 @@ def plan_kernel(text: str, request: ProbeRequest, *, module: str = "", most: int
 
     Raises ProbeError.
     """
-    from perfpy.probing.requests import Planned, describe
-
     arguments = [parse_argument(one) for one in request.arguments]
     point = request.point
     if not point.function or point.line is not None or point.pattern or point.source:

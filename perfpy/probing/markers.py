@@ -16,6 +16,7 @@ from perfpy.probing.definitions import Definition
 from perfpy.probing.name_filters import glob_test, is_glob
 from perfpy.probing.naming import as_event
 from perfpy.probing.neighbours import nearest
+from perfpy.probing.plans import Planned
 from perfpy.probing.problems import NoSuchPointError, ProbeError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from perfpy.probing.points import ProbeRequest
     from perfpy.probing.program import Program
-    from perfpy.probing.requests import Planned
 
 _TYPE: Final = 3
 _OWNER: Final = b"stapsdt\0"
@@ -91,8 +91,6 @@ def markers_of(program: Program) -> Iterator[SdtMarker]:
 
 def plan_marker(program: Program, request: ProbeRequest) -> Planned:
     """Return the definitions of a marker. Raises ProbeError."""
-    from perfpy.probing.requests import Planned
-
     assert request.point.marker is not None
     provider, name = request.point.marker
     if request.arguments:
@@ -136,11 +134,11 @@ def fetch_operand(text: str) -> str:
         return ""
     size = int(match["size"])
     kind = f"{'s' if size < 0 else 'u'}{8 * abs(size)}"
-    place = _place(match["operand"])
-    return f"{place}:{kind}" if place else ""
+    fetched = _operand_text(match["operand"])
+    return f"{fetched}:{kind}" if fetched else ""
 
 
-def _place(operand: str) -> str:
+def _operand_text(operand: str) -> str:
     """Return a register, memory or a constant as the kernel writes it, "" if it cannot."""
     if found := _CONSTANT.match(operand):
         return f"\\{found[1]}"

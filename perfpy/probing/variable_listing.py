@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.functions import CodeDie
     from perfpy.probing.program import Program
     from perfpy.probing.site_search import Site
-    from perfpy.probing.variables import Variable
+    from perfpy.probing.variables import ScopedVariable
 
 _VALID, _INVALID = "[VAL]", "[INV]"
 _ENTRY_VALUES: Final = (bytes((dwarf.OP_ENTRY_VALUE,)), bytes((dwarf.OP_GNU_ENTRY_VALUE,)))
@@ -28,11 +28,11 @@ class VariableListing(NamedTuple):
     """The variables of one site.
 
     Attributes:
-        place: FUNCTION+OFFSET.
+        point: FUNCTION+OFFSET.
         lines: TYPE, tab, NAME; with ranges, a mark before and the ranges after.
     """
 
-    place: str
+    point: str
     lines: list[str]
 
 
@@ -54,7 +54,7 @@ def list_variables(program: Program, site: Site, *, externs: bool, ranges: bool,
     return VariableListing(f"{name}+{site.address - code.function.entry}", sorted(lines))
 
 
-def _variables(site: Site, *, externs: bool) -> Iterator[Variable]:
+def _variables(site: Site, *, externs: bool) -> Iterator[ScopedVariable]:
     assert site.code is not None
     assert site.unit is not None
     yield from local_variables(site.code, site.address)
@@ -67,16 +67,16 @@ def _is_plain(expression: bytes) -> bool:
     return bool(expression) and expression[-1] not in _THREAD_OPERATIONS
 
 
-def _line(variable: Variable, address: int, function: CodeDie, name: str, *, ranges: bool) -> str:
+def _line(variable: ScopedVariable, address: int, function: CodeDie, name: str, *, ranges: bool) -> str:
     """Return a variable's line, "" if it has no value here or, with ranges, anywhere."""
     text = f"{type_text(variable.die.type)}\t{variable.name}"
     is_available = variable.is_available(address) and not _is_of_entry(variable.expression_at(address), address, function)
     if not ranges:
         return text if is_available else ""
-    places = _ranges(variable, function)
-    if not places:
+    extents = _ranges(variable, function)
+    if not extents:
         return ""
-    return f"{_VALID if is_available else _INVALID}\t{text}\t@<{name}+[{','.join(places)}]>"
+    return f"{_VALID if is_available else _INVALID}\t{text}\t@<{name}+[{','.join(extents)}]>"
 
 
 def _is_of_entry(expression: bytes, address: int, function: CodeDie) -> bool:
@@ -84,17 +84,17 @@ def _is_of_entry(expression: bytes, address: int, function: CodeDie) -> bool:
     return expression[:1] in _ENTRY_VALUES and address != function.entry
 
 
-def _ranges(variable: Variable, function: CodeDie) -> list[str]:
+def _ranges(variable: ScopedVariable, function: CodeDie) -> list[str]:
     """Return the ranges where a variable has a value, relative to its function."""
-    places = []
+    extents = []
     for one in variable.locations():
         if not one.expression or one.start == one.end:
             continue
-        spans = [(one.start, one.end)] if one.end is not None else _scope(variable, function)
-        places += [f"{start - function.entry}-{end - function.entry}" for start, end in spans]
-    return places
+        ranges = [(one.start, one.end)] if one.end is not None else _scope(variable, function)
+        extents += [f"{start - function.entry}-{end - function.entry}" for start, end in ranges]
+    return extents
 
 
-def _scope(variable: Variable, function: CodeDie) -> list[tuple[int, int]]:
+def _scope(variable: ScopedVariable, function: CodeDie) -> list[tuple[int, int]]:
     """Return the code in which a variable with one location is in scope."""
     return variable.scope or function.ranges

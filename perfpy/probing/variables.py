@@ -23,7 +23,7 @@ _NAMESPACES: Final = (dwarf.TAG_NAMESPACE, dwarf.TAG_MODULE)
 _DEPTH_MOST: Final = 256
 
 
-class Variable:
+class ScopedVariable:
     """A variable or parameter.
 
     Attributes:
@@ -88,37 +88,37 @@ def _holds(die: Die, address: int) -> bool:
     return any(low <= address < high for low, high in ranges)
 
 
-def variables_in(scope: Die) -> Iterator[Variable]:
+def variables_in(scope: Die) -> Iterator[ScopedVariable]:
     """Yield a scope's own variables, in the order of the file."""
     ranges = ranges_of(scope.unit, scope.attributes)
     for child in scope.children():
         if child.tag in _VARIABLES:
-            variable = Variable(child, ranges)
+            variable = ScopedVariable(child, ranges)
             if variable.name:
                 yield variable
 
 
-def local_variables(function: CodeDie, address: int) -> Iterator[Variable]:
+def local_variables(function: CodeDie, address: int) -> Iterator[ScopedVariable]:
     """Yield the variables in scope at an address, those of inner scopes first."""
     for scope in reversed(scope_chain(function, address)):
         yield from variables_in(scope)
 
 
-def find_local(function: CodeDie, address: int, name: str) -> Variable | None:
+def find_local(function: CodeDie, address: int, name: str) -> ScopedVariable | None:
     """Return the innermost variable of a name, one with a value at the address if there is one."""
     named = [variable for variable in local_variables(function, address) if variable.name == name]
     return next((variable for variable in named if variable.is_available(address)), named[0] if named else None)
 
 
-def global_variables(unit: DebugUnit) -> Iterator[Variable]:
+def global_variables(unit: DebugUnit) -> Iterator[ScopedVariable]:
     """Yield the variables of a unit outside of functions that have a location, in the order of the file."""
     yield from _globals_in(Die(unit, unit.header.size), 0)
 
 
-def _globals_in(scope: Die, depth: int) -> Iterator[Variable]:
+def _globals_in(scope: Die, depth: int) -> Iterator[ScopedVariable]:
     for child in scope.children():
         if child.tag == dwarf.TAG_VARIABLE and (dwarf.AT_LOCATION in child.attributes or dwarf.AT_CONST_VALUE in child.attributes):
-            variable = Variable(child)
+            variable = ScopedVariable(child)
             if variable.name:
                 yield variable
         elif child.tag in _NAMESPACES and depth < _DEPTH_MOST:

@@ -1,6 +1,7 @@
 """`perfpy probe`: dynamic probes in programs and the kernel.
 
-command    options and the choice of the action
+options    the options
+command    the choice of the action
 targets    the probed program or kernel
 adding     -a and -D: definitions, and their way to the kernel
 existing   -l and -d: the kernel's probes

@@ -24,9 +24,9 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.cli.probe.command import ProbeCommandOptions
+    from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.definitions import Definition
-    from perfpy.probing.requests import Planned
+    from perfpy.probing.plans import Planned
 
 
 def print_definitions(options: ProbeCommandOptions, texts: Iterable[str]) -> int:

@@ -23,13 +23,13 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from perfpy.cli.probe.command import ProbeCommandOptions
+    from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.definitions import ShownProbe
     from perfpy.probing.program import Program
 
 
 def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
-    """Print the probes whose name fits a pattern, with the place of each."""
+    """Print the probes whose name fits a pattern, with the point of each."""
     events = ProbeEvents(Tracefs(mount=mount_as_root))
     test = _name_test(pattern)
     programs = cache(lambda path: _program(path, options))
@@ -50,10 +50,10 @@ def _describe(probe: ShownProbe, programs: Callable[[str], Program | None]) -> s
         text = probe.symbol.removesuffix("+0")
         return text + ("%return" if probe.is_return else "") + _with(probe)
     program = programs(probe.path)
-    place = f"{probe.offset:#x}{'%return' if probe.is_return else ''}"
+    point = f"{probe.offset:#x}{'%return' if probe.is_return else ''}"
     if program is not None:
-        place = site_text(program, program.address(probe.offset), is_return=probe.is_return) or place
-    return f"{place} in {probe.path}{_with(probe)}"
+        point = site_text(program, program.address(probe.offset), is_return=probe.is_return) or point
+    return f"{point} in {probe.path}{_with(probe)}"
 
 
 def _with(probe: ShownProbe) -> str:

@@ -10,9 +10,9 @@ from perfpy.probing.kernel_points import kernel_symbols
 from perfpy.probing.line_listing import list_lines
 from perfpy.probing.line_ranges import parse_line_range
 from perfpy.probing.name_filters import parse_filter
+from perfpy.probing.plans import describe
 from perfpy.probing.points import parse_request
 from perfpy.probing.problems import NoSuchPointError, ProbeError
-from perfpy.probing.requests import describe
 from perfpy.probing.resolution import Resolver
 from perfpy.probing.variable_listing import list_variables
 from perfpy.untrusted.text import one_line
@@ -20,7 +20,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.cli.probe.command import ProbeCommandOptions
+    from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.program import Program
 
 _FUNCTIONS: Final = "!_* & !*@plt"
@@ -31,10 +31,10 @@ def print_lines(options: ProbeCommandOptions, text: str) -> int:
     """Print source lines, with numbers for those that can be probed."""
     requested = parse_line_range(text)
     program = _with_debug_info(options)
-    listing = list_lines(program, requested, source=options.source)
-    shown = f"{requested.function}@{listing.path}" if requested.function else listing.path
-    print(one_line(f"<{shown}:{requested.first}>"))
-    for number, line, has_code in listing.lines:
+    shown = list_lines(program, requested, source=options.source)
+    head = f"{requested.function}@{shown.path}" if requested.function else shown.path
+    print(one_line(f"<{head}:{requested.first}>"))
+    for number, line, has_code in shown.lines:
         print(f"{number:7d}  {one_line(line)}" if has_code else f"{'':9}{one_line(line)}")
     return 0
 
@@ -58,9 +58,9 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
             raise ProbeError(f"the debug information has no function at '{text}'", errno.ENOENT)
         print(one_line(f"Available variables at {describe(request, [])}"))
         for site in sites:
-            listing = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
-            print(one_line(f"\t@<{listing.place}>"))
-            for line in listing.lines or ["(No matched variables)"]:
+            shown = list_variables(program, site, externs=options.externs, ranges=options.show_range, test=test)
+            print(one_line(f"\t@<{shown.point}>"))
+            for line in shown.lines or ["(No matched variables)"]:
                 print("\t\t" + "\t".join(one_line(part) for part in line.split("\t")))
     return 0
 

@@ -12,11 +12,12 @@ from perfpy.probing.kernel_points import KALLSYMS
 from perfpy.probing.problems import ProbeError
 from perfpy.probing.program import open_program
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.untrusted.files import is_file
+from perfpy.untrusted.files import is_file, read_regular
+from perfpy.untrusted.paths import in_process
 from perfpy.untrusted.process_root import ProcessRoot
 
 if TYPE_CHECKING:
-    from perfpy.cli.probe.command import ProbeCommandOptions
+    from perfpy.cli.probe.options import ProbeCommandOptions
     from perfpy.probing.program import Program
     from perfpy.symbols.files import debuginfod
 
@@ -76,7 +77,7 @@ def _path_of(descriptor: int, root: ProcessRoot, pid: int) -> str:
             return inside
     except OSError:
         pass  # in another mount namespace
-    return f"/proc/{pid}/root{inside}" if os.path.samestat(root.status(inside), state) else ""
+    return in_process(pid, inside) if os.path.samestat(root.status(inside), state) else ""
 
 
 def _symbol_options(options: ProbeCommandOptions) -> SymbolOptions:
@@ -97,7 +98,6 @@ def _client() -> debuginfod.Client | None:
 def read_kallsyms() -> str:
     """Return the running kernel's symbols. Raises ProbeError."""
     try:
-        with open(KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_KALLSYMS_MOST)
+        return read_regular(KALLSYMS, limit=_KALLSYMS_MOST).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise ProbeError(f"cannot read {KALLSYMS}: {error.strerror}; -k names a vmlinux", errno.ENOENT) from None

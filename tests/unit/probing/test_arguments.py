@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.errors import UsageError
-from perfpy.probing.arguments import Field, parse_argument, shown_name
+from perfpy.probing.arguments import ArgumentField, parse_argument, shown_name
 
 
 def test_a_variable_has_fields_a_type_and_a_name() -> None:
     argument = parse_argument("n=it->next.sizes[2]:u8@user")
     assert (argument.name, argument.variable, argument.type, argument.is_user) == ("n", "it", "u8", True)
-    assert argument.fields == (Field("next", follows_pointer=True), Field("sizes"), Field("", 2))
+    assert argument.fields == (ArgumentField("next", follows_pointer=True), ArgumentField("sizes"), ArgumentField("", 2))
 
 
 @pytest.mark.parametrize("text", ["%di", "$retval", "$stack0", "@counter+4", "+0(+8(%di)):string", "-8(%bp)", "\\7", "x=%ax:u32"])

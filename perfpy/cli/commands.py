@@ -34,6 +34,7 @@ COMMANDS = {
     "stat": Entry("perfpy.cli.stat.command", "run a program and count events"),
     "record": Entry("perfpy.cli.record.command", "run a program and record its profile into perf.data"),
     "top": Entry("perfpy.cli.top.command", "show what runs now, as a live profile"),
+    "trace": Entry("perfpy.cli.trace.command", "print system calls as they happen, or of a recording"),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile in the browser"),
     "annotate": Entry("perfpy.cli.annotate.command", "show the code of hot functions with samples per instruction", pages=True),

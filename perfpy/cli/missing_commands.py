@@ -23,7 +23,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "sched": ("perfpy record --off-cpu -- COMMAND", "perfpy report --with-off-cpu"),
     "test": (),
     "timechart": ("perfpy record -a --off-cpu -- sleep 1", "perfpy view"),
-    "trace": ("perfpy record -e 'raw_syscalls:*' -- COMMAND", "perfpy script"),
 }
 
 

@@ -20,6 +20,7 @@ Modules:
     topology         socket, die, core, NUMA node and caches of a CPU
     cpu_identity     the CPU's name in event tables
     bpf              loaded BPF programs
+    bpf_code         BPF programs as instructions
     bpf_loading      loads BPF programs and creates their maps
 """
 

@@ -41,6 +41,7 @@ class LiveRings:
         filters: (number of events before it, expression).
         options: of sampling and target.
         tell: called with each line for the user.
+        workload: the process of a program that has not started yet, which enables the events when it does; 0 for none.
 
     Attributes:
         counters: the open counters.
@@ -54,17 +55,18 @@ class LiveRings:
         options: RecordOptions,
         tell: Callable[[str], None],
         kernel: Kernel | None = None,
+        workload: int = 0,
     ) -> None:
         kernel, procfs = kernel or this_kernel(), ProcFs()
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
         options = options._replace(sampling=sampling)
         options = with_frequency(_with_python(options) if options.python else options, procfs.setting(MAX_RATE), tell)
-        self.target = target = _find_target(options, procfs)
+        self.target = target = resolve(procfs=procfs)[0] if workload else _find_target(options, procfs)
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
         self.options = options
         events = configure_sampling(_parse(texts, filters), options, target, kernel)
-        tids = target.tids if target.has_tasks else (ANY,)
+        tids = (workload,) if workload else target.tids if target.has_tasks else (ANY,)
         counters = SampleCounters(
             *(kernel, events, target.cpus, tids),
             cgroup_fds=_cgroups(options.target.cgroups, events),

@@ -14,6 +14,7 @@ import struct
 from typing import Final, NamedTuple
 
 from perfpy.interpreters.cpython.frames import MOST_FRAMES
+from perfpy.kernel.bpf_code import BpfCode
 
 #: time (CLOCK_MONOTONIC, ns), tid, pid, number of frames, holder of the GIL, whether it is locked, native id, stack pointer, next frame (0:
 #: complete), code of the holder's innermost frame
@@ -73,87 +74,6 @@ _HEAD_OFFSETS: Final = {"time": 0, "ids": 8, "count": 16, "holder": 24, "locked"
 _R0, _R1, _R2, _R3, _R4, _R5, _COUNT, _SCRATCH, _FRAME, _ENTRY, _STACK = range(11)
 
 
-class _Assembler:
-    """Instructions of a BPF program, with labels. Layout: { u8 code; u4 dst, src; s16 offset; s32 immediate }."""
-
-    def __init__(self) -> None:
-        self._code: list[tuple[int, int, int, int, int]] = []
-        self._labels: dict[str, int] = {}
-        self._jumps: dict[int, str] = {}
-
-    def emit(self, code: int, dst: int = 0, src: int = 0, offset: int = 0, immediate: int = 0) -> None:
-        self._code.append((code, dst, src, offset, immediate))
-
-    def label(self, name: str) -> None:
-        self._labels[name] = len(self._code)
-
-    def move(self, dst: int, src: int) -> None:
-        self.emit(0xBF, dst, src)
-
-    def set(self, dst: int, value: int) -> None:
-        self.emit(0xB7, dst, immediate=value)
-
-    def add(self, dst: int, src: int) -> None:
-        self.emit(0x0F, dst, src)
-
-    def subtract(self, dst: int, src: int) -> None:
-        self.emit(0x1F, dst, src)
-
-    def add_number(self, dst: int, value: int) -> None:
-        self.emit(0x07, dst, immediate=value)
-
-    def load(self, dst: int, src: int, offset: int) -> None:
-        self.emit(0x79, dst, src, offset)
-
-    def store(self, dst: int, offset: int, src: int) -> None:
-        self.emit(0x7B, dst, src, offset)
-
-    def load_map(self, dst: int, descriptor: int) -> None:
-        self.emit(0x18, dst, 1, immediate=descriptor)  # BPF_PSEUDO_MAP_FD
-        self.emit(0)
-
-    def call(self, function: int) -> None:
-        self.emit(0x85, immediate=function)
-
-    def jump(self, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0x05)
-
-    def jump_if_equal(self, dst: int, value: int, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0x15, dst, immediate=value)
-
-    def jump_if_other(self, dst: int, value: int, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0x55, dst, immediate=value)
-
-    def jump_if_at_least(self, dst: int, value: int, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0x35, dst, immediate=value)
-
-    def jump_if_above(self, dst: int, value: int, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0x25, dst, immediate=value)
-
-    def jump_if_below(self, dst: int, src: int, label: str) -> None:
-        self._jumps[len(self._code)] = label
-        self.emit(0xAD, dst, src)
-
-    def read_user_word(self, to: int) -> None:
-        """Read the word at the address in r3 into the scratch memory; zero if it cannot be read, and r0 is not zero then."""
-        self.move(_R1, _SCRATCH)
-        self.add_number(_R1, to)
-        self.set(_R2, 8)
-        self.call(_READ_USER)
-
-    def bytes(self) -> bytes:
-        encoded = b""
-        for number, (code, dst, src, offset, immediate) in enumerate(self._code):
-            distance = self._labels[self._jumps[number]] - number - 1 if number in self._jumps else offset
-            encoded += struct.pack("=BBhi", code, dst | src << 4, distance, immediate)
-        return encoded
-
-
 def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> bytes:
     """Return the instructions.
 
@@ -164,7 +84,7 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
         is_sample: whether it runs for samples of events, not at a tracepoint. Threads that are not in the map wake the reader; at a
             tracepoint only those of processes whose first thread is in it.
     """
-    program = _Assembler()
+    program = BpfCode()
     _find_thread(program, threads, scratch, is_sample=is_sample)
     _copy_head(program)
     _copy_frames(program)
@@ -180,7 +100,7 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
     return program.bytes()
 
 
-def _find_thread(program: _Assembler, threads: int, scratch: int, *, is_sample: bool) -> None:
+def _find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: bool) -> None:
     """Look up the scratch memory and the thread; write time and ids."""
     if is_sample:
         program.load(_R3, _R1, _STACK_POINTER)
@@ -218,7 +138,7 @@ def _find_thread(program: _Assembler, threads: int, scratch: int, *, is_sample: 
     program.label("known")
 
 
-def _find_process(program: _Assembler, threads: int) -> None:
+def _find_process(program: BpfCode, threads: int) -> None:
     """End unless the process's first thread has Python frames: a tracepoint is hit by all tasks of the machine."""
     program.label("process")
     program.emit(0x61, _R1, _SCRATCH, _HEAD_OFFSETS["ids"] + 4)
@@ -232,18 +152,18 @@ def _find_process(program: _Assembler, threads: int) -> None:
     program.jump_if_equal(_R1, 0, "end")
 
 
-def _copy_head(program: _Assembler) -> None:
+def _copy_head(program: BpfCode) -> None:
     """Read the thread's number, and the address of its innermost frame."""
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["native_id"])
     program.jump_if_equal(_R3, 0, "without number")
-    program.read_user_word(_HEAD_OFFSETS["native_id"])
+    _read_user_word(program, _HEAD_OFFSETS["native_id"])
     program.jump_if_other(_R0, 0, "unknown")
     program.label("without number")
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["frame"])
     _read_innermost(program, "unknown", "has innermost")
 
 
-def _copy_frames(program: _Assembler) -> None:
+def _copy_frames(program: BpfCode) -> None:
     """Follow the frames; the register _COUNT has their number in the end."""
     program.set(_COUNT, 0)
     program.label("frame")
@@ -279,7 +199,7 @@ def _copy_frames(program: _Assembler) -> None:
     program.set(_COUNT, 0)  # from here on the verifier has one state, not one for each number of frames
 
 
-def _copy_gil(program: _Assembler) -> None:
+def _copy_gil(program: BpfCode) -> None:
     """Read the holder of the GIL, its innermost frame's code, and whether it is locked."""
     program.set(_R1, 0)
     program.store(_SCRATCH, _HEAD_OFFSETS["holder_code"], _R1)
@@ -288,7 +208,7 @@ def _copy_gil(program: _Assembler) -> None:
         program.store(_SCRATCH, _HEAD_OFFSETS[to], _R1)
         program.load(_R3, _ENTRY, _ENTRY_OFFSETS[name])
         program.jump_if_equal(_R3, 0, f"without {name}")
-        program.read_user_word(_HEAD_OFFSETS[to])
+        _read_user_word(program, _HEAD_OFFSETS[to])
         program.label(f"without {name}")
     program.load(_R3, _SCRATCH, _HEAD_OFFSETS["holder"])
     program.jump_if_equal(_R3, 0, "without holder")
@@ -299,18 +219,18 @@ def _copy_gil(program: _Assembler) -> None:
     _read_innermost(program, "without holder", "has holder's frame")
     program.load(_R3, _ENTRY, _ENTRY_OFFSETS["code"])
     program.add(_R3, _FRAME)
-    program.read_user_word(_HEAD_OFFSETS["holder_code"])
+    _read_user_word(program, _HEAD_OFFSETS["holder_code"])
     program.label("without holder")
 
 
-def _read_innermost(program: _Assembler, without: str, end: str) -> None:
+def _read_innermost(program: BpfCode, without: str, end: str) -> None:
     """Read the address of a thread's innermost frame into the register _FRAME; r3 has the address of the pointer to it.
 
     Args:
         without: the label to continue at if it cannot be read.
         end: a label for the program's own use.
     """
-    program.read_user_word(_TEMPORARY)
+    _read_user_word(program, _TEMPORARY)
     program.jump_if_other(_R0, 0, without)
     program.load(_FRAME, _SCRATCH, _TEMPORARY)
     program.load(_R1, _ENTRY, _ENTRY_OFFSETS["is_indirect"])
@@ -318,13 +238,13 @@ def _read_innermost(program: _Assembler, without: str, end: str) -> None:
     program.move(_R3, _FRAME)
     program.load(_R1, _ENTRY, _ENTRY_OFFSETS["frame_offset"])
     program.add(_R3, _R1)
-    program.read_user_word(_TEMPORARY)
+    _read_user_word(program, _TEMPORARY)
     program.jump_if_other(_R0, 0, without)
     program.load(_FRAME, _SCRATCH, _TEMPORARY)
     program.label(end)
 
 
-def _send(program: _Assembler, ring: int) -> None:
+def _send(program: BpfCode, ring: int) -> None:
     """Put the record into the ring."""
     program.load(_R3, _SCRATCH, _HEAD_OFFSETS["count"])
     program.jump_if_above(_R3, MOST_FRAMES, "end")
@@ -344,7 +264,7 @@ def _send(program: _Assembler, ring: int) -> None:
     program.jump("end")
 
 
-def _send_unknown(program: _Assembler, ring: int) -> None:
+def _send_unknown(program: BpfCode, ring: int) -> None:
     """Put a head without frames into the ring, and wake the reader."""
     program.set(_R1, UNKNOWN_THREAD)
     program.store(_SCRATCH, _HEAD_OFFSETS["count"], _R1)
@@ -353,3 +273,11 @@ def _send_unknown(program: _Assembler, ring: int) -> None:
     program.set(_R3, HEAD.size)
     program.set(_R4, _FORCE_WAKEUP)
     program.call(_OUTPUT)
+
+
+def _read_user_word(program: BpfCode, to: int) -> None:
+    """Read the word at the address in r3 into the scratch memory; zero if it cannot be read, and r0 is not zero then."""
+    program.move(_R1, _SCRATCH)
+    program.add_number(_R1, to)
+    program.set(_R2, 8)
+    program.call(_READ_USER)

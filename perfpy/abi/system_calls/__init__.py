@@ -1,0 +1,14 @@
+"""Linux system calls: numbers, names, arguments, constants and error numbers of several machines, as tables.
+
+The tables are facts of the kernel's published headers (include/uapi, asm/unistd.h of each machine), of its tracepoint formats
+(events/syscalls/*/format) and of the manual pages of section 2. They ship with perfpy, because a recording may come from another machine.
+
+Modules:
+
+numbers     machine and number -> name, from numbers.tsv
+arguments   name -> names and kinds of its arguments, from arguments.tsv
+constants   kind -> names of values and bits, from constants.tsv
+errors      error number -> name and text, from errors.tsv
+groups      names of groups of calls: file, network, process ...
+tables      read the tables
+"""

@@ -1,0 +1,9 @@
+"""`perfpy trace`: system calls as they happen, or of a recording.
+
+Modules:
+
+command     which of its forms a line asks for
+options     perf trace's options
+selection   -e: system calls, groups of them, and other events
+replay      a recording as lines and tables
+"""

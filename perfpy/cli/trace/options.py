@@ -1,0 +1,85 @@
+"""Options of `perfpy trace`: perf trace's names, letters and defaults (perf-trace(1))."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfpy.cli.line.kinds import Choice, Counted, Flag, Listed, Value, unsigned
+from perfpy.cli.line.options import CommandOptions, option, program_to_run
+from perfpy.cli.line.shared import InputOptions
+
+_BPF: Final = "perfpy has no BPF programs to load for events"
+_LACKING: Final = {
+    "--map-dump": _BPF,
+    "--force-btf": "names of values come from tables that perfpy ships",
+    "--print-sample": "it prints perf's internal values; use perfpy script -D",
+    "--tool_stats": "perfpy follows descriptors without hooks",
+    "--libtraceevent_print": "use perfpy record, then perfpy script",
+    "--switch-on": "use perfpy record, then perfpy script --switch-on",
+    "--switch-off": "use perfpy record, then perfpy script --switch-on",
+    "--show-on-off-events": "use perfpy record, then perfpy script --switch-on",
+    "--bpf-summary": _BPF,
+}
+
+
+def milliseconds(text: str) -> float:
+    """Parse --duration: a number of milliseconds that is not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError("a number of milliseconds")
+    return value
+
+
+class TraceTargetOptions(CommandOptions):
+    """Which tasks and CPUs to trace."""
+
+    all_cpus: bool = option("-a,--all-cpus", Flag(), "trace all CPUs")
+    cpu: str = option("-C,--cpu", Value(default=""), "trace these CPUs, such as 0-2,5", metavar="<cpu>")
+    pid: str = option("-p,--pid", Value(default=""), "trace these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "trace these threads (comma-separated)", metavar="<tid>")
+    uid: str = option("-u,--uid", Value(default=""), "trace the threads of this user", metavar="<user>")
+
+
+class TraceEventOptions(CommandOptions):
+    """Which calls and other events to print."""
+
+    event: tuple[str, ...] = option(
+        "-e,--event,--expr", Listed(), "calls (openat,mmap*), groups (file), !LIST, events", metavar="<list>", negatable=False
+    )
+    failure: bool = option("--failure", Flag(), "print only calls that failed")
+    duration: float = option(
+        "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"
+    )
+    max_events: int = option("--max-events", Value(unsigned, default=0), "stop after n lines", metavar="<n>")
+
+
+class TraceTextOptions(CommandOptions):
+    """The form of lines and tables."""
+
+    time: bool = option("-T,--time", Flag(), "print times of the clock, not since the first event")
+    comm: bool = option("--comm", Flag(default=True), "print the comm of the thread (default)")
+    show_cpu: bool = option("--show-cpu", Flag(), "print the CPU")
+    summary: bool = option("-s,--summary", Flag(), "print only tables of calls and times by thread")
+    with_summary: bool = option("-S,--with-summary", Flag(), "print the calls, then the tables")
+    errno_summary: bool = option("--errno-summary", Flag(), "print the errors of each call in the tables")
+    summary_mode: str = option(
+        "--summary-mode", Value(Choice("thread", "total"), default=""), "a table for each thread, or one for all", metavar="<mode>"
+    )
+    max_summary: int = option("--max-summary", Value(unsigned, default=0), "print at most n rows of a table", metavar="<n>")
+    output: str = option("-o,--output", Value(default=""), "write to this file (default: standard error)", metavar="<file>")
+    verbose: int = option("-v,--verbose", Counted(), "print more details; repeatable")
+
+
+class TraceCommandOptions(
+    InputOptions,
+    TraceTargetOptions,
+    TraceEventOptions,
+    TraceTextOptions,
+    lacks=_LACKING,
+):
+    """Options of `perfpy trace`."""
+
+    workload: tuple[str, ...] = program_to_run()

@@ -1,0 +1,49 @@
+"""Where the lines go: standard error, as perf's do, or the file of -o."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Self, TextIO
+
+from perfpy.cli.line.terminal import is_screen
+from perfpy.errors import OutputFailedError
+from perfpy.untrusted.text import lines as one_line_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+
+class TraceOutput:
+    """The destination of lines. path: of -o; "" for standard error, "-" for standard output."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        if self._path not in ("", "-"):
+            try:
+                self._file = open(self._path, "w", encoding="utf-8", errors="surrogateescape")
+            except OSError as error:
+                raise OutputFailedError(self._path, error.strerror or str(error)) from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def stream(self) -> TextIO:
+        """The open stream."""
+        return self._file or (sys.stdout if self._path == "-" else sys.stderr)
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines; on a terminal with control characters escaped."""
+        stream = self.stream
+        if is_screen(stream):
+            stream.writelines(one_line_each(lines))
+        else:
+            text = "\n".join(lines)
+            stream.write(f"{text}\n" if text else "")
+        stream.flush()

@@ -1,0 +1,95 @@
+"""`perfpy trace -i`: a recording as lines and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfpy.cli.line.opening import open_recording
+from perfpy.cli.line.options import fail
+from perfpy.cli.trace.output import TraceOutput
+from perfpy.cli.trace.selection import parse_selection
+from perfpy.views.trace.lines import LineOptions
+from perfpy.views.trace.recorded_calls import CallFilter, RecordedCalls
+from perfpy.views.trace.summary_text import Summary, SummaryOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from perfpy.cli.trace.options import TraceCommandOptions
+
+
+def line_options(options: TraceCommandOptions) -> LineOptions:
+    """Return the form of the lines."""
+    return LineOptions(
+        absolute_time=options.time,
+        shows_comm=options.comm,
+        shows_cpu=options.show_cpu,
+        failures_only=options.failure,
+        longer_than=options.duration,
+    )
+
+
+def wants_lines(options: TraceCommandOptions) -> bool:
+    """Whether to print calls, not only tables."""
+    return options.with_summary or not wants_summary(options)
+
+
+def wants_summary(options: TraceCommandOptions) -> bool:
+    """Whether to print tables."""
+    return bool(options.summary or options.with_summary or options.errno_summary or options.summary_mode or options.max_summary)
+
+
+def summary_of(calls: RecordedCalls, options: TraceCommandOptions, comm_of: Callable[[int], str]) -> Iterable[str]:
+    """Return the lines of the tables."""
+    form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
+    return Summary(calls.totals, form, calls.calls.name, comm_of).lines()
+
+
+def replay(options: TraceCommandOptions) -> int:
+    """Print the calls of a recording; return the exit status."""
+    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording, TraceOutput(options.output) as output:
+        form = line_options(options) if wants_lines(options) else None
+        timeline = recording.make_timeline(keep_exited=wants_summary(options))
+        calls = RecordedCalls(recording, timeline, form, _filter(options, str(recording.header.get("arch") or "x86_64")))
+        left = options.max_events or None
+        for _, lines in calls.batches():
+            output.write(lines[:left])
+            if left is not None:
+                left -= min(left, len(lines))
+            if left == 0:
+                break
+        if wants_summary(options):
+            output.write(summary_of(calls, options, timeline.last_comm))
+    return 0
+
+
+def _filter(options: TraceCommandOptions, machine: str) -> CallFilter:
+    if options.uid:
+        fail("-u: recordings do not have users; use -p or -t")
+    selection = parse_selection(options.event, machine)
+    return CallFilter(
+        selection.numbers(machine),
+        _numbers("-p", options.pid),
+        _numbers("-t", options.tid),
+        _cpus(options.cpu),
+    )
+
+
+def _numbers(name: str, text: str) -> frozenset[int] | None:
+    if not text:
+        return None
+    try:
+        return frozenset(int(word) for word in text.split(","))
+    except ValueError:
+        fail(f"{name} {text!r}: expected a list of numbers, for example 10,20")
+
+
+def _cpus(text: str) -> frozenset[int] | None:
+    if not text:
+        return None
+    from perfpy.abi.cpu_list import parse_cpu_list  # rarely needed
+
+    try:
+        return frozenset(parse_cpu_list(text))
+    except ValueError as error:
+        fail(f"-C {text!r}: {error}")

@@ -1,0 +1,8 @@
+"""System calls of threads as columns: pairs of entry and return, open descriptors, sums; used for recordings and live.
+
+Modules, in the order of the data:
+
+events        samples of the tracepoints of system calls as columns
+pairing       entries and returns of one thread as pairs
+totals        calls, errors and times of each thread and call
+"""

@@ -1,0 +1,342 @@
+"""The files of descriptors over time, by following open, dup, close, socket, pipe, accept, fork and exec.
+
+A process's table begins with what it has at the start (`add_process`). Threads share the table of their process; a new process gets a
+copy, and an exec closes the descriptors that are marked so. Names of opened files come from the strings that the calls were given.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import rows_where
+from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.tracing.events import EXIT
+from perfpy.tracing.pairing import NO_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from perfpy.tracing.events import CallEvents
+    from perfpy.tracing.pairing import PairedEvents
+
+_CURRENT_FOLDER: Final = -100  # AT_FDCWD
+_CLOSE_ON_EXEC: Final = 0o2000000  # O_CLOEXEC, SOCK_CLOEXEC, EPOLL_CLOEXEC ... of all machines with a table
+_CLONE_FILES, _CLONE_THREAD, _CLONE_VFORK = 0x400, 0x10000, 0x4000
+_F_DUPFD, _F_SETFD, _F_DUPFD_CLOEXEC, _FD_CLOEXEC = 0, 2, 1030, 1
+_CLOSE_RANGE_CLOEXEC: Final = 4
+_FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET"}
+_DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
+_SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
+_MOST_TABLES: Final = 100_000  # processes
+
+
+class OpenFile(NamedTuple):
+    """What a descriptor refers to."""
+
+    name: str
+    closes_on_exec: bool = False
+
+
+class DescriptorTable:
+    """The descriptors of one process, and its current folder."""
+
+    __slots__ = ("files", "folder")
+
+    def __init__(self, files: dict[int, OpenFile] | None = None, folder: str = "") -> None:
+        self.files = files or {}
+        self.folder = folder
+
+    def copy(self) -> DescriptorTable:
+        """Return a copy for a child."""
+        return DescriptorTable(dict(self.files), self.folder)
+
+
+class DescriptorNames:
+    """The names of descriptors at the rows of one batch."""
+
+    def __init__(self, pids: NDArray[np.int32], tables: Mapping[int, DescriptorTable], changes: _Changes) -> None:
+        self._pids = pids
+        self._tables = tables
+        self._changes = changes
+
+    def texts(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
+        """Return DESCRIPTOR<NAME> for the processes of some rows, at those rows; only the number of unknown ones."""
+        texts = []
+        known: dict[tuple[int, int], str] = {}
+        changes, tables = self._changes, self._tables
+        for row, pid, number in zip(rows.tolist(), self._pids[rows].tolist(), descriptors, strict=True):
+            key = pid, number
+            if key in changes:
+                name = changes.name_at(key, row)
+            elif key in known:
+                name = known[key]
+            else:
+                table = tables.get(pid)
+                file = table.files.get(number) if table is not None else None
+                name = known[key] = file.name if file is not None else ""
+            texts.append(f"{number}<{name}>" if name else str(number))
+        return texts
+
+
+class _Changes:
+    """The names that descriptors had during a batch, for those that changed."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int], list[tuple[int, str]]] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def note(self, key: tuple[int, int], row: int, before: str, after: str) -> None:
+        """Note a change at a row."""
+        self._names.setdefault(key, [(-1, before)]).append((row, after))
+
+    def name_at(self, key: tuple[int, int], row: int) -> str:
+        """Return the name before a row."""
+        name = ""
+        for changed_at, after in self._names[key]:
+            if changed_at >= row:
+                break
+            name = after
+        return name
+
+
+class _Call(NamedTuple):
+    """A call that succeeded."""
+
+    row: int
+    pid: int
+    tid: int
+    arguments: tuple[int, ...]
+    result: int
+    texts: Mapping[int, str]
+    """index of the argument -> its string"""
+
+
+class Descriptors:
+    """The tables of all processes.
+
+    Args:
+        machine: as uname(2) has it.
+        read_table: returns the table that a process has now; None if it has ended.
+        real_path: returns the path of a file, links resolved, for a process: (pid, path).
+    """
+
+    def __init__(
+        self,
+        machine: str,
+        read_table: Callable[[int], DescriptorTable | None] = lambda _pid: None,
+        real_path: Callable[[int, str], str] = lambda _pid, path: path,
+    ) -> None:
+        self._read_table = read_table
+        self._real_path = real_path
+        self._tables: dict[int, DescriptorTable] = {}
+        self._changes = _Changes()
+        rules = {**_RULES}
+        self._rules = {number: rules[name] for number, name in names_by_number(machine).items() if name in rules}
+        self._numbers = np.array(sorted(self._rules), np.int64)
+
+    def add_process(self, pid: int, table: DescriptorTable) -> None:
+        """Set the table of a process."""
+        self._tables[pid] = table
+
+    def forget(self, pids: Iterable[int]) -> None:
+        """Drop the tables of processes that ended."""
+        for pid in pids:
+            self._tables.pop(pid, None)
+
+    def table(self, pid: int) -> DescriptorTable:
+        """Return the table of a process, as it is now if it was unknown."""
+        table = self._tables.get(pid)
+        if table is None:
+            table = self._tables[pid] = self._read_table(pid) or DescriptorTable()
+            if len(self._tables) > _MOST_TABLES:
+                self._tables.pop(next(iter(self._tables)))
+        return table
+
+    def follow(self, paired: PairedEvents, texts: Mapping[int, Mapping[int, str]]) -> DescriptorNames:
+        """Apply the calls of a batch; return the names at its rows.
+
+        Args:
+            paired: the events.
+            texts: row of an entry -> index of the argument -> its string.
+        """
+        events = paired.events
+        self._changes = _Changes()
+        for pid in np.unique(events.pid).tolist():
+            self.table(pid)
+        rows = rows_where((events.kind == EXIT) & (events.result >= 0) & np.isin(events.number, self._numbers))
+        for row in rows.tolist():
+            self._apply(events, row, int(paired.entry[row]), texts)
+        return DescriptorNames(events.pid, self._tables, self._changes)
+
+    def _apply(self, events: CallEvents, row: int, entry: int, texts: Mapping[int, Mapping[int, str]]) -> None:
+        if entry == NO_ROW:
+            return
+        arguments = tuple(events.arguments[entry].tolist())
+        call = _Call(row, int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {}))
+        self._rules[int(events.number[row])](self, call)
+
+    def set(self, call: _Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
+        """Let a descriptor refer to a file."""
+        files = self.table(call.pid).files
+        before = files.get(number)
+        files[number] = OpenFile(name, closes_on_exec)
+        self._changes.note((call.pid, number), call.row, before.name if before else "", name)
+
+    def close(self, call: _Call, number: int) -> None:
+        """Close a descriptor."""
+        before = self.table(call.pid).files.pop(number, None)
+        if before is not None:
+            self._changes.note((call.pid, number), call.row, before.name, "")
+
+    def fork(self, parent: int, child: int) -> None:
+        """Give a new process a copy of its parent's table."""
+        if child not in self._tables or not self._tables[child].files:
+            self._tables[child] = self.table(parent).copy()
+
+    def path(self, call: _Call, folder: int, name: str) -> str:
+        """Return the path of a name relative to a descriptor or the current folder; "" if that is unknown."""
+        table = self.table(call.pid)
+        if not name.startswith("/"):
+            if folder == _CURRENT_FOLDER:
+                start = table.folder
+            else:
+                file = table.files.get(folder)
+                start = file.name if file is not None else ""
+            if not start.startswith("/"):
+                return name
+            name = posixpath.normpath(posixpath.join(start, name))
+        return self._real_path(call.pid, name)
+
+    def execute(self, pid: int, row: int) -> None:
+        """Close the descriptors that an exec closes."""
+        files = self.table(pid).files
+        for number in [number for number, file in files.items() if file.closes_on_exec]:
+            before = files.pop(number)
+            self._changes.note((pid, number), row, before.name, "")
+
+
+def _int(value: int) -> int:
+    """Return the low 32 bits as a signed number."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _opened(folder: int | None, name: int, flags: int | None) -> Callable[[Descriptors, _Call], None]:
+    """Return the rule of a call that opens a file. Arguments: indexes of the folder, the name and the flags."""
+
+    def rule(descriptors: Descriptors, call: _Call) -> None:
+        text = call.texts.get(name, "")
+        start = _CURRENT_FOLDER if folder is None else _int(call.arguments[folder])
+        path = descriptors.path(call, start, text) if text else ""
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        descriptors.set(call, call.result, path, closes_on_exec=closes)
+
+    return rule
+
+
+def _made(label: str, flags: int | None = None) -> Callable[[Descriptors, _Call], None]:
+    """Return the rule of a call that makes a descriptor without a file."""
+
+    def rule(descriptors: Descriptors, call: _Call) -> None:
+        closes = flags is not None and bool(call.arguments[flags] & _CLOSE_ON_EXEC)
+        descriptors.set(call, call.result, label, closes_on_exec=closes)
+
+    return rule
+
+
+def _close(descriptors: Descriptors, call: _Call) -> None:
+    descriptors.close(call, _int(call.arguments[0]))
+
+
+def _close_range(descriptors: Descriptors, call: _Call) -> None:
+    first, last = call.arguments[0] & 0xFFFFFFFF, call.arguments[1] & 0xFFFFFFFF
+    files = descriptors.table(call.pid).files
+    for number in [number for number in files if first <= number <= last]:
+        if call.arguments[2] & _CLOSE_RANGE_CLOEXEC:
+            files[number] = files[number]._replace(closes_on_exec=True)
+        else:
+            descriptors.close(call, number)
+
+
+def _duplicate(descriptors: Descriptors, call: _Call) -> None:
+    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
+    closes = len(call.arguments) > 2 and bool(call.arguments[2] & _CLOSE_ON_EXEC)
+    descriptors.set(call, call.result, file.name if file else "", closes_on_exec=closes)
+
+
+def _dup(descriptors: Descriptors, call: _Call) -> None:
+    _duplicate(descriptors, call._replace(arguments=call.arguments[:1]))
+
+
+def _control(descriptors: Descriptors, call: _Call) -> None:
+    number, command, argument = _int(call.arguments[0]), _int(call.arguments[1]), call.arguments[2]
+    file = descriptors.table(call.pid).files.get(number)
+    if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
+        descriptors.set(call, call.result, file.name if file else "", closes_on_exec=command == _F_DUPFD_CLOEXEC)
+    elif command == _F_SETFD and file is not None:
+        descriptors.table(call.pid).files[number] = file._replace(closes_on_exec=bool(argument & _FD_CLOEXEC))
+
+
+def _socket(descriptors: Descriptors, call: _Call) -> None:
+    family, kind = _int(call.arguments[0]), _int(call.arguments[1])
+    names = _DATAGRAMS if kind & _SOCK_TYPE == _SOCK_DGRAM else _FAMILIES
+    name = names.get(family, f"family {family}")
+    descriptors.set(call, call.result, f"socket:{name}", closes_on_exec=bool(kind & _CLOSE_ON_EXEC))
+
+
+def _change_folder(descriptors: Descriptors, call: _Call) -> None:
+    text = call.texts.get(0, "")
+    descriptors.table(call.pid).folder = descriptors.path(call, _CURRENT_FOLDER, text) if text else ""
+
+
+def _change_folder_to_descriptor(descriptors: Descriptors, call: _Call) -> None:
+    file = descriptors.table(call.pid).files.get(_int(call.arguments[0]))
+    descriptors.table(call.pid).folder = file.name if file else ""
+
+
+def _execute(descriptors: Descriptors, call: _Call) -> None:
+    descriptors.execute(call.pid, call.row)
+
+
+_RULES: Final[dict[str, Callable[[Descriptors, _Call], None]]] = {
+    "open": _opened(None, 0, 1),
+    "creat": _opened(None, 0, None),
+    "openat": _opened(0, 1, 2),
+    "openat2": _opened(0, 1, None),
+    "open_tree": _opened(0, 1, 2),
+    "memfd_create": _made("memfd"),
+    "close": _close,
+    "close_range": _close_range,
+    "dup": _dup,
+    "dup2": _dup,
+    "dup3": _duplicate,
+    "fcntl": _control,
+    "fcntl64": _control,
+    "socket": _socket,
+    "accept": _made("socket"),
+    "accept4": _made("socket", 3),
+    "epoll_create": _made("anon_inode:[eventpoll]"),
+    "epoll_create1": _made("anon_inode:[eventpoll]", 0),
+    "eventfd": _made("anon_inode:[eventfd]"),
+    "eventfd2": _made("anon_inode:[eventfd]", 1),
+    "signalfd4": _made("anon_inode:[signalfd]", 3),
+    "timerfd_create": _made("anon_inode:[timerfd]", 1),
+    "inotify_init": _made("anon_inode:inotify"),
+    "inotify_init1": _made("anon_inode:inotify", 0),
+    "fanotify_init": _made("anon_inode:[fanotify]"),
+    "perf_event_open": _made("anon_inode:[perf_event]"),
+    "userfaultfd": _made("anon_inode:[userfaultfd]", 0),
+    "pidfd_open": _made("anon_inode:[pidfd]"),
+    "io_uring_setup": _made("anon_inode:[io_uring]"),
+    "chdir": _change_folder,
+    "fchdir": _change_folder_to_descriptor,
+    "execve": _execute,
+    "execveat": _execute,
+}

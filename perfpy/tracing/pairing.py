@@ -1,0 +1,105 @@
+"""Pair entries and returns of system calls by thread, batch after batch.
+
+An entry is *interrupted* if the next entry of any thread, or a sample of another event, comes before its return: perf trace then prints
+it at once, and the rest of the line at its return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import rows_where
+from perfpy.tracing.events import ENTER, EXIT, OTHER, CallEvents
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_ROW = -1
+
+
+class PairedEvents(NamedTuple):
+    """Events of a batch, after the entries of earlier batches that had not returned.
+
+    Attributes:
+        events: the entries of earlier batches (row -1), then the batch's events.
+        carried: the number of entries of earlier batches.
+        entry: int64[n]; of a return the row of its entry, -1 without.
+        interrupter: int64[n]; of an interrupted entry the row before which it is printed, -1 without.
+        was_interrupted: bool[n]; of an entry whether it was printed before or in this batch because of an interruption.
+    """
+
+    events: CallEvents
+    carried: int
+    entry: NDArray[np.int64]
+    interrupter: NDArray[np.int64]
+    was_interrupted: NDArray[np.bool_]
+
+
+class Pairing:
+    """The pairing of one stream of events.
+
+    Args:
+        ending: numbers of calls that do not return (exit, exit_group), which are not paired.
+    """
+
+    def __init__(self, ending: NDArray[np.int64]) -> None:
+        self._ending = ending
+        self._open: CallEvents | None = None
+        self._open_interrupted = np.zeros(0, np.bool_)
+        self._current = NO_ROW  # the row in _open of the last entry of all
+
+    def pair(self, batch: CallEvents) -> PairedEvents:
+        """Return the events of a batch with their partners; keep the entries that have not returned."""
+        events, carried = batch, 0
+        if self._open is not None:
+            carried = self._open.size
+            events = CallEvents.concat([self._open, batch])
+        entry, returned_by = self._partners(events)
+        interrupter = self._interrupters(events, carried, returned_by)
+        was_interrupted = interrupter != NO_ROW
+        was_interrupted[:carried] |= self._open_interrupted
+        self._keep(events, returned_by, was_interrupted, carried)
+        return PairedEvents(events, carried, entry, interrupter, was_interrupted)
+
+    def _partners(self, events: CallEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return of each return its entry, and of each entry the row of its thread's next entry or return; -1 without."""
+        count = events.size
+        entry, ended_by = np.full(count, NO_ROW, np.int64), np.full(count, NO_ROW, np.int64)
+        rows = rows_where((events.kind == ENTER) | (events.kind == EXIT))
+        order = rows[np.argsort(events.tid[rows], kind="stable")]
+        before, after = order[:-1], order[1:]
+        is_same = events.tid[before] == events.tid[after]
+        is_entry = (events.kind[before] == ENTER) & is_same
+        ended_by[before[is_entry]] = after[is_entry]
+        is_pair = is_entry & (events.kind[after] == EXIT)
+        entry[after[is_pair]] = before[is_pair]
+        return entry, ended_by
+
+    def _interrupters(self, events: CallEvents, carried: int, ended_by: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return of each interrupted entry the row that interrupts it: the next entry or other event."""
+        count = events.size
+        interrupter = np.full(count, NO_ROW, np.int64)
+        rows = rows_where((events.kind[carried:] == ENTER) | (events.kind[carried:] == OTHER)) + carried
+        current = self._current if self._current != NO_ROW and not self._open_interrupted[self._current] else NO_ROW
+        entries = rows if current == NO_ROW else np.concatenate([[current], rows])
+        before, after = entries[:-1], entries[1:]
+        end = ended_by[before]
+        is_interrupted = (events.kind[before] == ENTER) & ((end == NO_ROW) | (end >= after)) & ~np.isin(events.number[before], self._ending)
+        interrupter[before[is_interrupted]] = after[is_interrupted]
+        return interrupter
+
+    def _keep(self, events: CallEvents, ended_by: NDArray[np.int64], was_interrupted: NDArray[np.bool_], carried: int) -> None:
+        """Keep the entries without a return for the next batch."""
+        is_open = (events.kind == ENTER) & (ended_by == NO_ROW) & ~np.isin(events.number, self._ending)
+        rows = rows_where(is_open)
+        entries = rows_where(events.kind[carried:] == ENTER) + carried
+        last = int(entries[-1]) if len(entries) else NO_ROW
+        if last == NO_ROW and self._current != NO_ROW:
+            last = self._current
+        self._open = events.take(rows)._replace(row=np.full(len(rows), NO_ROW, np.int64))
+        self._open_interrupted = was_interrupted[rows]
+        position = np.searchsorted(rows, last) if len(rows) else 0
+        is_kept = last != NO_ROW and position < len(rows) and rows[position] == last
+        self._current = int(position) if is_kept else NO_ROW

@@ -1,0 +1,100 @@
+"""The comms of threads over time, by following records of comms, forks and exits; bounded, for streams without an end.
+
+Other than perfpy.symbols.tasks.address_space.TaskTimeline it forgets the past: it knows the comms at the beginning of a batch and their
+changes in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_IDLE: Final = "swapper"
+_MOST_COMMS: Final = 1 << 16
+
+
+class ThreadNames(Protocol):
+    """The comms of threads over time; perfpy.symbols.tasks.address_space.TaskTimeline is one."""
+
+    comms: list[str]
+
+    def comm_ids(self, tid: NDArray[np.int32], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the comm of each thread at each key, as indexes into `comms`; ":TID" for unnamed threads."""
+
+
+class FollowedComms:
+    """The comms of threads.
+
+    Args:
+        read_comm: returns the comm that a thread has now, "" if it has ended.
+
+    Attributes:
+        comms: texts, which comm_ids() refers to.
+    """
+
+    def __init__(self, read_comm: Callable[[int], str] = lambda _tid: "") -> None:
+        self._read_comm = read_comm
+        self.comms: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._now: dict[int, str] = {0: _IDLE}
+        self._changes: dict[int, list[tuple[int, str]]] = {}  # tid -> (key, comm from then on), "" after its end
+
+    def begin_batch(self) -> None:
+        """Forget when comms changed, and the threads that ended."""
+        self._changes = {}
+        if len(self.comms) > _MOST_COMMS:
+            self.comms, self._numbers = [], {}
+
+    def name(self, tid: int, comm: str, key: int = 0) -> None:
+        """A thread has this comm from a key on."""
+        before = self._now.get(tid, "")
+        if key:
+            self._changes.setdefault(tid, [(-1, before)]).append((key, comm))
+        if comm:
+            self._now[tid] = comm
+        else:
+            self._now.pop(tid, None)
+
+    def fork(self, parent: int, child: int, key: int) -> None:
+        """A new thread has the comm of its parent."""
+        self.name(child, self._known(parent), key)
+
+    def end(self, tid: int, key: int) -> None:
+        """A thread ends and loses its comm."""
+        self.name(tid, "", key)
+
+    def last_comm(self, tid: int) -> str:
+        """Return the comm of a thread now; ":TID" if it is unknown."""
+        return self._known(tid) or f":{tid}"
+
+    def _known(self, tid: int) -> str:
+        comm = self._now.get(tid, "")
+        if not comm and tid not in self._changes and (comm := self._read_comm(tid)):
+            self._now[tid] = comm
+        return comm
+
+    def comm_ids(self, tid: NDArray[np.int32], key: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the comm of each thread at each key, as indexes into `comms`; ":TID" for unnamed threads."""
+        tids, which = np.unique(tid, return_inverse=True)
+        ids = np.array([self._number(self.last_comm(one)) for one in tids.tolist()], np.int32)[which.ravel()]
+        changed = [one for one in tids.tolist() if one in self._changes]
+        for one in changed:
+            rows = np.flatnonzero(tid == one)
+            keys, comms = zip(*self._changes[one], strict=True)
+            numbers = np.array([self._number(comm or f":{one}") for comm in comms], np.int32)
+            starts = np.array(keys[1:], np.uint64)
+            ids[rows] = numbers[np.searchsorted(starts, key[rows], side="right")]
+        return ids
+
+    def _number(self, comm: str) -> int:
+        number = self._numbers.get(comm)
+        if number is None:
+            number = self._numbers[comm] = len(self.comms)
+            self.comms.append(comm)
+        return number

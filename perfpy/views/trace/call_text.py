@@ -1,0 +1,173 @@
+"""The texts of system calls: name and arguments, and the result.
+
+Calls with the same number and the same arguments shown are formatted together: each argument's values become texts, and one format
+string joins them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.columns import rows_where
+from perfpy.abi.system_calls.arguments import arguments_of
+from perfpy.abi.system_calls.errors import error_name
+from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.abi.system_calls.results import result_kind
+from perfpy.tracing.pairing import NO_ROW
+from perfpy.tracing.totals import is_error
+from perfpy.views.trace.argument_texts import ArgumentRows, Number, result_processes
+from perfpy.views.trace.kinds import text_of_kind
+from perfpy.views.trace.special_texts import ControlResult
+from perfpy.views.trace.unused_arguments import unused_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from perfpy.tracing.descriptors import DescriptorNames
+    from perfpy.tracing.events import CallEvents
+    from perfpy.tracing.pairing import PairedEvents
+    from perfpy.tracing.thread_comms import ThreadNames
+
+_UNKNOWN_KIND: Final = "long"
+_MOST_ARGUMENTS: Final = 6
+_MOST_SHAPES: Final = 4096
+
+
+class CallShape(NamedTuple):
+    """A call's name and how its arguments become text."""
+
+    name: str
+    arguments: tuple[tuple[str, Number], ...]
+
+
+class CallTexts:
+    """The texts of the calls of a machine.
+
+    Args:
+        machine: its name, as uname(2) has it.
+
+    Attributes:
+        descriptors: the files of descriptors in the present batch; None prints only their numbers.
+    """
+
+    def __init__(self, machine: str) -> None:
+        self._machine = machine
+        self.descriptors: DescriptorNames | None = None
+        self._shapes: dict[int, CallShape] = {}
+        self._failures: dict[int, str] = {}
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return names_by_number(self._machine)
+
+    def name(self, number: int) -> str:
+        """Return the name of a call; syscall_NUMBER for an unknown one."""
+        return self._names.get(number) or f"syscall_{number}"
+
+    def names(self, numbers: NDArray[np.int64]) -> list[str]:
+        """Return the names of calls."""
+        return [self._shape(number).name for number in numbers.tolist()]
+
+    def _shape(self, number: int) -> CallShape:
+        shape = self._shapes.get(number)
+        if shape is None:
+            name = self.name(number)
+            arguments = arguments_of(name)
+            if arguments is None:
+                texts = tuple((f"arg{index}", text_of_kind(_UNKNOWN_KIND, self._machine)) for index in range(_MOST_ARGUMENTS))
+            else:
+                texts = tuple((argument.name, text_of_kind(argument.kind, self._machine)) for argument in arguments)
+            shape = CallShape(name, texts)
+            if len(self._shapes) < _MOST_SHAPES:
+                self._shapes[number] = shape
+        return shape
+
+    def texts(self, events: CallEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
+        """Return NAME(ARGUMENTS) of each entry.
+
+        Args:
+            events: the batch.
+            rows: the rows of the entries.
+            names: the comms of threads.
+        """
+        texts = [""] * len(rows)
+        numbers = events.number[rows]
+        for number in np.unique(numbers).tolist():
+            chosen = rows_where(numbers == number)
+            self._fill(texts, chosen, self._shape(number), ArgumentRows(events, rows[chosen], names, self.descriptors))
+        return texts
+
+    def _fill(self, texts: list[str], indexes: NDArray[np.intp], shape: CallShape, rows: ArgumentRows) -> None:
+        """Set the texts of the calls of one number."""
+        values = [rows.values(index) for index in range(len(shape.arguments))]
+        shown = [text.are_shown(column) for (_, text), column in zip(shape.arguments, values, strict=True)]
+        for index, is_unused in unused_arguments(shape.name, values):
+            shown[index] = shown[index] & ~is_unused
+        masks = np.zeros(len(indexes), np.int64)
+        for index, is_shown in enumerate(shown):
+            masks |= is_shown.astype(np.int64) << index
+        for mask in np.unique(masks).tolist():
+            chosen = rows_where(masks == mask)
+            for index, line in zip(indexes[chosen].tolist(), _joined(shape, mask, values, rows.part(chosen), chosen), strict=True):
+                texts[index] = line
+
+    def results(self, paired: PairedEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
+        """Return the text of each result. rows: those of returns."""
+        events = paired.events
+        texts = [""] * len(rows)
+        numbers, results = events.number[rows], events.result[rows]
+        failed = is_error(results)
+        for index in rows_where(failed).tolist():
+            texts[index] = self._failure(int(results[index]))
+        good = rows_where(~failed)
+        kinds = {number: result_kind(self._shape(number).name) for number in np.unique(numbers[good]).tolist()}
+        for kind in set(kinds.values()):
+            of_kind = [number for number, one in kinds.items() if one == kind]
+            chosen = good[np.isin(numbers[good], of_kind)]
+            for index, line in zip(chosen.tolist(), self._results_of(kind, paired, rows[chosen], names), strict=True):
+                texts[index] = line
+        return texts
+
+    def _results_of(self, kind: str, paired: PairedEvents, rows: NDArray[np.int64], names: ThreadNames) -> list[str]:
+        """Return the texts of results of one kind."""
+        events = paired.events
+        values, part = events.result[rows], ArgumentRows(events, rows, names, None)
+        if kind == "pid":
+            return result_processes(values, part)
+        if kind == "timeout":
+            return [str(value) if value else "0 (Timeout)" for value in values.tolist()]
+        if kind == "hex":
+            return [f"{value:#x}" if value else "0" for value in values.view(np.uint64).tolist()]
+        if kind == "fcntl_result":
+            entry = paired.entry[rows]
+            commands = np.where(entry == NO_ROW, 0, events.arguments[np.maximum(entry, 0), 1])
+            return self._control.texts_for(commands, values.view(np.uint64), part)
+        return list(map(str, values.tolist()))
+
+    @cached_property
+    def _control(self) -> ControlResult:
+        return ControlResult(self._machine)
+
+    def _failure(self, result: int) -> str:
+        text = self._failures.get(result)
+        if text is None:
+            error = error_name(-result)
+            text = self._failures[result] = f"-1 {error.name} ({error.text})"
+        return text
+
+
+def _joined(shape: CallShape, mask: int, values: list[NDArray[np.uint64]], rows: ArgumentRows, chosen: NDArray[np.intp]) -> Iterable[str]:
+    """Return NAME(ARGUMENTS) of calls that show the same arguments: those of the bits of a mask."""
+    parts, columns = [], []
+    for index, (name, text) in enumerate(shape.arguments):
+        if mask >> index & 1:
+            parts.append(f"{name}:%s" if text.has_own_space else f"{name}: %s")
+            rows.is_last = not mask >> index + 1
+            columns.append(text.texts(values[index][chosen], rows))
+    whole = f"{shape.name}({', '.join(parts)})"
+    return map(whole.__mod__, zip(*columns, strict=True)) if columns else [whole] * len(chosen)

@@ -1,0 +1,96 @@
+"""The system calls of a recording: lines and sums, batch after batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.system_calls.numbers import numbers_by_name
+from perfpy.errors import PerfError
+from perfpy.tracing.events import ENTER, EXIT, CallEvents, call_events, call_fields
+from perfpy.tracing.pairing import Pairing
+from perfpy.tracing.totals import Totals
+from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.lines import LineOptions, TraceLines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from perfpy.tracing.pairing import PairedEvents
+    from perfpy.tracing.thread_comms import ThreadNames
+    from perfpy.views.recorded import Recorded
+
+_ENDING = ("exit", "exit_group")
+_FIELDS = ("pid", "tid", "time", "cpu", "raw")
+
+
+class CallFilter(NamedTuple):
+    """Which calls count; None for all.
+
+    Attributes:
+        numbers: of calls.
+        pids, tids, cpus: of processes, threads, CPUs.
+    """
+
+    numbers: frozenset[int] | None = None
+    pids: frozenset[int] | None = None
+    tids: frozenset[int] | None = None
+    cpus: frozenset[int] | None = None
+
+    def apply(self, events: CallEvents) -> CallEvents:
+        """Return the events that pass."""
+        if all(one is None for one in self):
+            return events
+        chosen = np.ones(events.size, np.bool_)
+        for wanted, column in ((self.pids, events.pid), (self.tids, events.tid), (self.cpus, events.cpu)):
+            if wanted is not None:
+                chosen &= np.isin(column, sorted(wanted))
+        if self.numbers is not None:
+            is_call = (events.kind == ENTER) | (events.kind == EXIT)
+            chosen &= ~is_call | np.isin(events.number, sorted(self.numbers))
+        return events.take(chosen)
+
+
+def ending_numbers(machine: str) -> NDArray[np.int64]:
+    """Return the numbers of the calls that do not return."""
+    known = numbers_by_name(machine)
+    return np.array([known[name] for name in _ENDING if name in known], np.int64)
+
+
+class RecordedCalls:
+    """The calls of a recording.
+
+    Args:
+        recording: the recording.
+        names: the comms of its threads.
+        options: the form of the lines; None without lines.
+        call_filter: which calls count.
+
+    Attributes:
+        machine: the recorded machine, as uname(2) has it.
+        totals: the sums so far.
+    """
+
+    def __init__(self, recording: Recorded, names: ThreadNames, options: LineOptions | None, call_filter: CallFilter) -> None:
+        self._recording = recording
+        self.machine = str(recording.header.get("arch") or "x86_64")
+        self._filter = call_filter
+        self._fields = call_fields(recording.events, recording.data.tracing)
+        if not self._fields:
+            raise PerfError(f"{recording.path}: no tracepoints of system calls; record them with perfpy trace record")
+        self.calls = CallTexts(self.machine)
+        ending = ending_numbers(self.machine)
+        self._pairing = Pairing(ending)
+        self.totals = Totals()
+        self._lines = None if options is None else TraceLines(options, self.calls, names, ending)
+
+    def batches(self) -> Iterator[tuple[PairedEvents, list[str]]]:
+        """Yield the events of each batch and their lines."""
+        for batch in self._recording.batches(_FIELDS):
+            events = call_events(batch.columns, batch.event, batch.key, self._fields, self._recording.data.endian)
+            paired = self._pairing.pair(self._filter.apply(events))
+            self.totals.add(paired)
+            yield paired, [] if self._lines is None else [line.text for line in self._lines.lines(paired)]

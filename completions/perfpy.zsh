@@ -25,6 +25,7 @@ _perfpy() {
         'stat:run a program and count events'
         'record:run a program and record its profile into perf.data'
         'top:show what runs now, as a live profile'
+        'trace:print system calls as they happen, or of a recording'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'
         'annotate:show the code of hot functions with samples per instruction'
@@ -338,6 +339,59 @@ _perfpy() {
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
+            ;;
+        trace)
+            _arguments -s -S \
+                '*-i+[input file]:recording:_perfpy_recordings' \
+                '*--input=[input file]:recording:_perfpy_recordings' \
+                '*-f[skip the file ownership check]' \
+                '*--force[skip the file ownership check]' \
+                '*-a[trace all CPUs]' \
+                '*--all-cpus[trace all CPUs]' \
+                '*-C+[trace these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[trace these CPUs, such as 0-2,5]:value: ' \
+                '*-p+[trace these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--pid=[trace these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-t+[trace these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[trace these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[trace the threads of this user]:user:_users' \
+                '*--uid=[trace the threads of this user]:user:_users' \
+                '*-G+[trace only the tasks of this cgroup]:value: ' \
+                '*--cgroup=[trace only the tasks of this cgroup]:value: ' \
+                '*--no-inherit[do not trace child tasks]' \
+                '*--filter-pids=[skip these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*-m+[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
+                '*-D+[begin n milliseconds after the program]:value: ' \
+                '*--delay=[begin n milliseconds after the program]:value: ' \
+                '*-e+[calls]:value: ' \
+                '*--event=[calls]:value: ' \
+                '*--expr=[calls]:value: ' \
+                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*--syscalls[print system calls]' \
+                '*--strings[read file names and other strings, as root]' \
+                '*--failure[print only calls that failed]' \
+                '*--duration=[print only calls that took more than n milliseconds]:value: ' \
+                '*--max-events=[stop after n lines]:value: ' \
+                '*-T[print times of the clock, not since the first event]' \
+                '*--time[print times of the clock, not since the first event]' \
+                '*--comm[print the comm of the thread]' \
+                '*--show-cpu[print the CPU]' \
+                '*-s[print only tables of calls and times by thread]' \
+                '*--summary[print only tables of calls and times by thread]' \
+                '*-S[print the calls, then the tables]' \
+                '*--with-summary[print the calls, then the tables]' \
+                '*--errno-summary[print the errors of each call in the tables]' \
+                '*--summary-mode=[a table for each thread, or one for all]:value:(thread total)' \
+                '*--max-summary=[print at most n rows of a table]:value: ' \
+                '*-o+[write to this file]:file:_files' \
+                '*--output=[write to this file]:file:_files' \
+                '*-v[print more details]' \
+                '*--verbose[print more details]' \
+                '*-h[show this text]' \
+                '*--help[show this text]' \
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         report)
             _arguments -s -S \
@@ -902,7 +956,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '1:command:(stat record top report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
+                '1:command:(stat record top trace report view annotate diff script list evlist buildid-list buildid-cache probe inject archive data export config check version help guide compatibility performance python many continuous cluster)'
             ;;
         esac
         ;;

@@ -1,4 +1,4 @@
-"""The perf_event ABI: bytes <-> values. Opens no file and no descriptor, and needs no ctypes.
+"""The perf_event ABI: bytes <-> values. Opens no file but its own tables, and needs no ctypes.
 
 Both halves of perfpy share it. Layouts: include/uapi/linux/perf_event.h and perf_event_open(2).
 
@@ -21,6 +21,7 @@ Modules:
     waits               the samples of time off the CPU
     python_code         addresses of Python functions in callchains, and who has the GIL
     code_mapping        the mapping of JIT-compiled code
+    system_calls        numbers, names, arguments and constants of system calls, as tables
     sampling_pace       whether samples are drawn by time or by count
     byteorder, cpu_list, startup    numbers, CPU lists, light stand-ins for typing and functools
 """

@@ -10,4 +10,5 @@ symbolizing   symbols across windows: files are searched and read once
 snapshot      the last minute as a perf.data
 decay         the rows of earlier windows, with falling weights
 monitor       LiveMonitor: one report per interval
+calls         system calls of running tasks, for `perfpy trace`
 """

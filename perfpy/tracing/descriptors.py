@@ -17,7 +17,7 @@ from perfpy.tracing.events import EXIT
 from perfpy.tracing.pairing import NO_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ _FAMILIES: Final = {1: "UNIX", 2: "TCP", 10: "TCPv6", 16: "NETLINK", 17: "PACKET
 _DATAGRAMS: Final = {1: "UNIX-DGRAM", 2: "UDP", 10: "UDPv6", 16: "NETLINK", 17: "PACKET"}
 _SOCK_DGRAM, _SOCK_TYPE = 2, 0xF
 _MOST_TABLES: Final = 100_000  # processes
+_NEVER: Final = 1 << 64  # beyond all delivery keys
 
 
 class OpenFile(NamedTuple):
@@ -59,10 +60,17 @@ class DescriptorTable:
 class DescriptorNames:
     """The names of descriptors at the rows of one batch."""
 
-    def __init__(self, pids: NDArray[np.int32], tables: Mapping[int, DescriptorTable], changes: _Changes) -> None:
+    def __init__(
+        self,
+        pids: NDArray[np.int32],
+        tables: Mapping[int, DescriptorTable],
+        changes: _Changes,
+        read_name: Callable[[int, int], str] = lambda _pid, _number: "",
+    ) -> None:
         self._pids = pids
         self._tables = tables
         self._changes = changes
+        self._read_name = read_name
 
     def texts(self, rows: NDArray[np.int64], descriptors: list[int]) -> list[str]:
         """Return DESCRIPTOR<NAME> for the processes of some rows, at those rows; only the number of unknown ones."""
@@ -78,9 +86,14 @@ class DescriptorNames:
             else:
                 table = tables.get(pid)
                 file = table.files.get(number) if table is not None else None
-                name = known[key] = file.name if file is not None else ""
+                name = known[key] = file.name if file is not None else self._unknown(pid, number)
             texts.append(f"{number}<{name}>" if name else str(number))
         return texts
+
+    def _unknown(self, pid: int, number: int) -> str:
+        """Return the present name of a descriptor that no call has made: pipes, sockets and the like, whose calls return them in memory."""
+        name = self._read_name(pid, number) if number >= 0 else ""
+        return "" if name.startswith("/") else name
 
 
 class _Changes:
@@ -124,21 +137,20 @@ class Descriptors:
     Args:
         machine: as uname(2) has it.
         read_table: returns the table that a process has now; None if it has ended.
-        real_path: returns the path of a file, links resolved, for a process: (pid, path).
+        read_name: returns the name that a descriptor of a process has now, "" if it is closed: (pid, descriptor).
     """
 
     def __init__(
         self,
         machine: str,
         read_table: Callable[[int], DescriptorTable | None] = lambda _pid: None,
-        real_path: Callable[[int, str], str] = lambda _pid, path: path,
+        read_name: Callable[[int, int], str] = lambda _pid, _number: "",
     ) -> None:
         self._read_table = read_table
-        self._real_path = real_path
+        self._read_name = read_name
         self._tables: dict[int, DescriptorTable] = {}
         self._changes = _Changes()
-        rules = {**_RULES}
-        self._rules = {number: rules[name] for number, name in names_by_number(machine).items() if name in rules}
+        self._rules = {number: _RULES[name] for number, name in names_by_number(machine).items() if name in _RULES}
         self._numbers = np.array(sorted(self._rules), np.int64)
 
     def add_process(self, pid: int, table: DescriptorTable) -> None:
@@ -159,28 +171,41 @@ class Descriptors:
                 self._tables.pop(next(iter(self._tables)))
         return table
 
-    def follow(self, paired: PairedEvents, texts: Mapping[int, Mapping[int, str]]) -> DescriptorNames:
+    def follow(
+        self, paired: PairedEvents, texts: Mapping[int, Mapping[int, str]], forks: Sequence[tuple[int, int, int]] = ()
+    ) -> DescriptorNames:
         """Apply the calls of a batch; return the names at its rows.
 
         Args:
             paired: the events.
             texts: row of an entry -> index of the argument -> its string.
+            forks: (delivery key, process, new process), in order.
         """
         events = paired.events
         self._changes = _Changes()
-        for pid in np.unique(events.pid).tolist():
+        pids = np.unique(events.pid).tolist()
+        for pid in set(pids).difference(child for _, _, child in forks):
             self.table(pid)
         rows = rows_where((events.kind == EXIT) & (events.result >= 0) & np.isin(events.number, self._numbers))
-        for row in rows.tolist():
+        waiting = iter([*forks, (_NEVER, 0, 0)])
+        fork = next(waiting)
+        for row, key in zip(rows.tolist(), events.key[rows].tolist(), strict=True):
+            while fork[0] <= key:
+                self.fork(*fork[1:])
+                fork = next(waiting)
             self._apply(events, row, int(paired.entry[row]), texts)
-        return DescriptorNames(events.pid, self._tables, self._changes)
+        while fork[0] != _NEVER:
+            self.fork(*fork[1:])
+            fork = next(waiting)
+        return DescriptorNames(events.pid, self._tables, self._changes, self._read_name)
 
     def _apply(self, events: CallEvents, row: int, entry: int, texts: Mapping[int, Mapping[int, str]]) -> None:
-        if entry == NO_ROW:
+        rule = self._rules[int(events.number[row])]
+        if entry == NO_ROW and rule is not _execute:  # an exec may have begun before the trace
             return
         arguments = tuple(events.arguments[entry].tolist())
         call = _Call(row, int(events.pid[row]), int(events.tid[row]), arguments, int(events.result[row]), texts.get(entry, {}))
-        self._rules[int(events.number[row])](self, call)
+        rule(self, call)
 
     def set(self, call: _Call, number: int, name: str, *, closes_on_exec: bool = False) -> None:
         """Let a descriptor refer to a file."""
@@ -211,8 +236,8 @@ class Descriptors:
                 start = file.name if file is not None else ""
             if not start.startswith("/"):
                 return name
-            name = posixpath.normpath(posixpath.join(start, name))
-        return self._real_path(call.pid, name)
+            name = posixpath.join(start, name)
+        return posixpath.normpath(name)
 
     def execute(self, pid: int, row: int) -> None:
         """Close the descriptors that an exec closes."""

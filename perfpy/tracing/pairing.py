@@ -14,6 +14,8 @@ from perfpy.abi.columns import rows_where
 from perfpy.tracing.events import ENTER, EXIT, OTHER, CallEvents
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 NO_ROW = -1
@@ -28,6 +30,7 @@ class PairedEvents(NamedTuple):
         entry: int64[n]; of a return the row of its entry, -1 without.
         interrupter: int64[n]; of an interrupted entry the row before which it is printed, -1 without.
         was_interrupted: bool[n]; of an entry whether it was printed before or in this batch because of an interruption.
+        open_rows: the rows of entries that have not returned.
     """
 
     events: CallEvents
@@ -35,6 +38,7 @@ class PairedEvents(NamedTuple):
     entry: NDArray[np.int64]
     interrupter: NDArray[np.int64]
     was_interrupted: NDArray[np.bool_]
+    open_rows: frozenset[int]
 
 
 class Pairing:
@@ -60,8 +64,18 @@ class Pairing:
         interrupter = self._interrupters(events, carried, returned_by)
         was_interrupted = interrupter != NO_ROW
         was_interrupted[:carried] |= self._open_interrupted
-        self._keep(events, returned_by, was_interrupted, carried)
-        return PairedEvents(events, carried, entry, interrupter, was_interrupted)
+        open_rows = self._keep(events, returned_by, was_interrupted, carried)
+        return PairedEvents(events, carried, entry, interrupter, was_interrupted, open_rows)
+
+    def forget(self, tids: Iterable[int]) -> None:
+        """Drop the entries of threads that ended."""
+        if self._open is None:
+            return
+        kept = rows_where(~np.isin(self._open.tid, list(tids)))
+        if len(kept) < self._open.size:
+            last = rows_where(kept == self._current)
+            self._open, self._open_interrupted = self._open.take(kept), self._open_interrupted[kept]
+            self._current = int(last[0]) if len(last) else NO_ROW
 
     def _partners(self, events: CallEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return of each return its entry, and of each entry the row of its thread's next entry or return; -1 without."""
@@ -90,8 +104,8 @@ class Pairing:
         interrupter[before[is_interrupted]] = after[is_interrupted]
         return interrupter
 
-    def _keep(self, events: CallEvents, ended_by: NDArray[np.int64], was_interrupted: NDArray[np.bool_], carried: int) -> None:
-        """Keep the entries without a return for the next batch."""
+    def _keep(self, events: CallEvents, ended_by: NDArray[np.int64], was_interrupted: NDArray[np.bool_], carried: int) -> frozenset[int]:
+        """Keep the entries without a return for the next batch; return their rows."""
         is_open = (events.kind == ENTER) & (ended_by == NO_ROW) & ~np.isin(events.number, self._ending)
         rows = rows_where(is_open)
         entries = rows_where(events.kind[carried:] == ENTER) + carried
@@ -103,3 +117,4 @@ class Pairing:
         position = np.searchsorted(rows, last) if len(rows) else 0
         is_kept = last != NO_ROW and position < len(rows) and rows[position] == last
         self._current = int(position) if is_kept else NO_ROW
+        return frozenset(rows.tolist())

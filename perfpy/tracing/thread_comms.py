@@ -43,6 +43,7 @@ class FollowedComms:
         self.comms: list[str] = []
         self._numbers: dict[str, int] = {}
         self._now: dict[int, str] = {0: _IDLE}
+        self._last: dict[int, str] = {}  # of threads that ended
         self._changes: dict[int, list[tuple[int, str]]] = {}  # tid -> (key, comm from then on), "" after its end
 
     def begin_batch(self) -> None:
@@ -58,8 +59,8 @@ class FollowedComms:
             self._changes.setdefault(tid, [(-1, before)]).append((key, comm))
         if comm:
             self._now[tid] = comm
-        else:
-            self._now.pop(tid, None)
+        elif (last := self._now.pop(tid, "")) and len(self._last) < _MOST_COMMS:
+            self._last[tid] = last
 
     def fork(self, parent: int, child: int, key: int) -> None:
         """A new thread has the comm of its parent."""
@@ -72,6 +73,10 @@ class FollowedComms:
     def last_comm(self, tid: int) -> str:
         """Return the comm of a thread now; ":TID" if it is unknown."""
         return self._known(tid) or f":{tid}"
+
+    def final_comm(self, tid: int) -> str:
+        """Return the last comm of a thread, also if it has ended."""
+        return self._known(tid) or self._last.get(tid, f":{tid}")
 
     def _known(self, tid: int) -> str:
         comm = self._now.get(tid, "")

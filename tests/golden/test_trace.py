@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from perfpy.cli.trace.selection import parse_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NAMES = re.compile(r"= -1 (?:E[A-Z0-9]+|\(unknown\)) \(")
 LINE = re.compile(r"^ *[\d.?]+ \(.*?\): \S+ +(?:\.\.\. \[continued\]: )?(\w+)\(")
@@ -92,9 +92,9 @@ def test_one_table_has_the_calls_of_all_threads(live, capsys):
     calls = {}
     for line in answers["trace-threads-7.data", "-s"].splitlines():
         words = line.split()
-        if len(words) == 8 and words[1].isdecimal():  # noqa: PLR2004 - the columns of a table
+        if len(words) == 8 and words[1].isdecimal():
             calls[words[0]] = calls.get(words[0], 0) + int(words[1])
 
     text = printed(folder, "trace-threads-7.data", ["-s", "--summary-mode=total"], capsys)
     rows = [line.split() for line in text.splitlines()]
-    assert {row[0]: int(row[1]) for row in rows if len(row) == 8 and row[1].isdecimal()} == calls  # noqa: PLR2004
+    assert {row[0]: int(row[1]) for row in rows if len(row) == 8 and row[1].isdecimal()} == calls

@@ -8,6 +8,9 @@ Modules:
 numbers     machine and number -> name, from numbers.tsv
 arguments   name -> names and kinds of its arguments, from arguments.tsv
 constants   kind -> names of values and bits, from constants.tsv
+results     name -> kind of its result
+open_flags  the flags of open(2), by machine
+ioctls      the commands of ioctl(2), from ioctls.tsv
 errors      error number -> name and text, from errors.tsv
 groups      names of groups of calls: file, network, process ...
 tables      read the tables

@@ -45,6 +45,17 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("show which commands use the CPUs", "perfpy top --sort comm"),
         _example("print ten updates as JSON, one object a line", "perfpy top --json --updates 10 -d 1"),
     ),
+    "trace": (
+        _example("print the system calls of a program", "perfpy trace -- ./program"),
+        _example("print which files a running process opens", "perfpy trace -e openat -p 1234"),
+        _example("print failed calls and slow calls", "perfpy trace --failure -- ./program", "perfpy trace --duration 5 -p 1234"),
+        _example("count the calls of each thread, with their times and errors", "perfpy trace -s --errno-summary -- ./program"),
+        _example(
+            "record the calls of the whole machine for a second, and print them",
+            "perfpy trace record -a -- sleep 1",
+            "perfpy trace -i perf.data",
+        ),
+    ),
     "report": (
         _example("report perf.data", "perfpy report"),
         _example("print perf's text without rows below one percent", "perfpy report --stdio --percent-limit 1"),

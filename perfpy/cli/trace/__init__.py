@@ -6,4 +6,6 @@ command     which of its forms a line asks for
 options     perf trace's options
 selection   -e: system calls, groups of them, and other events
 replay      a recording as lines and tables
+live        a program or running tasks
+output      where the lines go
 """

@@ -16,13 +16,15 @@ def run(options: TraceCommandOptions) -> int:
         return _record(options)
     if options.summary and options.with_summary:
         options = options.replaced(summary=False)
-    if not options.input:
-        fail("name a recording with -i, or record one with perfpy trace record")
-    if options.workload:
-        fail(f"-i {options.input} excludes a command to run")
-    from perfpy.cli.trace.replay import replay  # --help needs no numpy
+    if options.input:
+        if options.workload:
+            fail(f"-i {options.input} excludes a command to run")
+        from perfpy.cli.trace.replay import replay  # --help needs no numpy
 
-    return replay(options)
+        return replay(options)
+    from perfpy.cli.trace.live import LiveTrace  # a recording needs no kernel
+
+    return LiveTrace(options).run()
 
 
 def _record(options: TraceCommandOptions) -> int:

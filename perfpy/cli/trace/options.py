@@ -19,6 +19,12 @@ _LACKING: Final = {
     "--switch-off": "use perfpy record, then perfpy script --switch-on",
     "--show-on-off-events": "use perfpy record, then perfpy script --switch-on",
     "--bpf-summary": _BPF,
+    "-F,--pf": "use perfpy record -e page-faults -d, then perfpy script",
+    "--call-graph": "use perfpy trace record -g, then perfpy script",
+    "--kernel-syscall-graph": "use perfpy trace record -g, then perfpy script",
+    "--max-stack": "use perfpy trace record -g, then perfpy script --max-stack",
+    "--min-stack": "use perfpy trace record -g, then perfpy script",
+    "--sched": "use perfpy record --off-cpu, then perfpy report --with-off-cpu",
 }
 
 
@@ -41,6 +47,11 @@ class TraceTargetOptions(CommandOptions):
     pid: str = option("-p,--pid", Value(default=""), "trace these processes (comma-separated)", metavar="<pid>")
     tid: str = option("-t,--tid", Value(default=""), "trace these threads (comma-separated)", metavar="<tid>")
     uid: str = option("-u,--uid", Value(default=""), "trace the threads of this user", metavar="<user>")
+    cgroup: str = option("-G,--cgroup", Value(default=""), "trace only the tasks of this cgroup", metavar="<name>")
+    no_inherit: bool = option("--no-inherit", Flag(), "do not trace child tasks")
+    filter_pids: str = option("--filter-pids", Value(default=""), "skip these processes (comma-separated)", metavar="<pid>")
+    mmap_pages: str = option("-m,--mmap-pages", Value(default=""), "size of ring buffers in pages, or bytes: 64K, 2M", metavar="<pages>")
+    delay: int = option("-D,--delay", Value(unsigned, default=0), "begin n milliseconds after the program", metavar="<n>")
 
 
 class TraceEventOptions(CommandOptions):
@@ -49,6 +60,9 @@ class TraceEventOptions(CommandOptions):
     event: tuple[str, ...] = option(
         "-e,--event,--expr", Listed(), "calls (openat,mmap*), groups (file), !LIST, events", metavar="<list>", negatable=False
     )
+    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
+    syscalls: bool = option("--syscalls", Flag(default=True), "print system calls (default)")
+    strings: bool = option("--strings", Flag(default=True), "read file names and other strings, as root (default)")
     failure: bool = option("--failure", Flag(), "print only calls that failed")
     duration: float = option(
         "--duration", Value(milliseconds, default=0.0), "print only calls that took more than n milliseconds", metavar="<n>"

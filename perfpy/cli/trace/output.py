@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from perfpy.cli.line.terminal import is_screen
 from perfpy.errors import OutputFailedError
+from perfpy.untrusted.files import opener
 from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class TraceOutput:
     def __enter__(self) -> Self:
         if self._path not in ("", "-"):
             try:
-                self._file = open(self._path, "w", encoding="utf-8", errors="surrogateescape")
+                self._file = open(self._path, "w", encoding="utf-8", errors="surrogateescape", opener=opener)
             except OSError as error:
                 raise OutputFailedError(self._path, error.strerror or str(error)) from None
         return self

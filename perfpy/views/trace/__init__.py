@@ -4,7 +4,11 @@ Modules:
 
 lines             the lines of calls
 call_text         a call's name, arguments and result
-argument_texts    the text of one argument, by kind
+kinds             kinds of arguments to what makes them text
+argument_texts    the texts of numbers, names, descriptors and processes
+special_texts     the texts of modes, sockets, futexes and dependent arguments
+unused_arguments  arguments that a call does not use
+other_events      samples of other events between the calls
 summary_text      the tables of -s
 recorded_calls    the calls of a recording
 """

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.system_calls.open_flags import open_bits
+from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ _MOST_TEXTS: Final = 1 << 16  # of one kind that are kept
 _INT_SIZE: Final = 4
 _CURRENT_FOLDER: Final = -100  # AT_FDCWD
 _UNNAMED: Final = ":"
+_NO_STRINGS: Final[Mapping[int, Mapping[int, str]]] = {}
 _LAST_PID: Final = (1 << 31) - 1
 
 
@@ -33,6 +35,10 @@ class ArgumentRows:
         rows: the rows of the calls.
         names: the comms of threads.
         descriptors: the files of descriptors, if they are known.
+        strings: row of an entry -> index of the argument -> its string.
+
+    Attributes:
+        index: of the argument.
         is_last: whether no argument follows.
     """
 
@@ -42,18 +48,18 @@ class ArgumentRows:
         rows: NDArray[np.int64],
         names: ThreadNames,
         descriptors: DescriptorNames | None,
-        *,
-        is_last: bool = True,
+        strings: Mapping[int, Mapping[int, str]] = _NO_STRINGS,
     ) -> None:
         self.events = events
         self.rows = rows
         self.names = names
         self.descriptors = descriptors
-        self.is_last = is_last
+        self.strings = strings
+        self.index, self.is_last = 0, True
 
     def part(self, chosen: NDArray[np.intp]) -> ArgumentRows:
         """Return some of the rows."""
-        return ArgumentRows(self.events, self.rows[chosen], self.names, self.descriptors)
+        return ArgumentRows(self.events, self.rows[chosen], self.names, self.descriptors, self.strings)
 
     def values(self, index: int) -> NDArray[np.uint64]:
         """Return the values of one argument."""
@@ -213,6 +219,23 @@ class Descriptor(Number):
         texts = list(map(str, numbers)) if rows.descriptors is None else rows.descriptors.texts(rows.rows, numbers)
         if self._is_folder:
             texts = ["CWD" if number == _CURRENT_FOLDER else text for number, text in zip(numbers, texts, strict=True)]
+        return texts
+
+
+class Text(Number):
+    """The address of a string; the string between quotes, if it is known."""
+
+    def __init__(self) -> None:
+        super().__init__("u4", "%#x")
+
+    def texts(self, values: NDArray[np.uint64], rows: ArgumentRows) -> list[str]:
+        """Return the strings, or the low half of their addresses as perf prints it."""
+        texts = super().texts(values, rows)
+        if rows.strings:
+            for index, row in enumerate(rows.rows.tolist()):
+                string = rows.strings.get(row, {}).get(rows.index)
+                if string is not None:
+                    texts[index] = f'"{one_line(string)}"'
         return texts
 
 

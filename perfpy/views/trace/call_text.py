@@ -24,7 +24,7 @@ from perfpy.views.trace.special_texts import ControlResult
 from perfpy.views.trace.unused_arguments import unused_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -53,11 +53,13 @@ class CallTexts:
 
     Attributes:
         descriptors: the files of descriptors in the present batch; None prints only their numbers.
+        strings: of the present batch: row of an entry -> index of the argument -> its string.
     """
 
     def __init__(self, machine: str) -> None:
         self._machine = machine
         self.descriptors: DescriptorNames | None = None
+        self.strings: Mapping[int, Mapping[int, str]] = {}
         self._shapes: dict[int, CallShape] = {}
         self._failures: dict[int, str] = {}
 
@@ -99,7 +101,7 @@ class CallTexts:
         numbers = events.number[rows]
         for number in np.unique(numbers).tolist():
             chosen = rows_where(numbers == number)
-            self._fill(texts, chosen, self._shape(number), ArgumentRows(events, rows[chosen], names, self.descriptors))
+            self._fill(texts, chosen, self._shape(number), ArgumentRows(events, rows[chosen], names, self.descriptors, self.strings))
         return texts
 
     def _fill(self, texts: list[str], indexes: NDArray[np.intp], shape: CallShape, rows: ArgumentRows) -> None:
@@ -167,7 +169,7 @@ def _joined(shape: CallShape, mask: int, values: list[NDArray[np.uint64]], rows:
     for index, (name, text) in enumerate(shape.arguments):
         if mask >> index & 1:
             parts.append(f"{name}:%s" if text.has_own_space else f"{name}: %s")
-            rows.is_last = not mask >> index + 1
+            rows.index, rows.is_last = index, not mask >> index + 1
             columns.append(text.texts(values[index][chosen], rows))
     whole = f"{shape.name}({', '.join(parts)})"
     return map(whole.__mod__, zip(*columns, strict=True)) if columns else [whole] * len(chosen)

@@ -6,11 +6,11 @@ from functools import cache
 from typing import Final
 
 from perfpy.abi.system_calls.constants import Constants, constants_of
-from perfpy.views.trace.argument_texts import ArrayBits, Descriptor, Hidden, Named, Number, Process, bits_text, open_text
+from perfpy.views.trace.argument_texts import ArrayBits, Descriptor, Hidden, Named, Number, Process, Text, bits_text, open_text
 from perfpy.views.trace.special_texts import special_text
 
 _LOW: Final = 0xFFFFFFFF
-_NUMBERS: Final = {"int": ("i4", "%d"), "long": ("i8", "%d"), "hex": ("u8", "%#x"), "text": ("u4", "%#x")}
+_NUMBERS: Final = {"int": ("i4", "%d"), "long": ("i8", "%d"), "hex": ("u8", "%#x")}
 
 
 @cache
@@ -20,6 +20,8 @@ def text_of_kind(kind: str, machine: str) -> Number:
         return Descriptor(is_folder=kind == "dirfd")
     if kind == "pid":
         return Process()
+    if kind == "text":
+        return Text()
     if kind == "buffer":
         return Hidden()
     if kind in _NUMBERS:

@@ -64,7 +64,7 @@ class TraceLine(NamedTuple):
     row: int
 
 
-class _Lines(NamedTuple):
+class _PlacedLines(NamedTuple):
     """Some lines.
 
     Attributes:
@@ -117,7 +117,7 @@ class TraceLines:
         rows = (position >> 1).tolist()
         return [TraceLine(texts[index], rows[index]) for index in np.argsort(position, kind="stable").tolist()]
 
-    def _returned(self, paired: PairedEvents) -> _Lines:
+    def _returned(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that are printed at their return."""
         events = paired.events
         rows = rows_where(events.kind == EXIT)
@@ -129,9 +129,9 @@ class TraceLines:
         heads = self._heads(events, entry, self._durations(events, entry, rows), rows)
         calls = self._calls.texts(events, entry, self._names)
         results = self._calls.results(paired, rows, self._names)
-        return _Lines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, calls, results, strict=True))))
+        return _PlacedLines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, calls, results, strict=True))))
 
-    def _continued(self, paired: PairedEvents) -> _Lines:
+    def _continued(self, paired: PairedEvents) -> _PlacedLines:
         """Return the ends of calls that were interrupted, or whose entry is unknown."""
         events = paired.events
         rows = rows_where(events.kind == EXIT)
@@ -146,34 +146,34 @@ class TraceLines:
         heads = self._heads(events, entry, durations, rows)
         ends = [f" ... [continued]: {name}())" for name in self._calls.names(events.number[rows])]
         results = self._calls.results(paired, rows, self._names)
-        return _Lines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, ends, results, strict=True))))
+        return _PlacedLines(2 * rows, list(map("%s%-69s = %s".__mod__, zip(heads, ends, results, strict=True))))
 
-    def _interrupted(self, paired: PairedEvents) -> _Lines:
+    def _interrupted(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that are printed before they return."""
         events = paired.events
         rows = rows_where(paired.interrupter != NO_ROW)
         moment = paired.interrupter[rows]
         heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows, moment)
         calls = self._calls.texts(events, rows, self._names)
-        return _Lines(2 * moment - 1, list(map("%s%-66s ...".__mod__, zip(heads, calls, strict=True))))
+        return _PlacedLines(2 * moment - 1, list(map("%s%-66s ...".__mod__, zip(heads, calls, strict=True))))
 
-    def _ended(self, paired: PairedEvents) -> _Lines:
+    def _ended(self, paired: PairedEvents) -> _PlacedLines:
         """Return the calls that do not return."""
         events = paired.events
         rows = rows_where((events.kind == ENTER) & np.isin(events.number, self._ending))
         rows = rows[rows >= paired.carried]
         heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows)
         calls = self._calls.texts(events, rows, self._names)
-        return _Lines(2 * rows, list(map("%s%-69s = ?".__mod__, zip(heads, calls, strict=True))))
+        return _PlacedLines(2 * rows, list(map("%s%-69s = ?".__mod__, zip(heads, calls, strict=True))))
 
-    def _others(self, paired: PairedEvents) -> _Lines:
+    def _others(self, paired: PairedEvents) -> _PlacedLines:
         """Return the samples of other events."""
         events = paired.events
         rows = rows_where(events.kind == OTHER)
         if self._event_texts is None or not len(rows):
-            return _Lines(np.zeros(0, np.int64), [])
+            return _PlacedLines(np.zeros(0, np.int64), [])
         heads = self._heads(events, rows, [_NO_DURATION] * len(rows), rows)
-        return _Lines(2 * rows, list(map("%s%s".__mod__, zip(heads, self._event_texts(paired, rows), strict=True))))
+        return _PlacedLines(2 * rows, list(map("%s%s".__mod__, zip(heads, self._event_texts(paired, rows), strict=True))))
 
     def _chosen(self, events: CallEvents, rows: NDArray[np.int64], entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the returns and entries that the options let through."""

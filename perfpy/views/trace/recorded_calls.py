@@ -13,6 +13,7 @@ from perfpy.tracing.pairing import Pairing
 from perfpy.tracing.totals import Totals
 from perfpy.views.trace.call_text import CallTexts
 from perfpy.views.trace.lines import LineOptions, TraceLines
+from perfpy.views.trace.other_events import OtherEvents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,21 +34,25 @@ class CallFilter(NamedTuple):
     Attributes:
         numbers: of calls.
         pids, tids, cpus: of processes, threads, CPUs.
+        excluded: processes that do not count.
     """
 
     numbers: frozenset[int] | None = None
     pids: frozenset[int] | None = None
     tids: frozenset[int] | None = None
     cpus: frozenset[int] | None = None
+    excluded: frozenset[int] = frozenset()
 
     def apply(self, events: CallEvents) -> CallEvents:
         """Return the events that pass."""
-        if all(one is None for one in self):
+        if not self.excluded and all(one is None for one in self[:4]):
             return events
         chosen = np.ones(events.size, np.bool_)
         for wanted, column in ((self.pids, events.pid), (self.tids, events.tid), (self.cpus, events.cpu)):
             if wanted is not None:
                 chosen &= np.isin(column, sorted(wanted))
+        if self.excluded:
+            chosen &= ~np.isin(events.pid, sorted(self.excluded))
         if self.numbers is not None:
             is_call = (events.kind == ENTER) | (events.kind == EXIT)
             chosen &= ~is_call | np.isin(events.number, sorted(self.numbers))
@@ -85,7 +90,8 @@ class RecordedCalls:
         ending = ending_numbers(self.machine)
         self._pairing = Pairing(ending)
         self.totals = Totals()
-        self._lines = None if options is None else TraceLines(options, self.calls, names, ending)
+        self._others = OtherEvents(recording.events, recording.data.tracing, names)
+        self._lines = None if options is None else TraceLines(options, self.calls, names, ending, self._others.texts)
 
     def batches(self) -> Iterator[tuple[PairedEvents, list[str]]]:
         """Yield the events of each batch and their lines."""
@@ -93,4 +99,5 @@ class RecordedCalls:
             events = call_events(batch.columns, batch.event, batch.key, self._fields, self._recording.data.endian)
             paired = self._pairing.pair(self._filter.apply(events))
             self.totals.add(paired)
+            self._others.begin_batch(batch)
             yield paired, [] if self._lines is None else [line.text for line in self._lines.lines(paired)]

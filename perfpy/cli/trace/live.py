@@ -1,0 +1,143 @@
+"""`perfpy trace` of a program, of running tasks or of all CPUs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from perfpy.capture.option_values import parse_pages
+from perfpy.capture.output.wakeups import Wakeups
+from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, TargetOptions
+from perfpy.capture.workload import Workload
+from perfpy.cli.line.opening import without_idle_threads
+from perfpy.cli.line.options import fail
+from perfpy.cli.trace.output import TraceOutput
+from perfpy.cli.trace.replay import line_options, wants_lines, wants_summary
+from perfpy.cli.trace.selection import Selection, parse_selection
+from perfpy.live.calls.session import LiveCalls
+from perfpy.live.rings import LiveRings
+from perfpy.views.trace.recorded_calls import CallFilter
+from perfpy.views.trace.summary_text import Summary, SummaryOptions
+
+if TYPE_CHECKING:
+    from perfpy.cli.trace.options import TraceCommandOptions
+
+_RAW: Final = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
+_STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_KILLED: Final = 128  # plus the signal's number: the exit status
+_INTERVAL: Final = 0.1  # seconds between two readings of the ring buffers
+
+
+class LiveTrace:
+    """One run of the command."""
+
+    def __init__(self, options: TraceCommandOptions) -> None:
+        if not options.workload:
+            without_idle_threads()
+        self._options = options
+        machine = os.uname().machine
+        self._selection = parse_selection(options.event, machine)
+        self._numbers = self._selection.numbers(machine)
+        self._left: int | None = options.max_events or None
+
+    def run(self) -> int:
+        """Print calls until the end; return the exit status."""
+        options = self._options
+        with ExitStack() as stack:
+            signals = stack.enter_context(Wakeups(_STOPPING))
+            workload = stack.enter_context(Workload(options.workload)) if options.workload else None
+            events, filters = self._events(self._selection)
+            rings = LiveRings(events, filters, self._record_options(), _tell, workload=workload.pid if workload else 0)
+            stack.callback(rings.close)
+            form = line_options(options) if wants_lines(options) else None
+            calls = LiveCalls(
+                *(rings, form, CallFilter(self._numbers, excluded=self._excluded()), _tell),
+                workload=workload.pid if workload else 0,
+                wants_strings=options.strings,
+            )
+            stack.callback(calls.close)
+            output = stack.enter_context(TraceOutput(options.output))
+            if workload is not None:
+                workload.start()
+            else:
+                rings.counters.enable()
+            rings.watch(signals.fileno())
+            return self._loop(rings, calls, output, signals)
+
+    def _excluded(self) -> frozenset[int]:
+        try:
+            return frozenset(int(word) for word in self._options.filter_pids.split(",") if word)
+        except ValueError:
+            fail(f"--filter-pids {self._options.filter_pids!r}: expected a list of numbers, for example 10,20")
+
+    def _events(self, selection: Selection) -> tuple[list[str], list[tuple[int, str]]]:
+        """Return the texts of the events, and the filters with the number of events before each."""
+        options = self._options
+        has_calls = options.syscalls and selection.has_calls
+        events = list(_RAW) if has_calls else []
+        events += selection.events
+        if not events:
+            fail("-e names no system call and no event")
+        filters: list[tuple[int, str]] = []
+        if has_calls and self._numbers is not None and not selection.is_excluded and len(self._numbers) <= _MOST_IN_FILTER:
+            text = " || ".join(f"id == {number}" for number in sorted(self._numbers))
+            filters += [(1, text), (2, text)]
+        filters += [(len(events), text) for text in options.filter]
+        return events, filters
+
+    def _record_options(self) -> RecordOptions:
+        options = self._options
+        return RecordOptions(
+            sampling=SamplingOptions(period=1),
+            target=TargetOptions(
+                pid=options.pid,
+                tid=options.tid,
+                user=options.uid,
+                cpu=options.cpu,
+                all_cpus=options.all_cpus,
+                cgroups=(options.cgroup,) if options.cgroup else (),
+                inherit=not options.no_inherit,
+            ),
+            side_band=SideBandOptions(bpf_events=False),
+            buffers=BufferOptions(mmap_pages=parse_pages(options.mmap_pages) if options.mmap_pages else 0),
+            command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
+        )
+
+    def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups) -> int:
+        """Print what happens until the target ends, a signal arrives or enough lines are printed."""
+        numbers: list[int] = []
+        is_last = False
+        while not is_last:
+            rings.wait(_INTERVAL)
+            numbers = list(signals.read())
+            is_last = rings.has_ended or bool(numbers)
+            calls.drain(last=is_last)
+            is_last = not self._print(calls, output) or is_last
+        if wants_summary(self._options):
+            options = self._options
+            form = SummaryOptions(options.summary_mode == "total", options.errno_summary, options.max_summary)
+            output.write(Summary(calls.totals, form, calls.calls.name, calls.comms.final_comm).lines())
+        if calls.lost:
+            _tell(f"warning: {calls.lost} samples lost; larger ring buffers (-m) or fewer calls (-e) help")
+        return _KILLED + min(numbers) if numbers and signal.SIGINT not in numbers else 0
+
+    def _print(self, calls: LiveCalls, output: TraceOutput) -> bool:
+        """Print what has been read; return whether to go on."""
+        for batch in calls.batches():
+            output.write(batch.lines[: self._left])
+            if self._left is not None:
+                self._left -= min(self._left, len(batch.lines))
+                if not self._left:
+                    return False
+            calls.drain()
+        return True
+
+
+_MOST_IN_FILTER: Final = 60  # the kernel limits the length of a filter
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)

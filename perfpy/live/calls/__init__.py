@@ -1,0 +1,9 @@
+"""Live system calls: `perfpy trace` of a program, of running tasks or of all CPUs.
+
+Modules, in the order of the data:
+
+text_program     the BPF programs that copy strings of arguments
+call_strings     loads them, and finds the call of each string
+open_files       the descriptors and folders that processes have now
+session          the events of the ring buffers as pairs of entry and return, with names of threads and files
+"""

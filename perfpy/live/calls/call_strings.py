@@ -1,0 +1,166 @@
+"""The strings of system calls' arguments: load the BPF programs, read what they copy, and find the call of each string."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import rows_where
+from perfpy.abi.flags import PerfType
+from perfpy.abi.system_calls.arguments import arguments_of
+from perfpy.abi.system_calls.numbers import names_by_number
+from perfpy.errors import KernelRefusedError
+from perfpy.kernel import bpf_loading
+from perfpy.live.calls.text_program import HEAD, PENDING_SIZE, SCRATCH_SIZE, enter_program, exit_program
+from perfpy.tracing.events import ENTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfpy.capture.counter import Counter
+    from perfpy.tracing.events import CallEvents
+
+_KEY: Final = struct.Struct("=I")
+_WORD: Final = struct.Struct("=Q")
+_CALLS: Final = 1024  # numbers of calls
+_PENDING: Final = 16384  # threads
+_RING_SIZE: Final = 1 << 24
+_INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
+_MOST_WAITING: Final = 1 << 18  # strings whose call has not been seen
+
+
+class CopiedText(NamedTuple):
+    """A string.
+
+    Attributes:
+        time: CLOCK_MONOTONIC, ns.
+        tid: the thread.
+        number: of the call.
+        argument: its index.
+        at_return: whether it was read when the call returned.
+    """
+
+    time: int
+    tid: int
+    number: int
+    argument: int
+    at_return: bool
+    text: str
+
+
+class CallStrings:
+    """The programs and their maps. Raises OSError or KernelRefusedError if the kernel does not permit them.
+
+    The kernel removes the programs with the descriptors of this process, also if it is killed.
+
+    Args:
+        tracepoints: ids of raw_syscalls:sys_enter and sys_exit.
+        machine: as uname(2) has it.
+        open_counter: opens a counter of this process.
+    """
+
+    def __init__(self, tracepoints: tuple[int, int], machine: str, open_counter: Callable[[EventAttr], Counter]) -> None:
+        with contextlib.ExitStack() as opened:
+
+            def keep(descriptor: int) -> int:
+                opened.callback(os.close, descriptor)
+                return descriptor
+
+            wanted = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, _WORD.size, _CALLS))
+            pending = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _KEY.size, PENDING_SIZE, _PENDING))
+            scratch = keep(bpf_loading.create_map(bpf_loading.ARRAY, _KEY.size, SCRATCH_SIZE, os.cpu_count() or 1))
+            ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE))
+            for number, mask in text_masks(machine).items():
+                bpf_loading.update(wanted, _KEY.pack(number), _WORD.pack(mask))
+            codes = enter_program(wanted, pending, scratch, ring, os.getpid()), exit_program(pending, scratch, ring, os.getpid())
+            for tracepoint, code in zip(tracepoints, codes, strict=True):
+                program = bpf_loading.load_program(bpf_loading.TRACEPOINT, code)
+                try:
+                    counter = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=tracepoint, disabled=1))
+                    opened.callback(counter.close)
+                    counter.set_bpf(program)
+                finally:
+                    os.close(program)
+            self._ring = bpf_loading.BpfRing(ring, _RING_SIZE)
+            opened.callback(self._ring.close)
+            self._opened = opened.pop_all()
+        self._waiting: list[CopiedText] = []
+
+    def close(self) -> None:
+        """Detach the programs."""
+        self._opened.close()
+
+    def drain(self) -> None:
+        """Take the strings out of the ring."""
+        self._waiting += map(_decoded, self._ring.records())
+        if len(self._waiting) > _MOST_WAITING:  # of tasks that are not traced
+            del self._waiting[: len(self._waiting) - _MOST_WAITING]
+
+    def texts_of(self, events: CallEvents) -> dict[int, dict[int, str]]:
+        """Return row of an entry -> index of the argument -> its string; later strings wait for later batches."""
+        ready, self._waiting = self._split(int(events.time[-1]) if events.size else 0)
+        by_thread: dict[int, list[CopiedText]] = {}
+        for text in ready:
+            by_thread.setdefault(text.tid, []).append(text)
+        found: dict[int, dict[int, str]] = {}
+        if not by_thread:
+            return found
+        rows = rows_where(events.kind == ENTER)
+        rows = rows[np.isin(events.tid[rows], list(by_thread))]
+        of_thread: dict[int, list[int]] = {}
+        for row, tid in zip(rows.tolist(), events.tid[rows].tolist(), strict=True):
+            of_thread.setdefault(tid, []).append(row)
+        for tid, texts in by_thread.items():
+            _assign(texts, of_thread.get(tid, []), events, found)
+        return found
+
+    def _split(self, until: int) -> tuple[list[CopiedText], list[CopiedText]]:
+        """Return the strings up to a time, and the later ones."""
+        ready = [text for text in self._waiting if text.time <= until]
+        return ready, [text for text in self._waiting if text.time > until]
+
+
+def _assign(texts: list[CopiedText], rows: list[int], events: CallEvents, found: dict[int, dict[int, str]]) -> None:
+    """Give each string of a thread to its entry.
+
+    The program for entries runs just before the entry's sample, so a string belongs to the next entry of its call, and one that was read
+    at the return to the last entry before it.
+    """
+    times = events.time[rows] if rows else np.zeros(0, np.int64)
+    for text in texts:
+        position = int(np.searchsorted(times, text.time, side="right" if text.at_return else "left")) - text.at_return
+        if 0 <= position < len(rows) and int(events.number[rows[position]]) == text.number:
+            found.setdefault(rows[position], {})[text.argument] = text.text
+
+
+def _decoded(record: bytes) -> CopiedText:
+    time, tid, _pid, number, index, at_return = HEAD.unpack_from(record)
+    text = record[HEAD.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    return CopiedText(time, tid, number, index, bool(at_return), text)
+
+
+def text_masks(machine: str) -> dict[int, int]:
+    """Return number of a call -> mask of its arguments that are strings."""
+    masks = {}
+    for number, name in names_by_number(machine).items():
+        mask = sum(1 << index for index, argument in enumerate(arguments_of(name) or ()) if argument.kind == "text")
+        if mask and number < _CALLS:
+            masks[number] = mask
+    return masks
+
+
+def open_strings(tracepoints: tuple[int, int], machine: str, open_counter: Callable[[EventAttr], Counter]) -> CallStrings | str:
+    """Return the strings' source, or the reason why there is none."""
+    try:
+        if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
+            return "in a container, BPF programs see the pids of the host"
+        return CallStrings(tracepoints, machine, open_counter)
+    except KernelRefusedError as error:
+        return str(error)
+    except OSError as error:
+        return f"BPF programs are refused ({error.strerror}); run as root"

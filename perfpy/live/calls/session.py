@@ -1,0 +1,210 @@
+"""The system calls of running tasks: the events of the ring buffers as pairs of entry and return, with lines and sums."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.flags import RecordType
+from perfpy.capture.counter import Counter
+from perfpy.kernel.procfs import ProcFs
+from perfpy.live.calls.call_strings import CallStrings, open_strings
+from perfpy.live.calls.open_files import descriptor_name, open_files
+from perfpy.live.window import LiveWindow
+from perfpy.perfdata.records.raw_records import RawRecords
+from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.tracepoints.tracing_data import Tracing, decode_tracing
+from perfpy.tracing.descriptors import Descriptors
+from perfpy.tracing.events import call_events, call_fields
+from perfpy.tracing.pairing import Pairing
+from perfpy.tracing.thread_comms import FollowedComms
+from perfpy.tracing.totals import Totals
+from perfpy.views.trace.call_text import CallTexts
+from perfpy.views.trace.lines import TraceLines
+from perfpy.views.trace.other_events import OtherEvents
+from perfpy.views.trace.recorded_calls import ending_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.live.rings import LiveRings
+    from perfpy.perfdata.records.delivery_keys import OrderedChunk
+    from perfpy.tracing.pairing import PairedEvents
+    from perfpy.views.trace.lines import LineOptions
+    from perfpy.views.trace.recorded_calls import CallFilter
+
+_FIELDS: Final = ("pid", "tid", "time", "cpu", "raw")
+_TASKS: Final = (RecordType.COMM, RecordType.FORK, RecordType.EXIT)
+_RAW: Final = "raw_syscalls"
+_MOST_QUEUED: Final = 1 << 28  # bytes that are read, but not yet printed
+
+
+class LiveBatch(NamedTuple):
+    """The events of an interval, and their lines."""
+
+    paired: PairedEvents
+    lines: list[str]
+
+
+class LiveCalls:
+    """The calls of running tasks.
+
+    Args:
+        rings: the open events.
+        options: the form of the lines; None without lines.
+        call_filter: which calls count.
+        tell: called with each line for the user.
+        workload: the process of a program that has not started yet; 0 for none.
+        wants_strings: read the strings of arguments.
+
+    Attributes:
+        machine: this machine, as uname(2) has it.
+        totals: the sums so far.
+        comms: the names of threads.
+        lost: the number of lost samples.
+    """
+
+    def __init__(
+        self,
+        rings: LiveRings,
+        options: LineOptions | None,
+        call_filter: CallFilter,
+        tell: Callable[[str], None],
+        *,
+        workload: int = 0,
+        wants_strings: bool = True,
+    ) -> None:
+        self._rings = rings
+        self._filter = call_filter
+        self.machine = os.uname().machine
+        tracing = Tracing(decode_tracing(rings.tracing_data()))
+        events = rings.events(tracing)
+        self._window = LiveWindow(events, rings.features, tracing, own=os.getpid())
+        self._fields = call_fields(events, tracing)
+        procfs = ProcFs()
+
+        def read_comm(tid: int) -> str:
+            status = procfs.status(tid)
+            return status.comm if status else ""
+
+        self.comms = FollowedComms(read_comm)
+        self.calls = CallTexts(self.machine)
+        self.totals = Totals()
+        self.lost = 0
+        ending = ending_numbers(self.machine)
+        self._pairing = Pairing(ending)
+        others = OtherEvents(events, tracing, self.comms)
+        self._lines = None if options is None else TraceLines(options, self.calls, self.comms, ending, others.texts)
+        self._others = others
+        self._descriptors = Descriptors(self.machine, open_files, descriptor_name) if options is not None else None
+        self._strings = self._open_strings(tracing, tell) if wants_strings and options is not None and self._fields else None
+        self._open_texts: dict[tuple[int, int], dict[int, str]] = {}
+        if workload and self._descriptors is not None:
+            self._descriptors.table(workload)
+        self._queue: list[tuple[bytes, int]] = []
+        self._forks: list[tuple[int, int, int]] = []
+        self._ended: list[int] = []
+
+    def _open_strings(self, tracing: Tracing, tell: Callable[[str], None]) -> CallStrings | None:
+        """Return the source of strings; tell why there is none, if a person reads it."""
+        ids = {point.name: number for number, point in tracing.tracepoints.items() if point.system == _RAW}
+        if not {"sys_enter", "sys_exit"} <= set(ids):
+            return None
+        strings = open_strings((ids["sys_enter"], ids["sys_exit"]), self.machine, _own_counter)
+        if isinstance(strings, str):
+            tell(f"note: file names are printed as addresses: {strings}")
+            return None
+        return strings
+
+    def close(self) -> None:
+        """Detach the BPF programs."""
+        if self._strings is not None:
+            self._strings.close()
+
+    def drain(self, *, last: bool = False) -> None:
+        """Empty the ring buffers; last: nothing follows."""
+        if sum(len(data) for data, _ in self._queue) > _MOST_QUEUED and not last:
+            return  # the kernel counts what it drops
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._queue.append((self._rings.read(), 0 if last else now))
+        if self._strings is not None:
+            self._strings.drain()
+
+    def batches(self) -> Iterator[LiveBatch]:
+        """Yield what has been read, an interval at a time."""
+        while self._queue:
+            data, until = self._queue.pop(0)
+            ordered = self._window.begin(data, until)
+            self.lost += self._window.counts.lost
+            self._follow_tasks(ordered)
+            for batch in self._window.batches(_FIELDS):
+                events = call_events(batch.columns, batch.event, batch.key, self._fields, self._window.endian)
+                paired = self._pairing.pair(self._filter.apply(events))
+                self.totals.add(paired)
+                self._others.begin_batch(batch)
+                yield LiveBatch(paired, self._printed(paired))
+            self._forget()
+
+    def _printed(self, paired: PairedEvents) -> list[str]:
+        if self._lines is None:
+            return []
+        texts = self._texts(paired)
+        self.calls.strings = texts
+        if self._descriptors is not None:
+            self.calls.descriptors = self._descriptors.follow(paired, texts, self._forks)
+            self._forks = []
+        return [line.text for line in self._lines.lines(paired)]
+
+    def _texts(self, paired: PairedEvents) -> dict[int, dict[int, str]]:
+        """Return the strings of a batch; keep those of calls that have not returned."""
+        if self._strings is None:
+            return {}
+        events = paired.events
+        texts = self._strings.texts_of(events)
+        for row in range(paired.carried):
+            kept = self._open_texts.get((int(events.tid[row]), int(events.time[row])))
+            if kept is not None:
+                texts[row] = {**kept, **texts.get(row, {})}
+        self._open_texts = {
+            (int(events.tid[row]), int(events.time[row])): of_row for row, of_row in texts.items() if row in paired.open_rows
+        }
+        return texts
+
+    def _follow_tasks(self, ordered: OrderedChunk) -> None:
+        """Follow comms, forks and exits of an interval."""
+        self.comms.begin_batch()
+        chunk = ordered.chunk
+        chosen = np.isin(chunk.types[chunk.others], _TASKS)
+        if not chosen.any():
+            return
+        band = SideBand(
+            RawRecords.of_chunk(ordered, chosen).in_order(), lambda _types: iter(()), self._window.table, lambda _text: None, None
+        )
+        for side in band:
+            record, name = side.record, type(side.record).__name__
+            if name == "Comm":
+                self.comms.name(record.tid, record.comm, side.key)
+            elif name == "Fork":
+                self.comms.fork(record.ptid, record.tid, side.key)
+                if record.pid != record.ppid:
+                    self._forks.append((side.key, record.ppid, record.pid))
+            else:
+                self.comms.end(record.tid, side.key)
+                self._ended.append(record.tid)
+
+    def _forget(self) -> None:
+        """Drop what belongs to tasks that ended."""
+        if self._ended:
+            self._pairing.forget(self._ended)
+            if self._descriptors is not None:
+                self._descriptors.forget(self._ended)
+            self._ended = []
+
+
+def _own_counter(attr: EventAttr) -> Counter:
+    """Open a counter of this process, which holds a BPF program."""
+    return Counter(attr)

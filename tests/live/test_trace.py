@@ -1,0 +1,90 @@
+"""perfpy trace on this machine: calls of programs and running processes, file names, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.live
+
+TRACE = [sys.executable, "-m", "perfpy", "trace"]
+
+
+@pytest.fixture(autouse=True)
+def _tracepoints():
+    if not os.access("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", os.R_OK):
+        pytest.skip("the tracepoints of system calls are not readable here")
+
+
+def trace(*words: str, timeout: float = 60) -> list[str]:
+    done = subprocess.run([*TRACE, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()
+
+
+def test_the_calls_of_a_program_are_printed_from_its_exec_to_its_exit():
+    lines = trace("--", "true")
+
+    assert re.match(r" +\? \( +\): true/\d+  \.\.\. \[continued\]: execve\(\)\) += 0$", lines[0])
+    assert re.search(r"true/\d+ exit_group\(\) += \?$", lines[-1])
+
+
+def test_descriptors_have_their_files():
+    lines = trace("-e", "openat,close", "--", "cat", "/etc/passwd")
+
+    opened = [line for line in lines if "openat(" in line and "passwd" in line]
+    if not opened:
+        pytest.skip("the kernel refuses BPF programs that read file names")
+    number = opened[0].rsplit("= ", 1)[1]
+    assert any(f"close(fd: {number}</etc/passwd>)" in line for line in lines)
+
+
+def test_tables_count_all_calls():
+    lines = trace("-s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=1000")
+
+    counts = {words[0]: int(words[1]) for words in map(str.split, lines) if len(words) == 8 and words[1].isdecimal()}
+    assert counts["read"] >= 1000
+    assert counts["write"] >= 1000
+
+
+def test_a_running_process_is_traced():
+    with subprocess.Popen([sys.executable, "-c", "import os,time\nwhile True: os.getppid(); time.sleep(0.01)"]) as program:
+        try:
+            time.sleep(0.3)
+            lines = trace("-p", str(program.pid), "-e", "getppid", "--max-events", "5")
+        finally:
+            program.kill()
+
+    assert len(lines) == 5
+    assert all(f"/{program.pid} getppid()" in line for line in lines)
+
+
+def test_other_events_stand_between_the_calls():
+    lines = trace("-e", "clock_nanosleep,nanosleep,sched:sched_switch", "--", "sleep", "0.05")
+
+    assert any("nanosleep(" in line and line.endswith("...") for line in lines)
+    assert any("sched:sched_switch(prev_comm:" in line for line in lines)
+
+
+def test_recorded_calls_are_printed_again(tmp_path):
+    path = tmp_path / "calls.data"
+    subprocess.run([*TRACE, "record", "-o", path, "--", "true"], check=True, capture_output=True, timeout=60)
+
+    lines = trace("-i", str(path))
+
+    assert any("exit_group()" in line for line in lines)
+    assert any("mmap(" in line for line in lines)
+
+
+def test_a_killed_trace_leaves_no_program_behind(tmp_path):
+    """A later trace works, and nothing is attached: BPF programs end with the process."""
+    with subprocess.Popen([*TRACE, "-a", "-o", tmp_path / "out"], stderr=subprocess.DEVNULL) as running:
+        time.sleep(1)
+        running.kill()
+
+    assert trace("--", "true")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _WRITER_SECONDS = 5
 _MOST_LINKS = 8
+_SMALL = 16 << 20  # bytes
+_DENSE = 32  # bytes of a file for each one on the disk: file systems that compress store little less
+_BLOCK = 512  # bytes, of st_blocks
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -137,14 +140,29 @@ def trusted_target(path: str) -> str:
     return text if text.startswith("/") else f"{os.path.dirname(path)}/{text}"
 
 
+def require_dense(fd: int, path: str) -> None:
+    """Raise OSError for a large file that consists of holes: terabytes that cost its owner nothing. Its size would bound no work.
+
+    Some file systems tell no blocks; their files pass.
+    """
+    state = os.fstat(fd)
+    if state.st_blocks and state.st_size > _SMALL + _DENSE * _BLOCK * state.st_blocks:
+        raise OSError(errno.EFBIG, f"a sparse file: {state.st_size >> 20} MB, nearly all of them holes", path)
+
+
 def open_regular(
     path: str, *, owners: Collection[int] | None = None, limit: int | None = None, follow: bool = True, reader: int = 0
 ) -> BinaryIO:
     """Open a regular file for reading; see regular_fd. limit: the most bytes. Raises OSError."""
     fd = regular_fd(path, owners=owners, follow=follow, reader=reader)
-    if limit is not None and os.fstat(fd).st_size > limit:
-        os.close(fd)
-        raise _too_large(path, limit)
+    if limit is not None:
+        try:
+            require_dense(fd, path)
+            if os.fstat(fd).st_size > limit:
+                raise _too_large(path, limit)
+        except OSError:
+            os.close(fd)
+            raise
     return open(fd, "rb")
 
 

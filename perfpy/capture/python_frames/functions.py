@@ -1,7 +1,7 @@
 """Python functions as code at addresses, and the ELF image with their symbols and lines.
 
 A function that several processes run has one range of addresses (see perfpy.capture.python_frames). The image contains no code: its .text
-is a section without bytes in the file.
+has only zeros.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 IMAGE_OFFSET: Final = 0x1000  #: the file offset of FIRST_ADDRESS in the image
 _ALIGNMENT: Final = 16
 _BEFORE: Final = 2  # bytes before a function's first instruction; addresses there mean an unknown line
-_LARGEST_IMAGE: Final = 256 << 20
+_LARGEST_IMAGE: Final = 64 << 20  # bytes of code; of 100,000 functions
 _MOST_MEMORY: Final = 256 << 20  # bytes of the code objects of all functions
-_MOST_LINES: Final = 1 << 20
+_MOST_LINES: Final = 1 << 19
 _MACHINE: Final = 62  # EM_X86_64
 
 
@@ -78,7 +78,9 @@ class PythonFunctions:
         shift = IMAGE_OFFSET - FIRST_ADDRESS
         functions = list(self._functions.values())
         size = min(self._end - FIRST_ADDRESS, _LARGEST_IMAGE)
-        functions = [one for one in functions if one.begin + one.size <= FIRST_ADDRESS + size]
+        if size == _LARGEST_IMAGE:
+            functions = [one for one in functions if one.begin + one.size <= FIRST_ADDRESS + size]
+            self.missing = f"more than {_LARGEST_IMAGE >> 20} MB of code; the later functions have no names"
         symbols = [(_name(one.code), one.begin + shift, one.size) for one in functions]
         lines = self._all_lines(functions, shift)
         sections = [Section(b".text", 1, 6, bytes(size), align=16)]

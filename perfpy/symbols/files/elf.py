@@ -19,7 +19,7 @@ import numpy as np
 
 from perfpy.errors import PerfError
 from perfpy.symbols.files import build_id_notes
-from perfpy.untrusted.files import open_regular
+from perfpy.untrusted.files import open_regular, require_dense
 from perfpy.untrusted.mapped_files import map_file
 
 if TYPE_CHECKING:
@@ -154,6 +154,10 @@ class ElfFile:
         with open_regular(self.path) as file:
             if not os.fstat(file.fileno()).st_size:
                 return file.read()
+            try:
+                require_dense(file.fileno(), self.path)
+            except OSError as error:
+                raise BadElfError(self.path, error.strerror or "a sparse file") from None
             return map_file(file.fileno(), lambda: None if _TRUNCATED in flaws else flaws.append(_TRUNCATED))
 
     def flaw(self, text: str) -> None:

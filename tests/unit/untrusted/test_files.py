@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.symbols.files.elf import BadElfError, ElfFile
 from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, open_regular, read_named, read_regular, regular_fd, stream_fd
 
 if TYPE_CHECKING:
@@ -33,6 +34,28 @@ def test_a_fifo_does_not_block(fifo: str):
 def test_devices_and_folders_are_refused(path: str):
     with pytest.raises(NotRegularFileError):
         open_regular(path)
+
+
+def sparse(path: Path, size: int, *, head: bytes = b"", written: int = 0) -> Path:
+    """A file of which only the beginning is on the disk."""
+    with open(path, "wb") as file:
+        file.write(head + os.urandom(written))
+        file.truncate(size)
+    if not path.stat().st_blocks or path.stat().st_blocks * 512 > size // 2:
+        pytest.skip("no holes on this file system")
+    return path
+
+
+def test_files_of_holes_are_refused_where_their_size_bounds_the_work(tmp_path: Path):
+    """A file of a terabyte costs its owner nothing."""
+    with pytest.raises(OSError, match="a sparse file"):
+        open_regular(str(sparse(tmp_path / "map", 1 << 30, head=b"x")), limit=1 << 40)
+    with pytest.raises(BadElfError, match=r"/program: a sparse file: 1048576 MB, nearly all of them holes"):
+        ElfFile(str(sparse(tmp_path / "program", 1 << 40, head=b"\x7fELF")))
+    with open_regular(str(sparse(tmp_path / "small", 16 << 20, head=b"x")), limit=1 << 40) as file:
+        assert file.read(1) == b"x"
+    with open_regular(str(sparse(tmp_path / "half", 48 << 20, written=1 << 20)), limit=1 << 40):
+        pass
 
 
 def test_descriptors_are_closed_after_errors(fifo: str, tmp_path: Path):

@@ -63,6 +63,21 @@ def test_functions_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch):
     assert functions.missing == "more than 3 functions; the later ones have no names"
 
 
+def test_the_image_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    """A code object may have eight megabytes of instructions."""
+    monkeypatch.setattr(functions_module, "_LARGEST_IMAGE", 100_000)
+    functions = PythonFunctions()
+    for number in range(10):
+        functions.addresses_of(code(f"f{number}", end=0x7000 + 30_000), (3, 8))
+    image = functions.image()
+    assert len(image) < 120_000
+    file = ElfFile("image", image)
+    section = file.section(".symtab", SHT_SYMTAB)
+    assert section is not None
+    assert len(file.symbols(section)) == 1 + 3
+    assert "the later functions have no names" in functions.missing
+
+
 def test_lines_are_bounded_and_those_of_the_longest_tables_end_first(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(functions_module, "_MOST_LINES", 100)
     functions = PythonFunctions()

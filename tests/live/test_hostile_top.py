@@ -1,4 +1,4 @@
-"""perfpy top of root on programs of another user that mean it harm: names for terminals, perf maps that are fifos, threads by the thousand."""
+"""perfpy top of root on hostile programs of another user: names for terminals, perf maps that are fifos, threads by the thousand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ int main(int count, char **words)
     if (words[1][0] == 'f') mkfifo(path, 0666);
     else {
         FILE *file = fopen(path, "w");
-        fprintf(file, "%lx 1000 \x1b]0;map\a \xe5\x96\xb5\xe5\x96\xb5\xe5\x96\xb5\xe5\x96\xb5 \xe2\x80\xae""desrever\r\x9b""31m\n", (long)code);
+        fprintf(file, "%lx 1000 \x1b]0;map\a \xe5\x96\xb5\xe5\x96\xb5 \xe2\x80\xae" "desrever\r\x9b" "31m\n", (long)code);
         fclose(file);
     }
     int holes = open(words[2], O_RDWR | O_CREAT, 0755);
